@@ -1,0 +1,44 @@
+# Everything runs from a fresh clone: the first target that needs it makes the virtual environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: serve test lint types unit bench clean help
+
+help:            ## what there is
+	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+serve: $(VENV)/core.ok  ## serve the reference tools on http://127.0.0.1:8000
+	$(BIN)/toolyard serve
+
+test: lint types unit  ## everything that CI runs
+
+lint: $(VENV)/dev.ok
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.ok
+	$(BIN)/mypy
+
+unit: $(VENV)/dev.ok
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/core.ok  ## speed beside its peers; writes bench/results.md
+	$(BIN)/python bench/run.py
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("toolyard needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; use make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade 'pip>=25.1'
+
+$(VENV)/core.ok: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/dev.ok: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable . --group dev
+	@touch $@ $(VENV)/core.ok
+
+clean:           ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venvs

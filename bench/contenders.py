@@ -1,0 +1,147 @@
+"""Who is measured: the floor, toolyard, and its peers, each with its own way to be started and called.
+
+A peer lives in a virtual environment of its own, made on first use: what peers depend on must not mix. One
+that cannot be installed is left out by name; nothing stands in for it.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.servers import Contender, Exchange, ServerError
+
+HERE = Path(__file__).resolve().parent
+VENVS = HERE / ".venvs"
+MANY = 1000
+INSTALL_TIMEOUT_S = 600
+SERVER = ("uvicorn", "uvloop", "httptools")
+
+
+def post(path: str, body: object, is_right: Callable[[Any], bool]) -> Exchange:
+    return Exchange("POST", path, json.dumps(body, separators=(",", ":")).encode(), is_right)
+
+
+def flat(tool_id: str) -> Exchange:
+    body = {"tool_id": tool_id, "input": {"a": 10, "b": 5}}
+    return post("/tools/call", body, lambda reply: bool(reply["success"] and reply["value"] == 15))
+
+
+def enveloped(tool_id: str) -> Exchange:
+    body = {"$schema": "otc://1.0", "request": {"tool_id": tool_id, "input": {"a": 10, "b": 5}}}
+    return post("/tools/call", body, lambda reply: bool(reply.get("result", reply)["value"] == 15))
+
+
+LIST = Exchange("GET", "/tools", b"", lambda reply: len(reply["items"]) == MANY)
+
+
+def bare() -> Contender:
+    command = [sys.executable, str(HERE / "bare.py"), "--port"]
+    return Contender("load ceiling", lambda port: [*command, str(port)], flat("Bench.Add"))
+
+
+def floor(list_file: Path | None = None) -> Contender:
+    command = [sys.executable, str(HERE / "floor.py")]
+    if list_file:
+        command += ["--list-file", str(list_file)]
+    return Contender("floor", lambda port: [*command, "--port", str(port)], flat("Bench.Add"))
+
+
+def toolyard(tools: str = "add.py", tool_id: str = "Bench.Add") -> Contender:
+    command = [
+        sys.executable,
+        "-m",
+        "toolyard",
+        "serve",
+        str(HERE / "tools" / tools),
+        "--log-level",
+        "warning",
+    ]
+    return Contender("toolyard", lambda port: [*command, "--port", str(port)], flat(tool_id))
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    script: str
+    requirements: tuple[str, ...]
+    call: Exchange
+    list_path: str | None
+
+    @property
+    def python(self) -> Path:
+        return VENVS / self.name / "bin" / "python"
+
+    @property
+    def listing(self) -> Exchange:
+        return Exchange("GET", self.list_path or "", b"", lambda reply: len(reply) == MANY)
+
+    def contender(self, tools: int = 1) -> Contender:
+        command = [str(self.python), str(HERE / "peers" / self.script)]
+        return Contender(self.name, lambda port: [*command, str(port), str(tools)], self.call)
+
+
+def install(peer: Peer) -> None:
+    wanted = "\n".join(peer.requirements + SERVER)
+    stamp = VENVS / peer.name / "installed.txt"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print(f"installing {peer.name} …", flush=True)
+    pip = [str(peer.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for step in ([sys.executable, "-m", "venv", str(VENVS / peer.name)], [*pip, *peer.requirements, *SERVER]):
+        try:
+            done = subprocess.run(step, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise ServerError(f"{peer.name} could not be installed in {INSTALL_TIMEOUT_S} s") from None
+        if done.returncode != 0:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            raise ServerError(f"{peer.name} could not be installed: {errors[-1] if errors else 'pip failed'}")
+    stamp.write_text(wanted)
+
+
+def versions(python: Path | str, packages: tuple[str, ...]) -> dict[str, str]:
+    """What is installed there, asked of that Python itself."""
+    code = (
+        "import importlib.metadata as m, json, sys\n"
+        "found = {d.name.lower().replace('_', '-'): d.version for d in m.distributions()}\n"
+        "print(json.dumps({p: found[p] for p in sys.argv[1:] if p in found}))"
+    )
+    names = [package.split("[")[0].split("<")[0].split(">")[0].lower() for package in packages]
+    done = subprocess.run([str(python), "-c", code, *names], capture_output=True, text=True, check=True, timeout=30)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def arcade_call() -> Exchange:
+    body = {"tool": {"name": "Add", "toolkit": "Bench"}, "inputs": {"a": 10, "b": 5}}
+    return post("/worker/tools/invoke", body, lambda reply: bool(reply["output"]["value"] == 15))
+
+
+PEERS = (
+    Peer("fastapi", "fastapi_app.py", ("fastapi", "pydantic"), flat("Bench.Add"), None),
+    Peer(
+        "arcade",
+        "arcade_worker.py",
+        ("arcade-serve", "arcade-tdk", "arcade-core"),
+        arcade_call(),
+        "/worker/tools",
+    ),
+    Peer(
+        "universal-tool-server",
+        "universal_tool_server_app.py",
+        ("universal-tool-server",),
+        enveloped("add"),
+        "/tools",
+    ),
+    # It asks for plain `mcp` of any version but breaks with 2.x and without the extra.
+    Peer(
+        "langchain-tool-server",
+        "langchain_tool_server_app.py",
+        ("langchain-tool-server", "mcp[ws]<2"),
+        enveloped("add"),
+        "/tools",
+    ),
+)

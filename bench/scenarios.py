@@ -1,0 +1,169 @@
+"""What is measured, one function a scenario; each gives rows of the one table."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench import contenders
+from bench.contenders import LIST, PEERS, Peer, enveloped, flat, install
+from bench.measure import SERVER_CORE, Effort, Entrant, Start, cold_starts, interleave, load
+from bench.report import Bar, Row, missing, rate_row, value_row
+from bench.servers import Contender, Exchange, ServerError, serving
+
+Loaded = tuple[Contender, Exchange]
+
+
+def ceiling(effort: Effort) -> list[Row]:
+    """How fast the load generator can ask at all."""
+    nobody = contenders.bare()
+    return contest("load generator's own ceiling", [(nobody, nobody.call)], effort.for_peers())
+
+
+def call(effort: Effort) -> list[Row]:
+    ours = contenders.toolyard()
+    return contest("OXP call", [on_floor(), (ours, ours.call)], effort, Bar(">=", 0.75))
+
+
+def envelope(effort: Effort) -> list[Row]:
+    ours = contenders.toolyard(), enveloped("Bench.Add")
+    return contest("OTC 1.0 envelope", [on_floor(), ours], effort, Bar(">=", 0.75))
+
+
+def thread(effort: Effort) -> list[Row]:
+    ours = contenders.toolyard(), flat("Bench.AddSync")
+    return contest("sync tool in a thread", [on_floor(), ours], effort, Bar(">=", 0.4))
+
+
+def listing(effort: Effort) -> list[Row]:
+    """The floor sends the very bytes that toolyard sends, if toolyard is there to give them."""
+    ours = contenders.toolyard("many.py", "Bench.Tool0500")
+    with tempfile.NamedTemporaryFile(prefix="bench-list-") as file:
+        try:
+            with serving(ours) as server:
+                file.write(server.ask(LIST))
+                file.flush()
+            floor = contenders.floor(Path(file.name))
+        except ServerError:
+            floor = contenders.floor()
+        return contest("list 1,000 tools", [(floor, LIST), (ours, LIST)], effort, Bar(">=", 0.5))
+
+
+def scale(effort: Effort) -> list[Row]:
+    few, many = contenders.toolyard(), contenders.toolyard("many.py", "Bench.Tool0500")
+    both = [(few, few.call), (many, many.call)]
+    return contest("OXP call with 2, with 1,000 tools", both, effort, Bar(">=", 0.95))
+
+
+def start(effort: Effort) -> list[Row]:
+    bars = Bar("<=", 0.4, " s"), Bar("<=", 60, " MB")
+    floor, ours = started([contenders.floor(), contenders.toolyard()], effort.starts)
+    rows = start_rows("floor", floor, (None, None)) + start_rows("toolyard", ours, bars)
+    able, rows_without = invited("cold start, memory", PEERS)
+    for peer in able:
+        rows += start_rows(peer.name, started([peer.contender()], effort.peer_starts)[0], (None, None))
+    return rows + rows_without
+
+
+def peers(effort: Effort) -> list[Row]:
+    """Each against the floor of the same round."""
+    work, ours = "call, among peers", contenders.toolyard()
+    able, rows_without = invited(work, PEERS)
+    loaded = [on_floor(), (ours, ours.call), *((peer.contender(), peer.call) for peer in able)]
+    return contest(work, loaded, effort.for_peers()) + rows_without
+
+
+def peers_list(effort: Effort) -> list[Row]:
+    work, ours = "list 1,000 tools, among peers", contenders.toolyard("many.py", "Bench.Tool0500")
+    able, rows_without = invited(work, [peer for peer in PEERS if peer.list_path])
+    theirs = [(peer.contender(contenders.MANY), peer.listing) for peer in able]
+    loaded = [(contenders.floor(), LIST), (ours, LIST), *theirs]
+    return contest(work, loaded, effort.for_peers()) + rows_without
+
+
+def on_floor() -> Loaded:
+    floor = contenders.floor()
+    return floor, floor.call
+
+
+def contest(work: str, loaded: list[Loaded], effort: Effort, bar: Bar | None = None) -> list[Row]:
+    """Everybody who comes up, against the first. The bar is for the last."""
+    with ExitStack() as stack:
+        entrants = [entered(stack, who, what, effort) for who, what in loaded]
+        taken = iter(interleave([entrant for entrant in entrants if entrant], effort))
+    samples = [next(taken) if entrant else None for entrant in entrants]
+    rows = []
+    for index, ((who, _), mine) in enumerate(zip(loaded, samples, strict=True)):
+        mine_to_meet = bar if index == len(loaded) - 1 else None
+        if mine is None or (index and samples[0] is None):
+            rows.append(missing(work, who.name, "no figure", mine_to_meet))
+        else:
+            rows.append(rate_row(work, who.name, mine, samples[0] if index else None, mine_to_meet))
+    return rows
+
+
+def entered(stack: ExitStack, who: Contender, what: Exchange, effort: Effort) -> Entrant | None:
+    """Its server, warm and up for as long as the stack, if it answers rightly, also under load."""
+    try:
+        server = stack.enter_context(serving(who, SERVER_CORE))
+        server.ask(what)
+        entrant = Entrant(server, what)
+        load([entrant], effort)
+    except ServerError as error:
+        complain(error)
+        return None
+    return entrant
+
+
+def started(who: list[Contender], times: int) -> list[list[Start]]:
+    """The starts of each, none if it does not start; together if all do, so that they share the drift."""
+    try:
+        return cold_starts(who, times)
+    except ServerError as error:
+        if len(who) > 1:
+            return [started([one], times)[0] for one in who]
+        complain(error)
+        return [[]]
+
+
+def start_rows(name: str, starts: list[Start], bars: tuple[Bar | None, Bar | None]) -> list[Row]:
+    works = "cold start to the first answer", "memory at idle"
+    if not starts:
+        return [missing(work, name, "no figure", bar) for work, bar in zip(works, bars, strict=True)]
+    return [
+        value_row(works[0], name, [one.seconds for one in starts], "{:.3f}", " s", bars[0]),
+        value_row(works[1], name, [one.memory_mb for one in starts], "{:.1f}", " MB", bars[1]),
+    ]
+
+
+def invited(work: str, some: Sequence[Peer]) -> tuple[list[Peer], list[Row]]:
+    """The peers that are or could be installed, and a row for each that could not."""
+    able: list[Peer] = []
+    unable: list[Row] = []
+    for peer in some:
+        try:
+            install(peer)
+            able.append(peer)
+        except ServerError as error:
+            complain(error)
+            unable.append(missing(work, peer.name, "could not be installed"))
+    return able, unable
+
+
+def complain(error: ServerError) -> None:
+    """The details are for the terminal; the table says only that there is no figure."""
+    print(f"! {error}", file=sys.stderr, flush=True)
+
+
+SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
+    "ceiling": ceiling,
+    "call": call,
+    "envelope": envelope,
+    "thread": thread,
+    "list": listing,
+    "scale": scale,
+    "start": start,
+    "peers": peers,
+    "peers-list": peers_list,
+}

@@ -1,0 +1,17 @@
+"""The tools that are called: as little as a tool can do, once awaited and once in a thread."""
+
+from toolyard import Toolkit
+
+bench = Toolkit("Bench", version="1.0.0", description="Tools that cost nothing.")
+
+
+@bench.tool
+async def add(a: float, b: float) -> float:
+    """Adds two numbers."""
+    return a + b
+
+
+@bench.tool
+def add_sync(a: float, b: float) -> float:
+    """Adds two numbers in a thread."""
+    return a + b

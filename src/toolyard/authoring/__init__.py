@@ -1,0 +1,1 @@
+"""How an author writes tools: a typed function becomes a `Tool`."""

@@ -1,0 +1,67 @@
+"""JSON Schemas from types, in the form the wires want: inlined, without `$ref`, without noise.
+
+pydantic writes `$defs` and `$ref`. The OXP family allows neither, so every reference is replaced by what
+it names. A type that contains itself has no such form: it is refused by name, unless the author chose
+`recursion="open"`, which leaves an open schema at the cut.
+"""
+
+from typing import Any, Literal
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+Recursion = Literal["refuse", "open"]
+_DECIMAL_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
+
+
+class RecursiveType(Exception):
+    """A type that contains itself, by name."""
+
+
+class Schemas(GenerateJsonSchema):
+    """pydantic's generator, without titles made from names, and with patterns that run in linear time."""
+
+    ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        made = super().decimal_schema(schema)
+        for option in made.get("anyOf", [made]):
+            if "pattern" in option:
+                option["pattern"] = _DECIMAL_TEXT
+        return made
+
+
+def inline(schema: dict[str, Any], recursion: Recursion) -> dict[str, Any]:
+    """The same schema with every local reference replaced by its target."""
+    definitions = schema.get("$defs", {})
+    inlined = _resolve({k: v for k, v in schema.items() if k != "$defs"}, definitions, (), recursion)
+    assert isinstance(inlined, dict)  # noqa: S101  (an object schema stays an object)
+    return inlined
+
+
+def _resolve(node: Any, definitions: dict[str, Any], open_names: tuple[str, ...], recursion: Recursion) -> Any:
+    if isinstance(node, list):
+        return [_resolve(item, definitions, open_names, recursion) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if not isinstance(node.get("$ref"), str):
+        return {
+            key: value if key in _LITERAL else _resolve(value, definitions, open_names, recursion)
+            for key, value in node.items()
+            if key != "discriminator"
+        }
+    name = node["$ref"].removeprefix("#/$defs/")
+    beside = {key: value for key, value in node.items() if key != "$ref"}
+    if name in open_names:
+        if recursion == "open":
+            return beside
+        raise RecursiveType(name)
+    target = _resolve(definitions[name], definitions, (*open_names, name), recursion)
+    return {**target, **_resolve(beside, definitions, open_names, recursion)}
+
+
+_LITERAL = frozenset({"default", "const", "enum", "examples", "example"})
+"""Keywords whose values are data, not schemas."""

@@ -1,0 +1,136 @@
+"""A function's signature, read as a tool's: which parameters, of which types, described how."""
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_hints
+
+from pydantic.fields import Field, FieldInfo
+
+from ..model.errors import DefinitionError, Place
+from ..model.running import Origin
+from .context import Context, Hidden
+from .docstrings import describe
+
+UNTYPED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: its type with everything said about it, default included."""
+
+    name: str
+    type: Any
+    required: bool
+    hidden: bool
+    property: str
+    """Its name in the schema: another one where the author gave an alias."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """All that the schemas are made from."""
+
+    parameters: tuple[Parameter, ...]
+    context: str | None
+    """The parameter that gets the Context."""
+    returns: Any
+    summary: str
+    returns_summary: str | None
+
+
+def read_signature(function: Callable[..., Any]) -> Signature:
+    """Raises DefinitionError, with file and line, for what cannot be a tool."""
+    _refuse_what_cannot_be_a_tool(function)
+    hints, described = _type_hints(function), describe(function)
+    context, parameters = None, []
+    for name, parameter in inspect.signature(function).parameters.items():
+        _refuse_what_has_no_schema(function, parameter)
+        if _is_context(hints[name]):
+            context = name
+        else:
+            parameters.append(_parameter(name, hints[name], parameter.default, described.parameters.get(name)))
+    return Signature(
+        parameters=tuple(parameters),
+        context=context,
+        returns=hints.get("return", UNTYPED),
+        summary=described.summary,
+        returns_summary=described.returns,
+    )
+
+
+def refuse(function: Any, sentence: str) -> Never:
+    """The author's function, what is wrong with it, and where it stands."""
+    name = getattr(function, "__qualname__", repr(function))
+    raise DefinitionError(f"{name} {sentence}", origin_of(function).place)
+
+
+def origin_of(function: Any) -> Origin:
+    """Where the function stands; unknown for what was not written in Python."""
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    if code is None:
+        return Origin(module=getattr(function, "__module__", "?"), file="?", line=0)
+    return Origin(module=function.__module__, file=code.co_filename, line=code.co_firstlineno)
+
+
+def author_place(depth: int) -> Place:
+    """The author's line that called us, `depth` frames up."""
+    frame: types.FrameType | None = inspect.currentframe()
+    for _ in range(depth + 1):
+        frame = frame.f_back if frame else None
+    return Place(frame.f_code.co_filename, frame.f_lineno) if frame else Place("?")
+
+
+def _refuse_what_cannot_be_a_tool(function: Any) -> None:
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        refuse(function, "is not a function; decorate a function or a bound method")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        refuse(function, "is a generator; a tool returns one value (Context.progress reports on the way)")
+
+
+def _refuse_what_has_no_schema(function: Any, parameter: inspect.Parameter) -> None:
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        refuse(function, f"takes {parameter}; a tool names each of its parameters")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        refuse(function, f"has a positional-only parameter {name!r}; a tool's arguments come by name")
+    if parameter.annotation is UNTYPED:
+        refuse(function, f"has a parameter {name!r} without a type; write for example {name}: str")
+
+
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        refuse(function, f"has a type that cannot be found: {error}; define it at the top of the module")
+    except TypeError as error:
+        refuse(function, f"has a type that cannot be read: {error}")
+
+
+def _parameter(name: str, type_: Any, default: Any, documented: str | None) -> Parameter:
+    metadata = list(get_args(type_)[1:]) if get_origin(type_) is Annotated else []
+    fields = [m for m in metadata if isinstance(m, FieldInfo)]
+    extra: list[FieldInfo] = []
+    if isinstance(default, FieldInfo):
+        extra.append(default)
+    elif default is not UNTYPED:
+        extra.append(Field(default=default))
+    said = [m for m in metadata if isinstance(m, str)] + ([documented] if documented else [])
+    if said and not any(field.description for field in fields + extra):
+        extra.append(Field(description=said[0]))
+    for field in extra:
+        type_ = Annotated[type_, field]
+    return Parameter(
+        name=name,
+        type=type_,
+        required=all(field.is_required() for field in fields + extra),
+        hidden=any(m is Hidden or isinstance(m, Hidden) for m in metadata),
+        property=next((field.alias for field in fields + extra if field.alias), name),
+    )
+
+
+def _is_context(type_: Any) -> bool:
+    if get_origin(type_) in (Union, types.UnionType):
+        return any(option is Context for option in get_args(type_))
+    return type_ is Context

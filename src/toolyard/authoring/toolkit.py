@@ -1,0 +1,211 @@
+"""A toolkit: a named, versioned collection of tools, and the decorator that adds to it."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, TypeVar, overload
+
+from ..model.errors import DefinitionError, Place
+from ..model.running import Host
+from ..model.tool import NAME, WIRE_NAME, Hints, Icon, OnLost, Requirements, Runs, Tool, ToolkitInfo, Version
+from .function import Function
+from .requirements import combine
+from .schemas import Recursion
+from .signature import author_place
+
+F = TypeVar("F", bound=Callable[..., Any])
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}\.[0-9]{1,9})?").fullmatch
+
+
+class Toolkit:
+    """`calculator = Toolkit("Calculator", version="1.0.0")`, then `@calculator.tool`."""
+
+    def __init__(self, name: str, *, version: str = "0.1.0", description: str = "") -> None:
+        place = author_place(1)
+        if not NAME(name):
+            raise DefinitionError(f"{name!r} cannot name a toolkit; use letters, digits and underscores", place)
+        self.info = ToolkitInfo(name, description, _version(version, place))
+        self.host = Host()
+        self._tools: list[Tool] = []
+
+    def __repr__(self) -> str:
+        return f"<Toolkit {self.info.name} {self.info.version}, {len(self._tools)} tools>"
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools)
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A toolkit by itself shares nothing; an `App` has a lifespan."""
+        return nullcontext()
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+
+    @overload
+    def tool(
+        self,
+        *,
+        name: str | None = None,
+        wire_name: str | None = None,
+        version: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        requires: Requirements | Iterable[Requirements] | None = None,
+        timeout: float | None = None,
+        concurrency: int | None = None,
+        idempotent: bool = False,
+        read_only: bool = False,
+        destructive: bool | None = None,
+        on_lost: OnLost | None = None,
+        runs: Runs | None = None,
+        tags: Iterable[str] = (),
+        icons: Iterable[Icon | str] = (),
+        recursion: Recursion = "refuse",
+    ) -> Callable[[F], F]: ...
+
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:  # type: ignore[misc]
+        """Adds a function as a tool, and gives the function back unchanged.
+
+        name: the tool's part of the id (default: the function's name in CamelCase).
+        wire_name: what models see (default: the id with an underscore for the dot).
+        version: default the toolkit's.
+        timeout: seconds the tool may run. concurrency: how many of it run at once.
+        read_only, idempotent, destructive: hints for clients; the first two also say that a lost
+        attempt may simply be run again (`on_lost="rerun"`).
+        runs: "inline" on the event loop (the default of an async function), "thread" (the default
+        of any other), or "process" for work that keeps a processor busy.
+        """
+        if function is not None:
+            self._add(function, options)
+            return function
+
+        def decorate(decorated: F) -> F:
+            self._add(decorated, options)
+            return decorated
+
+        return decorate
+
+    def _add(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        code = Function(function, options.get("recursion", "refuse"))
+        checked = _Options(function.__name__, code, options)
+        name = checked.name
+        self._tools.append(
+            Tool(
+                toolkit=self.info,
+                name=name,
+                version=checked.version(self.info.version),
+                wire_name=checked.wire_name(f"{self.info.name}_{name}"),
+                title=options.get("title"),
+                description=checked.description,
+                input_schema=code.input_schema,
+                output_schema=code.output_schema,
+                code=code,
+                host=self.host,
+                hidden=code.hidden,
+                requirements=combine(options.get("requires")),
+                hints=checked.hints,
+                annotations=dict(options.get("annotations") or {}),
+                timeout=checked.positive("timeout"),
+                concurrency=checked.positive("concurrency"),
+                on_lost=checked.on_lost,
+                runs=checked.runs,
+                tags=tuple(options.get("tags", ())),
+                icons=tuple(Icon(i) if isinstance(i, str) else i for i in options.get("icons", ())),
+            )
+        )
+
+
+_KNOWN = frozenset(
+    {
+        "name", "wire_name", "version", "title", "description", "annotations", "requires", "timeout", "concurrency",
+        "idempotent", "read_only", "destructive", "on_lost", "runs", "tags", "icons", "recursion",
+    }
+)  # fmt: skip
+
+
+class _Options:
+    """What the author gave to `@toolkit.tool(…)`, checked, with a refusal that names the line."""
+
+    def __init__(self, function_name: str, code: Function, options: Mapping[str, Any]) -> None:
+        self._function_name, self._code, self._options = function_name, code, options
+        unknown = sorted(options.keys() - _KNOWN)
+        if unknown:
+            self._refuse(f"has no option {unknown[0]!r}; the options are {', '.join(sorted(_KNOWN))}")
+
+    @property
+    def name(self) -> str:
+        name = self._options.get("name") or camel_case(self._function_name)
+        if not NAME(name):
+            self._refuse(f"cannot be named {name!r}; use letters, digits and underscores")
+        return str(name)
+
+    def wire_name(self, default: str) -> str:
+        name = self._options.get("wire_name") or default
+        if not WIRE_NAME(name):
+            self._refuse(
+                f"cannot have the wire name {name!r} ({len(name)} characters); "
+                "use 1 to 64 letters, digits, underscores and dashes: wire_name=…"
+            )
+        return str(name)
+
+    def version(self, default: Version) -> Version:
+        given = self._options.get("version")
+        return default if given is None else _version(given, self._code.origin.place)
+
+    @property
+    def description(self) -> str:
+        return self._options.get("description") or self._code.signature.summary
+
+    @property
+    def hints(self) -> Hints:
+        get = self._options.get
+        if get("read_only") and get("destructive"):
+            self._refuse("cannot be both read_only and destructive")
+        return Hints(
+            read_only=bool(get("read_only")),
+            idempotent=bool(get("idempotent")),
+            destructive=get("destructive"),
+        )
+
+    @property
+    def on_lost(self) -> OnLost:
+        harmless = self._options.get("idempotent") or self._options.get("read_only")
+        chosen: OnLost = self._one_of("on_lost", ("rerun", "unknown"), "rerun" if harmless else "unknown")
+        return chosen
+
+    @property
+    def runs(self) -> Runs:
+        chosen: Runs = self._one_of(
+            "runs", ("inline", "thread", "process"), "inline" if self._code.is_async else "thread"
+        )
+        if chosen == "thread" and self._code.is_async:
+            self._refuse('is async, which does not run in a thread; use runs="inline" or "process"')
+        return chosen
+
+    def positive(self, option: str) -> Any:
+        value = self._options.get(option)
+        if value is not None and not (isinstance(value, int | float) and value > 0):
+            self._refuse(f"has {option}={value!r}; it must be a number greater than 0")
+        return value
+
+    def _one_of(self, option: str, choices: tuple[str, ...], default: str) -> Any:
+        value = self._options.get(option) or default
+        if value not in choices:
+            self._refuse(f"has {option}={value!r}; choose one of {', '.join(choices)}")
+        return value
+
+    def _refuse(self, sentence: str) -> None:
+        raise DefinitionError(f"{self._function_name} {sentence}", self._code.origin.place)
+
+
+def camel_case(name: str) -> str:
+    """`get_emails` becomes `GetEmails`."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _version(text: str, place: Place) -> Version:
+    if not isinstance(text, str) or not _VERSION(text):
+        raise DefinitionError(f"{text!r} is not a version; write three numbers such as '1.2.3'", place)
+    return Version.parse(text)

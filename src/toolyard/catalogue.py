@@ -1,0 +1,125 @@
+"""The tools that are served, by every name they can be called by.
+
+A reference is looked up in one dictionary that holds every spelling (`A.B`, `A.B@1`, `A.B@1.2.3`), so that a
+call costs the same with one tool as with a thousand. Each change raises `version`; whatever is made from
+the catalogue (listing bytes) is kept under (version, view).
+"""
+
+from collections.abc import Callable, Iterable
+
+from .model.errors import DefinitionError, ToolNotFound
+from .model.tool import REFERENCE, Tool, Version
+
+LONGEST_REFERENCE = 256
+
+
+class Catalogue:
+    """Versions of tools, resolved and listed in a stable order."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self.version = 0
+        self._tools: dict[str, dict[Version, Tool]] = {}
+        self._references: dict[str, Tool] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self.add(*tools)
+
+    def __len__(self) -> int:
+        """How many tools, whatever their versions."""
+        return len(self._tools)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` after each change."""
+        self._listeners.append(listener)
+
+    def add(self, *tools: Tool) -> None:
+        """All of them or, when one is refused, none."""
+        merged = {id: dict(versions) for id, versions in self._tools.items()}
+        names = {tool.wire_name: tool for tool in self.all()}
+        for tool in tools:
+            _refuse_twice(merged.get(tool.id, {}).get(tool.version), tool)
+            _refuse_taken_name(names.setdefault(tool.wire_name, tool), tool)
+            merged.setdefault(tool.id, {})[tool.version] = tool
+        self._replace(merged)
+
+    def remove(self, *tools: Tool) -> None:
+        """What is not there is not missed."""
+        gone = set(map(id, tools))
+        kept = {
+            name: {version: tool for version, tool in versions.items() if id(tool) not in gone}
+            for name, versions in self._tools.items()
+        }
+        self._replace({name: versions for name, versions in kept.items() if versions})
+
+    def resolve(self, reference: str, *, latest: bool = False) -> Tool:
+        """The tool a reference means. `latest` allows the draft's `@latest`. Raises ToolNotFound."""
+        tool = self._references.get(reference)
+        return tool if tool is not None else self._resolve_slowly(reference, latest)
+
+    def newest(self) -> list[Tool]:
+        """The newest version of each tool, by id."""
+        return [versions[max(versions)] for _, versions in sorted(self._tools.items())]
+
+    def all(self) -> list[Tool]:
+        """Every version of every tool, by id and then version."""
+        return [versions[v] for _, versions in sorted(self._tools.items()) for v in sorted(versions)]
+
+    def _replace(self, tools: dict[str, dict[Version, Tool]]) -> None:
+        references: dict[str, Tool] = {}
+        for id, versions in tools.items():
+            references[id] = versions[max(versions)]
+            for version, tool in versions.items():
+                references[f"{id}@{version}"] = tool
+                if version.minor == version.patch == 0:
+                    references[f"{id}@{version.major}"] = tool
+        self._tools, self._references = tools, references
+        self.version += 1
+        for listener in self._listeners:
+            listener()
+
+    def _resolve_slowly(self, reference: str, latest: bool) -> Tool:
+        if latest and reference.endswith("@latest"):
+            return self.resolve(reference.removesuffix("@latest"))
+        matched = REFERENCE(reference) if len(reference) <= LONGEST_REFERENCE else None
+        if matched is None:
+            raise ToolNotFound(
+                f"Tool {_shown(reference)} was not found",
+                developer_message=f"{_shown(reference)} is not a tool id; "
+                "expected Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.2.3",
+            )
+        id, version = matched.groups()
+        versions = self._tools.get(id, {})
+        if version is not None and (tool := versions.get(Version.parse(version))) is not None:
+            return tool  # written with leading zeros
+        raise ToolNotFound(
+            f"Tool '{id.replace('.', '_')}' was not found",
+            developer_message=_why_not(id, version, versions),
+        )
+
+
+def _why_not(id: str, version: str | None, versions: dict[Version, Tool]) -> str:
+    if not versions:
+        return f"{id} is not a tool of this server"
+    asked = f"{version}.0.0" if version and "." not in version else version
+    return f"{id} version {asked} is not available; available: {', '.join(map(str, sorted(versions)))}"
+
+
+def _shown(reference: str) -> str:
+    return repr(reference if len(reference) <= 80 else reference[:77] + "...")
+
+
+def _refuse_twice(there: Tool | None, tool: Tool) -> None:
+    if there is not None and there is not tool:
+        raise DefinitionError(
+            f"{tool.reference} is defined twice, the other time at {there.code.origin.place}; "
+            "give one of them another name or version",
+            tool.code.origin.place,
+        )
+
+
+def _refuse_taken_name(there: Tool, tool: Tool) -> None:
+    if there.id != tool.id:
+        raise DefinitionError(
+            f"{tool.id} and {there.id} ({there.code.origin.place}) have the same wire name "
+            f"{tool.wire_name!r}; give one of them another with wire_name=…",
+            tool.code.origin.place,
+        )

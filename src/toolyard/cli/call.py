@@ -1,0 +1,160 @@
+"""`toolyard call`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ..client.client import DEFAULT_URL, Client
+from ..model.call import Outcome
+from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolyardError
+from .target import File, Json, Key, Server, connect
+
+
+def call(
+    tool: Annotated[str, typer.Argument(help="Toolkit.Tool, with @1 or @1.2.3 for a version.")],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="The tool's input.")] = None,
+    input: Annotated[str | None, typer.Option(help="The input as JSON, @file, or - for standard input.")] = None,
+    server: Server = DEFAULT_URL,
+    key: Key = None,
+    file: File = None,
+    json: Json = False,
+    user_id: Annotated[str | None, typer.Option(help="The user this call is for.")] = None,
+    secret: Annotated[list[str] | None, typer.Option(metavar="ID=VALUE", help="A secret for the tool.")] = None,
+    token: Annotated[list[str] | None, typer.Option(metavar="PROVIDER=TOKEN", help="A token for the tool.")] = None,
+    call_id: Annotated[str | None, typer.Option(help="The call's idempotency key.")] = None,
+) -> None:
+    """Call a tool and print what it returns.
+
+    toolyard call Calculator.Add a=10 b=5
+    """
+    words = dict(_pair(word, "NAME=VALUE") for word in arguments or ())
+    given = _whole_input(input)
+    options: dict[str, Any] = {
+        "user_id": user_id,
+        "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
+        "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
+        "call_id": call_id,
+    }
+    with connect(server, key, file) as client:
+        try:
+            if words:
+                given |= typed(words, _schema(client, tool))
+            outcome = client.outcome(tool, given, **options)
+        except ToolyardError as error:
+            if isinstance(error, SetupError):
+                raise
+            _fail(error, given, json)
+    _show(outcome, json)
+
+
+def typed(words: dict[str, str], schema: dict[str, Any]) -> dict[str, Any]:
+    """Words from the command line as JSON values: text where the tool wants text, else as JSON where it is JSON."""
+    properties = schema.get("properties", {})
+    return {name: _value(word, properties.get(name, {})) for name, word in words.items()}
+
+
+def _value(word: str, schema: Any) -> Any:
+    wants = _types(schema)
+    if wants == {"string"}:
+        return word
+    try:
+        value = msgspec.json.decode(word)
+    except msgspec.DecodeError:
+        return word
+    return word if "string" in wants and not isinstance(value, dict | list | None) else value
+
+
+def _types(schema: Any) -> set[str]:
+    options = [schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())] if isinstance(schema, dict) else []
+    named = [option.get("type", ()) for option in options if isinstance(option, dict)]
+    types = {name for each in named for name in ([each] if isinstance(each, str) else each)}
+    values = [value for option in options for value in option.get("enum", ())]
+    return types or {"string" for value in values if isinstance(value, str)}
+
+
+def _schema(client: Client, tool: str) -> dict[str, Any]:
+    """The tool's input schema; of an unknown tool, none, and the server will say so."""
+    id, _, version = tool.partition("@")
+    for listed in client.list(all_versions=bool(version)):
+        if listed["id"].partition("@")[0] == id and listed["version"].startswith(version.partition(".0.0")[0]):
+            schema: dict[str, Any] = listed.get("input_schema") or {}
+            return schema
+    return {}
+
+
+def _pair(word: str, form: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals or not name:
+        raise SetupError(f"{word!r} is not {form}")
+    return name, value
+
+
+def _whole_input(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except OSError as error:
+            raise SetupError(f"--input: {error.filename}: {error.strerror}") from None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise SetupError(f"--input is not a JSON object: {error}") from None
+
+
+def _show(outcome: Outcome, json: bool) -> None:
+    if outcome.error is not None:
+        _fail(outcome.error, {}, json, outcome)
+    value = msgspec.json.decode(outcome.value) if outcome.value is not None else None
+    if json:
+        _print({"call_id": outcome.call_id, "duration": outcome.duration_ms, "success": True, "value": value})
+    elif isinstance(value, str):
+        sys.stdout.write(value + "\n")
+    elif value is not None:
+        _print(value)
+
+
+def _print(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def _fail(error: ToolyardError, given: dict[str, Any], json: bool, outcome: Outcome | None = None) -> None:
+    """Says what went wrong, on standard error (as JSON: on standard output), and ends with 1."""
+    if json:
+        body: dict[str, Any] = {
+            "success": False,
+            "error": {"kind": type(error).__name__, "message": error.message},
+        }
+        if outcome is not None:
+            body |= {"call_id": outcome.call_id, "duration": outcome.duration_ms}
+        if error.developer_message:
+            body["error"]["developer_message"] = error.developer_message
+        if isinstance(error, InvalidInput):
+            body["error"]["parameter_errors"] = {p.path: p.sentence for p in error.problems}
+        _print(body)
+    else:
+        sys.stderr.write("\n".join(_sentences(error, given)) + "\n")
+    raise typer.Exit(1)
+
+
+def _sentences(error: ToolyardError, given: dict[str, Any]) -> list[str]:
+    lines = [error.message]
+    if isinstance(error, InvalidInput):
+        lines += [f"  {p.path}: {p.sentence}{_got(p.path, given)}" for p in error.problems]
+    elif error.developer_message:
+        lines.append(f"  {error.developer_message}")
+    if isinstance(error, MissingRequirements):
+        lines += [f"  open {challenge.url}" for challenge in error.missing.authorization]
+        lines += [f"  pass --secret {id}=…" for id in error.missing.secrets]
+        lines += ["  pass --user-id …"] if error.missing.user_id else []
+    return lines
+
+
+def _got(path: str, given: dict[str, Any]) -> str:
+    return f" (got {msgspec.json.encode(given[path]).decode()[:80]})" if path in given else ""

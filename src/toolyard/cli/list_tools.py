@@ -1,0 +1,37 @@
+"""`toolyard list`."""
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ..client.client import DEFAULT_URL
+from ..model.errors import SetupError, ToolyardError
+from .target import File, Json, Key, Server, connect
+
+
+def list_tools(
+    server: Server = DEFAULT_URL,
+    key: Key = None,
+    file: File = None,
+    json: Json = False,
+    versions: Annotated[bool, typer.Option("--all", help="Every version, not only the newest.")] = False,
+) -> None:
+    """List the tools of a server or file."""
+    with connect(server, key, file) as client:
+        try:
+            tools = client.list(all_versions=versions)
+        except ToolyardError as error:
+            if isinstance(error, SetupError):
+                raise
+            details = f"\n  {error.developer_message}" if error.developer_message else ""
+            sys.stderr.write(f"{error.message}{details}\n")
+            raise typer.Exit(1) from None
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(tools), indent=2).decode() + "\n")
+        return
+    width = max((len(tool["id"]) for tool in tools), default=0)
+    for tool in tools:
+        summary = (tool["description"].splitlines() or [""])[0]
+        sys.stdout.write(f"{tool['id']:<{width}}  {summary}".rstrip() + "\n")

@@ -1,0 +1,95 @@
+"""`toolyard serve`."""
+
+import shlex
+import socket
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ..doors import open_door
+from ..model.errors import SetupError
+from ..running.loading import load
+from ..server.compose import Yard
+from ..server.run import listen, set_up_logging
+from ..server.settings import load_settings
+from .examples import example_input
+
+REFERENCE = "toolyard.reference"
+
+
+def serve(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE|MODULE]...", help="What to serve: tools.py, package.module, or either with :name."
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen (127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="The port (8000); 0 takes a free one.")] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again when a file changes.")] = False,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
+    fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Serve tools over every wire. Without a file: the reference tools, to look around.
+
+    Every setting can also come from TOOLYARD_* or toolyard.toml; 'toolyard settings' lists them.
+    """
+    flags: dict[str, Any] = {"tools": targets or None, "host": host, "port": port, "log_level": log_level}
+    flags = {name: value for name, value in flags.items() if value is not None}
+    settings = load_settings({**flags, **({"reload": True} if reload else {})}, config=config)
+    set_up_logging(settings.log_level)
+    served = settings.tools or [REFERENCE]
+    if settings.reload and fd is None:
+        arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
+        open_door("reload")(arguments, served, listen(settings))
+        return
+    listener = socket.socket(fileno=fd) if fd is not None else listen(settings)
+    yard = Yard([source for target in served for source in load(target)], settings)
+    open_door("serve")(yard, listener, lambda address: announce(yard, served, address))
+    if not yard.started:
+        raise SetupError("the server could not start; the reason is above")
+
+
+def announce(yard: Yard, served: list[str], address: str) -> None:
+    """Everything a newcomer needs next, ready to paste."""
+    count = len(yard.catalogue)
+    tools = f"{count} tool{'' if count == 1 else 's'}"
+    origin = "the reference toolkits" if served == [REFERENCE] else ", ".join(served)
+    lines = [
+        f"toolyard {version('toolyard')} serves {tools} from {origin}",
+        "",
+        f"  OXP 1.0    {address}",
+        f"  OTC 1.0    {address}/otc",
+        f"  OTC draft  {address}/otc/draft",
+        f"  Docs       {address}/docs",
+        "",
+        *_first_call(yard, address),
+        "Stop with Ctrl-C.",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _first_call(yard: Yard, address: str) -> list[str]:
+    """A line for curl and one for our own client, for the first tool that needs nothing."""
+    tool = next((tool for tool in yard.catalogue.newest() if not tool.requirements), None)
+    if tool is None:
+        return []
+    input = example_input(tool.input_schema)
+    body = msgspec.json.encode({"tool_id": tool.id, "input": input}).decode()
+    key = ' -H "OXP-API-Key: $KEY"' if yard.settings.has_authentication else ""
+    arguments = " ".join(shlex.quote(f"{name}={_word(value)}") for name, value in input.items())
+    elsewhere = "" if address == "http://127.0.0.1:8000" else f" --server {address}"
+    return [
+        f"  curl {address}/tools/call -H 'content-type: application/json'{key} -d {shlex.quote(body)}",
+        f"  toolyard call {tool.id} {arguments}{elsewhere}".rstrip(),
+        "",
+    ]
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,27 @@
+"""Where a verb's calls go: a server by its address, or a file in this process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from ..client.client import DEFAULT_URL, Client
+from ..doors import open_door
+from ..running.loading import load
+
+Server = Annotated[str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address.")]
+Key = Annotated[str | None, typer.Option(envvar="TOOLYARD_KEY", help="An API key or token for the server.")]
+File = Annotated[str | None, typer.Option(help="Call the tools of this file, in this process, without a server.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, whole.")]
+
+
+@contextmanager
+def connect(server: str = DEFAULT_URL, key: str | None = None, file: str | None = None) -> Iterator[Client]:
+    """A client of either."""
+    if file is not None:
+        with open_door("testing").client(*load(file)) as client:
+            yield client
+        return
+    with Client(server.rstrip("/"), key=key) as client:
+        yield client

@@ -1,0 +1,170 @@
+"""The clients: `Client` and, for asynchronous programs, `AsyncClient`. Both speak OXP, or OTC if told to.
+
+with Client("http://127.0.0.1:8000") as client:
+    client.call("Calculator.Add", {"a": 10, "b": 5})
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, Self
+
+from ..model.call import CallContext, CallTool, Outcome
+from ..model.seam import random_id
+from ..wires import otc, otc_draft, oxp
+from ..wires.contract import Reply, Request, Wire
+from .flows import Flow, Pause, call, health, list_tools, value_of, with_key
+from .sending import AsyncHttpSending, HttpSending
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+WIRES: dict[str, Wire] = {"oxp": oxp.FLAT, "otc": otc.OTC, "otc_draft": otc_draft.DRAFT}
+PREFIXES = {"oxp": "/oxp", "otc": "/otc", "otc_draft": "/otc/draft"}
+WireName = Literal["oxp", "otc", "otc_draft"]
+
+
+class Sending(Protocol):
+    """How requests get there and replies come back."""
+
+    def send(self, request: Request) -> Reply: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncSending(Protocol):
+    async def send(self, request: Request) -> Reply: ...
+
+    async def close(self) -> None: ...
+
+
+class _Calls:
+    """What both clients know: the wire, and how many times to try."""
+
+    def __init__(self, wire: WireName, retries: int) -> None:
+        self._wire, self._retries = WIRES[wire], retries
+
+    def _call(self, tool_id: str, input: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Flow:
+        context = CallContext(
+            tokens=options.get("tokens") or {},
+            secrets=options.get("secrets") or {},
+            user_id=options.get("user_id"),
+        )
+        command = CallTool(tool_id, dict(input or {}), options.get("call_id"), options.get("trace_id"), context)
+        return call(self._wire, with_key(command, random_id()), self._retries)
+
+
+class Client(_Calls):
+    """Calls tools of a server, and waits."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        wire: WireName = "oxp",
+        retries: int = 2,
+        timeout_s: float = 60.0,
+        sending: Sending | None = None,
+    ) -> None:
+        """`key` is an API key or a token. `sending` replaces HTTP."""
+        super().__init__(wire, retries)
+        self._sending = sending or HttpSending(url + PREFIXES[wire], key, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._sending.close()
+
+    def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """What the tool returns. Raises ToolError, InvalidInput, MissingRequirements, …
+
+        Options: call_id, trace_id, user_id, secrets={id: value}, tokens={provider: token}.
+        """
+        return value_of(self.outcome(tool_id, input, **options))
+
+    def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Outcome:
+        """How the call ended, a tool's failure included."""
+        outcome: Outcome = self._drive(self._call(tool_id, input, options))
+        return outcome
+
+    def list(self, *, all_versions: bool = False) -> list[dict[str, Any]]:
+        """The tools, as the wire describes them."""
+        tools: list[dict[str, Any]] = self._drive(list_tools(self._wire, all_versions=all_versions))
+        return tools
+
+    def healthy(self) -> bool:
+        """Whether the server takes calls."""
+        return bool(self._drive(health()))
+
+    def _drive(self, flow: Flow) -> Any:
+        reply: Reply | None = None
+        while True:
+            try:
+                step = flow.send(reply)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                reply = None
+            else:
+                reply = self._sending.send(step)
+
+
+class AsyncClient(_Calls):
+    """Calls tools of a server, and lets others run meanwhile."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        wire: WireName = "oxp",
+        retries: int = 2,
+        timeout_s: float = 60.0,
+        sending: AsyncSending | None = None,
+    ) -> None:
+        super().__init__(wire, retries)
+        self._sending = sending or AsyncHttpSending(url + PREFIXES[wire], key, timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._sending.close()
+
+    async def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """As `Client.call`."""
+        return value_of(await self.outcome(tool_id, input, **options))
+
+    async def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Outcome:
+        """As `Client.outcome`."""
+        outcome: Outcome = await self._drive(self._call(tool_id, input, options))
+        return outcome
+
+    async def list(self, *, all_versions: bool = False) -> list[dict[str, Any]]:
+        """As `Client.list`."""
+        tools: list[dict[str, Any]] = await self._drive(list_tools(self._wire, all_versions=all_versions))
+        return tools
+
+    async def healthy(self) -> bool:
+        """As `Client.healthy`."""
+        return bool(await self._drive(health()))
+
+    async def _drive(self, flow: Flow) -> Any:
+        reply: Reply | None = None
+        while True:
+            try:
+                step = flow.send(reply)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                reply = None
+            else:
+                reply = await self._sending.send(step)

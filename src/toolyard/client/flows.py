@@ -1,0 +1,76 @@
+"""What a client does, written once: generators that yield requests and are sent replies.
+
+They wait by yielding a `Pause`. `client.py` drives them, with or without `await`.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..model.call import CallTool, Outcome
+from ..model.errors import Busy
+from ..wires.contract import Reply, Request, Wire
+
+
+class Pause(Struct, frozen=True):
+    """Wait so long, then go on."""
+
+    seconds: float
+
+
+Flow = Generator[Request | Pause, Reply | None, Any]
+LONGEST_PAUSE_S = 30.0
+FIRST_PAUSE_S = 0.25
+
+
+def call(wire: Wire, command: CallTool, retries: int) -> Flow:
+    """Calls a tool and tries again where the server says that this may help. Returns the last Outcome."""
+    for attempt in range(retries + 1):
+        try:
+            reply = yield wire.encode_request(command)
+            assert reply is not None  # noqa: S101
+            outcome = wire.decode_outcome(reply)
+        except Busy as busy:
+            if attempt == retries:
+                raise
+            yield Pause(_pause(busy.retry_after_ms, attempt))
+            continue
+        error = outcome.error
+        if error is None or not error.can_retry or attempt == retries:
+            return outcome
+        yield Pause(_pause(error.retry_after_ms, attempt))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def list_tools(wire: Wire, *, all_versions: bool) -> Flow:
+    """The tools, as the wire describes them."""
+    query = b"versions=all" if all_versions else b""
+    reply = yield Request("GET", "/tools", dict(wire.headers), query=query)
+    assert reply is not None  # noqa: S101
+    return wire.decode_list(reply)
+
+
+def health() -> Flow:
+    """Whether the server takes calls."""
+    reply = yield Request("GET", "/health")
+    return reply is not None and reply.status == 200
+
+
+def value_of(outcome: Outcome) -> Any:
+    """What the tool returned. Raises the ToolError it failed with."""
+    if outcome.error is not None:
+        raise outcome.error
+    return msgspec.json.decode(outcome.value) if outcome.value is not None else None
+
+
+def with_key(command: CallTool, call_id: str) -> CallTool:
+    """A call that may be tried again must be the same call every time."""
+    return command if command.call_id is not None else replace(command, call_id=call_id)
+
+
+def _pause(retry_after_ms: int | None, attempt: int) -> float:
+    wanted = FIRST_PAUSE_S * 2**attempt if retry_after_ms is None else retry_after_ms / 1000
+    return min(max(wanted, 0.0), LONGEST_PAUSE_S)

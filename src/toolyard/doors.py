@@ -1,0 +1,30 @@
+"""The one table of what loads late.
+
+Starting fast and staying small matter more than having everything at hand: what only some users need is
+imported the first time it is used, through here and nowhere else.
+"""
+
+from importlib import import_module
+from typing import Any
+
+DOORS = {
+    # name: module:attribute
+    "asgi": "toolyard.server.compose:asgi",
+    "client": "toolyard.client.client:Client",
+    "async_client": "toolyard.client.client:AsyncClient",
+    "http": "httpx2",
+    "jwt": "toolyard.trust.jwt:Hs256",
+    "prometheus": "toolyard.server.prometheus:render",
+    "openapi": "toolyard.server.openapi:document",
+    "pages": "toolyard.server.pages",
+    "serve": "toolyard.server.run:serve",
+    "reload": "toolyard.server.reload:supervise",
+    "testing": "toolyard.testing",
+}
+
+
+def open_door(name: str) -> Any:
+    """The module or attribute behind a door, loaded now if it was not."""
+    module, _, attribute = DOORS[name].partition(":")
+    loaded = import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded

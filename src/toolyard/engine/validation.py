@@ -1,0 +1,144 @@
+"""Input and output against JSON Schemas, compiled once a tool.
+
+jsonschema-rs with a linear-time regex engine and no retrieval: a pattern cannot be made to hang, and a `$ref` is
+never fetched. What it finds becomes one sentence a model can act on, for each parameter.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
+
+from ..model.errors import DefinitionError, InvalidInput, Problem
+from ..model.tool import Tool
+
+MOST_PROBLEMS = 20
+_LINEAR = jsonschema_rs.RegexOptions()
+
+
+def compile_schema(schema: dict[str, Any], tool: Tool) -> Any:
+    """A validator. Raises DefinitionError for a schema that cannot be checked safely."""
+    try:
+        return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=_LINEAR, offline=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise DefinitionError(
+            f"{tool.id} has a schema that cannot be checked: {reason}", tool.code.origin.place
+        ) from None
+
+
+def explain(validator: Any, input: dict[str, Any]) -> InvalidInput:
+    """Everything that is wrong with the input, up to a limit."""
+    problems = (problem for error in validator.iter_errors(input) for problem in problems_of(error))
+    return InvalidInput(tuple(islice(problems, MOST_PROBLEMS)))
+
+
+def first_difference(validator: Any, value: Any) -> str:
+    """Where a tool's result leaves its own schema: for the log."""
+    error = next(validator.iter_errors(value))
+    return f"{path_of(error.instance_path) or 'the result'}: {_sentence(error.kind)}"
+
+
+def path_of(parts: list[str | int]) -> str:
+    """`address.city`, `items[2].id`."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+def problems_of(error: Any) -> Iterator[Problem]:
+    path, kind = error.instance_path, error.kind
+    if isinstance(kind, Kind.Required):
+        yield Problem(path_of([*path, kind.property]), "Is required", missing=True)
+    elif isinstance(kind, Kind.AdditionalProperties | Kind.UnevaluatedProperties):
+        for name in kind.unexpected:
+            yield Problem(path_of([*path, name]), "Is not a known parameter", got=error.instance.get(name))
+    else:
+        yield Problem(path_of(path), _sentence(kind), got=error.instance)
+
+
+def _sentence(kind: Any) -> str:
+    for class_, sentence in _SENTENCES:
+        if isinstance(kind, class_):
+            return sentence(kind)
+    return "Is not valid"
+
+
+_TYPE_NAMES = {
+    "number": "a number",
+    "integer": "a whole number",
+    "string": "a string",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_FORMAT_NAMES = {
+    "date": "a date such as 2025-01-31",
+    "date-time": "a date and time such as 2025-01-31T12:00:00Z",
+    "time": "a time such as 12:00:00Z",
+    "duration": "a duration such as PT15M",
+    "uuid": "a UUID",
+    "email": "an e-mail address",
+    "uri": "an absolute URI",
+    "ipv4": "an IPv4 address",
+    "ipv6": "an IPv6 address",
+}
+
+
+def _one_of(options: list[Any]) -> str:
+    shown = ", ".join(map(_shown, options[:20]))
+    return f"Must be one of {shown}{', …' if len(options) > 20 else ''}"
+
+
+def _shown(value: Any) -> str:
+    return {True: "true", False: "false", None: "null"}.get(value, repr(value)) if not _is_large(value) else "…"
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, list | dict) or (isinstance(value, str) and len(value) > 80)
+
+
+def _or(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _types(kind: Any) -> str:
+    return f"Must be {_or([_TYPE_NAMES.get(name, name) for name in kind.types])}"
+
+
+def _any_of(kind: Any) -> str:
+    """Each alternative's first objection, once: `Must be a number or null`."""
+    firsts = [_sentence(errors[0].kind) for errors in kind.context if errors]
+    wanted = [s.removeprefix("Must be ") for s in dict.fromkeys(firsts) if s.startswith("Must be ")]
+    return f"Must be {_or(wanted)}" if wanted and len(wanted) <= 6 else "Fits none of the forms it may have"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_SENTENCES: list[tuple[Any, Callable[[Any], str]]] = [
+    (Kind.Type, _types),
+    (Kind.Enum, lambda kind: _one_of(kind.options)),
+    (Kind.Constant, lambda kind: f"Must be {_shown(kind.expected_value)}"),
+    (Kind.AnyOf | Kind.OneOfNotValid, _any_of),
+    (Kind.Format, lambda kind: f"Must be {_FORMAT_NAMES.get(kind.format, f'in the format {kind.format}')}"),
+    (Kind.Pattern, lambda kind: f"Must match the pattern {kind.pattern}"),
+    (Kind.Minimum, lambda kind: f"Must be at least {kind.limit}"),
+    (Kind.Maximum, lambda kind: f"Must be at most {kind.limit}"),
+    (Kind.ExclusiveMinimum, lambda kind: f"Must be greater than {kind.limit}"),
+    (Kind.ExclusiveMaximum, lambda kind: f"Must be less than {kind.limit}"),
+    (Kind.MultipleOf, lambda kind: f"Must be a multiple of {kind.multiple_of}"),
+    (Kind.MinLength, lambda kind: f"Must have at least {_plural(kind.limit, 'character')}"),
+    (Kind.MaxLength, lambda kind: f"Must have at most {_plural(kind.limit, 'character')}"),
+    (Kind.MinItems, lambda kind: f"Must have at least {_plural(kind.limit, 'item')}"),
+    (Kind.MaxItems | Kind.AdditionalItems, lambda kind: f"Must have at most {_plural(kind.limit, 'item')}"),
+    (Kind.MinProperties, lambda kind: f"Must have at least {_plural(kind.limit, 'member')}"),
+    (Kind.MaxProperties, lambda kind: f"Must have at most {_plural(kind.limit, 'member')}"),
+    (Kind.UniqueItems, lambda kind: "Must not have the same item twice"),
+    (Kind.Required, lambda kind: f"Must have the member {kind.property}"),
+]

@@ -1,0 +1,1 @@
+"""The nouns everything else is written in. Nothing here imports another part of toolyard."""

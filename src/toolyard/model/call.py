@@ -1,0 +1,47 @@
+"""A call as it comes in and as it ends, in no wire's words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from .errors import ToolError
+
+
+class CallContext(Struct, frozen=True):
+    """What the caller passes along besides input: tokens and secrets by id, and whom it speaks for."""
+
+    tokens: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = {}
+    user_id: str | None = None
+    user_info: Mapping[str, Any] = {}
+
+
+NO_CONTEXT = CallContext()
+
+
+class CallTool(Struct):
+    """Call a tool. Without a `call_id` the call has no idempotency key."""
+
+    tool_id: str
+    input: dict[str, Any]
+    call_id: str | None = None
+    trace_id: str | None = None
+    context: CallContext = NO_CONTEXT
+    latest: bool = False
+    """Whether this wire has `@latest`."""
+
+
+class ListTools(Struct, frozen=True):
+    """List the tools: the newest version of each, or all."""
+
+    all_versions: bool = False
+
+
+class Outcome(Struct):
+    """How a call ended: `value` as JSON bytes, or the error."""
+
+    call_id: str
+    duration_ms: float
+    value: Raw | None = None
+    error: ToolError | None = None

@@ -1,0 +1,192 @@
+"""One tree of errors, divided by who must act.
+
+`RequestError` the caller, `ToolError` the tool's author, `ServerError` whoever runs the server,
+`SetupError` whoever starts it. `message` is for people and models; `developer_message` is for logs
+and must not reach a model. None of them knows a status code: each wire has one total table from
+error to answer.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ToolyardError(Exception):
+    """Base of everything toolyard raises on purpose."""
+
+    def __init__(self, message: str, *, developer_message: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.developer_message = developer_message
+
+
+# --- the caller must act -------------------------------------------------------------------------
+
+
+class RequestError(ToolyardError):
+    """The request cannot be taken as it is."""
+
+
+class MalformedRequest(RequestError):
+    """Not JSON, a wrong member, a wrong type: the request never became a call."""
+
+
+class UnsupportedProtocol(RequestError):
+    """A protocol version or `$schema` that this server does not speak."""
+
+
+class NotAuthenticated(RequestError):
+    """No credentials, or none that are valid."""
+
+
+class ToolNotFound(RequestError):
+    """No such tool or version, or not a tool id at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one parameter, as a sentence a model can act on."""
+
+    path: str
+    sentence: str
+    got: Any = None
+    missing: bool = False
+
+
+class InvalidInput(RequestError):
+    """The input does not fit the tool's input schema."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("Some input parameters are invalid")
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """An authorization somebody has to complete at `url` before the tool can be called."""
+
+    id: str
+    url: str
+    check_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Everything a call lacks, at once."""
+
+    authorization: tuple[Challenge, ...] = ()
+    secrets: tuple[str, ...] = ()
+    user_id: bool = False
+
+
+class MissingRequirements(RequestError):
+    """The tool needs an authorization, a secret or a user id that nobody gave."""
+
+    def __init__(self, message: str, missing: Missing, *, developer_message: str) -> None:
+        super().__init__(message, developer_message=developer_message)
+        self.missing = missing
+
+
+class PathNotFound(RequestError):
+    """Nothing is served at this path."""
+
+
+class MethodNotAllowed(RequestError):
+    """The path exists, with other methods."""
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class BodyTooLarge(RequestError):
+    """The body is larger than `max_body_bytes`."""
+
+
+class UnsupportedMediaType(RequestError):
+    """The body is not `application/json`."""
+
+
+# --- the tool's author must act ------------------------------------------------------------------
+
+
+class ToolError(ToolyardError):
+    """A tool failing on purpose. Raise it from a tool; everything in it reaches the caller."""
+
+    code = "tool_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        developer_message: str | None = None,
+        can_retry: bool | None = None,
+        retry_after_ms: int | None = None,
+        additional_prompt_content: str | None = None,
+    ) -> None:
+        super().__init__(message, developer_message=developer_message)
+        self.can_retry = can_retry
+        self.retry_after_ms = retry_after_ms
+        self.additional_prompt_content = additional_prompt_content
+
+
+class ToolTimedOut(ToolError):
+    """The tool ran longer than it may."""
+
+    code = "timed_out"
+
+
+# --- whoever runs the server must act ------------------------------------------------------------
+
+
+class ServerError(ToolyardError):
+    """The request was fine; this server cannot take it."""
+
+
+class Busy(ServerError):
+    """Too much at once: come back after `retry_after_ms`."""
+
+    def __init__(self, message: str, *, retry_after_ms: int, developer_message: str | None = None) -> None:
+        super().__init__(message, developer_message=developer_message)
+        self.retry_after_ms = retry_after_ms
+
+
+class Unavailable(Busy):
+    """Starting, stopping, or without something it needs."""
+
+
+class InternalError(ServerError):
+    """A defect of ours."""
+
+
+# --- whoever starts it must act ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of somebody's file."""
+
+    file: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(eq=False)
+class SetupError(ToolyardError):
+    """The server cannot start: one sentence, and the place where it went wrong."""
+
+    message: str
+    place: Place | None = None
+    developer_message: str | None = field(default=None, kw_only=True)
+
+    def __str__(self) -> str:
+        return self.message if self.place is None else f"{self.place}: {self.message}"
+
+
+class DefinitionError(SetupError):
+    """A tool, toolkit or app that cannot be served as it is written."""
+
+
+class SettingsError(SetupError):
+    """A setting that is unknown or has a value it cannot have."""

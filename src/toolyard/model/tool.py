@@ -1,0 +1,112 @@
+"""What a tool is, whichever wire lists it and wherever it runs.
+
+An id is `Toolkit.Tool`; a reference adds a version: `Toolkit.Tool@1.2.3`, or `@1` for `1.0.0`.
+"""
+
+import re
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from .running import Code, Host
+
+Schema = dict[str, Any]
+
+NAME = re.compile(r"[A-Za-z0-9_]+").fullmatch
+WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?").fullmatch
+
+Runs = Literal["inline", "thread", "process"]
+OnLost = Literal["rerun", "unknown"]
+
+
+class Version(Struct, frozen=True, order=True):
+    """Three integers, compared as integers."""
+
+    major: int
+    minor: int = 0
+    patch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Version":
+        """`x.y.z`, or `x` for `x.0.0`. The caller has matched the text already."""
+        return cls(*map(int, text.split(".")))
+
+
+class Authorization(Struct, frozen=True):
+    """A user's account at a provider, with these scopes."""
+
+    id: str
+    scopes: tuple[str, ...] = ()
+
+
+class Requirements(Struct, frozen=True):
+    """What a tool needs besides input."""
+
+    authorization: tuple[Authorization, ...] = ()
+    secrets: tuple[str, ...] = ()
+    user_id: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.authorization or self.secrets or self.user_id)
+
+
+class Hints(Struct, frozen=True):
+    """What a client may know of a tool's behaviour before it calls it."""
+
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool | None = None
+    open_world: bool | None = None
+
+
+class Icon(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A picture a client may show beside the tool."""
+
+    src: str
+    mime_type: str | None = None
+    sizes: tuple[str, ...] = ()
+
+
+class ToolkitInfo(Struct, frozen=True):
+    """The toolkit a tool belongs to."""
+
+    name: str
+    description: str
+    version: Version
+
+
+class Tool(Struct, frozen=True, eq=False, kw_only=True):
+    """One version of one tool. Compared by identity: two definitions are two tools."""
+
+    toolkit: ToolkitInfo
+    name: str
+    version: Version
+    wire_name: str
+    description: str
+    input_schema: Schema
+    output_schema: Schema | None
+    code: Code
+    host: Host
+    title: str | None = None
+    hidden: tuple[str, ...] = ()
+    requirements: Requirements = Requirements()
+    hints: Hints = Hints()
+    annotations: Schema = {}
+    timeout: float | None = None
+    concurrency: int | None = None
+    on_lost: OnLost = "unknown"
+    runs: Runs = "thread"
+    tags: tuple[str, ...] = ()
+    icons: tuple[Icon, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.toolkit.name}.{self.name}"
+
+    @property
+    def reference(self) -> str:
+        return f"{self.id}@{self.version}"

@@ -1,0 +1,1 @@
+"""How a function runs: on the event loop, in a thread, or in a child process."""

@@ -1,0 +1,68 @@
+"""The child process: loads the author's file, then runs one call after another.
+
+Started as `python -m toolyard.running.child FD TARGET`. It ends when the server's end of the socket closes.
+"""
+
+import asyncio
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from ..model.errors import ToolError
+from ..model.running import Question, Run
+from ..model.tool import Tool
+from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, read
+from .loading import load
+
+
+class SocketChannel:
+    """Progress and logs go to the server as they happen. A cancelled call is a killed process."""
+
+    cancelled = False
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        self._link.sendall(pack(Progress(done, total, message)))
+
+    def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        self._link.sendall(pack(Log(level, message, {key: str(value) for key, value in fields.items()})))
+
+    async def ask(self, question: Question) -> Any:
+        raise ToolError('A tool with runs="process" cannot ask questions')
+
+
+def serve(link: socket.socket, target: str) -> None:
+    """The socket is read in the main thread; the loop runs only while a tool or the lifespan does."""
+    sources = load(target)
+    tools = {tool.reference: tool for source in sources for tool in source.tools}
+    with asyncio.Runner() as runner, link.makefile("rb") as incoming:
+        stack = AsyncExitStack()
+        for source in sources:
+            runner.run(stack.enter_async_context(source.running()))
+        while isinstance(frame := read(incoming), Start):
+            link.sendall(pack(runner.run(answered(tools[frame.reference], frame, SocketChannel(link)))))
+        runner.run(stack.aclose())
+
+
+async def answered(tool: Tool, start: Start, channel: SocketChannel) -> Frame:
+    """How one call ended."""
+    run = Run(
+        tool, start.call_id, start.caller, start.input, channel,
+        start.trace_id, start.user_info, start.secrets, start.tokens,
+    )  # fmt: skip
+    try:
+        value = tool.code.invoke(tool.code.bind(start.input), run)
+        return Returned(tool.code.dump(await value if tool.code.is_async else value))
+    except ToolError as e:
+        return Failed(e.message, e.developer_message, e.can_retry, e.retry_after_ms, e.additional_prompt_content)
+    except (Exception, SystemExit) as error:
+        return Raised(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

@@ -1,0 +1,101 @@
+"""Loads an author's file or module and finds what it offers.
+
+A target is `file.py`, `package.module`, or either with `:name`. Whatever goes wrong is said in one sentence with
+the author's file and line; the traceback stays behind it for `--debug`.
+"""
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+
+from ..model.errors import DefinitionError, Place, SetupError
+from ..model.running import Source
+
+
+def load(target: str) -> list[Source]:
+    """The sources at a target: its app, or else its toolkits; with `:name`, that one."""
+    path, _, name = target.partition(":")
+    is_file = path.endswith(".py") or "/" in path
+    module = _load_file(Path(path)) if is_file else _load_module(path)
+    sources = [_named(module, path, name)] if name else _found(module, path)
+    for source in sources:
+        source.host.target = f"{Path(path).resolve() if is_file else path}{':' if name else ''}{name}"
+    return sources
+
+
+def _named(module: ModuleType, path: str, name: str) -> Source:
+    source = vars(module).get(name)
+    if isinstance(source, Source):
+        return source
+    there = [n for n, value in vars(module).items() if isinstance(value, Source)]
+    hint = f"it has {', '.join(there)}" if there else "it has none"
+    raise DefinitionError(f"{name!r} is not a Toolkit or an App of {path}; {hint}", Place(path))
+
+
+def _found(module: ModuleType, path: str) -> list[Source]:
+    """An app stands for its toolkits, so where there is one, the toolkits beside it are not served twice."""
+    named = {name: value for name, value in vars(module).items() if isinstance(value, Source)}
+    unique = {id(value): value for value in named.values()}
+    apps = [value for value in unique.values() if hasattr(value, "around")]
+    if len(apps) > 1:
+        names = [name for name, value in named.items() if hasattr(value, "around")]
+        raise DefinitionError(f"has several apps; choose one: {path}:{names[0]} or {path}:{names[1]}", Place(path))
+    if not unique:
+        raise DefinitionError(
+            'has no tools; write: from toolyard import Toolkit, then kit = Toolkit("Name") and @kit.tool',
+            Place(path),
+        )
+    return apps or list(unique.values())
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise SetupError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    full = path.resolve()
+    known = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(full)), None)
+    if known is not None and known.__name__ != "__main__":
+        return known
+    if str(full.parent) not in sys.path:
+        sys.path.insert(0, str(full.parent))
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_{sha256(str(full).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, full)
+    if spec is None or spec.loader is None:
+        raise SetupError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        raise _explained(error, str(path), str(full)) from error
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise SetupError(f"there is no module {name!r} (for a file, write {name}.py)") from error
+        raise _explained(error, name, None) from error
+    except BaseException as error:
+        raise _explained(error, name, None) from error
+
+
+def _explained(error: BaseException, shown: str, file: str | None) -> BaseException:
+    """What an author's file raised, as one sentence with its line."""
+    if isinstance(error, SetupError | KeyboardInterrupt):
+        return error
+    if isinstance(error, SyntaxError):
+        return DefinitionError(f"syntax error: {error.msg}", Place(error.filename or shown, error.lineno))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file] if file else []
+    frames = frames or [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    place = Place(frames[-1].filename, frames[-1].lineno) if frames else Place(shown)
+    text = str(error) or "no message"
+    return DefinitionError(f"cannot be loaded, it raised {type(error).__name__}: {text}", place)

@@ -1,0 +1,106 @@
+"""The handlers of OXP 1.0, OTC 1.0 and the OTC draft: call, list, health."""
+
+from collections.abc import Callable, Mapping
+
+from ..engine.engine import Engine
+from ..model.call import CallTool
+from ..model.caller import Caller
+from ..model.errors import NotAuthenticated, ToolyardError, UnsupportedProtocol
+from ..model.running import QuietChannel
+from ..model.seam import Seam
+from ..trust.authentication import Authenticate
+from ..wires.contract import Reply, Wire
+from ..wires.negotiation import Choose, check_version, decode_call, decode_list, guess_wire
+from .exchange import Exchange
+from .listing import Listing
+from .metrics import Metrics
+from .readiness import Readiness
+from .routes import Handler
+from .tracing import trace_of
+
+
+class CallDesk:
+    """Takes requests of the family: who asks, in which protocol, for what."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        listing: Listing,
+        authenticate: Authenticate,
+        metrics: Metrics,
+        readiness: Readiness,
+        seam: Seam,
+        public_url: Callable[[], str | None],
+    ) -> None:
+        self._engine, self._listing, self._authenticate = engine, listing, authenticate
+        self._metrics, self._readiness, self._seam = metrics, readiness, seam
+        self._public_url = public_url
+
+    def call(self, choose: Choose, *, versioned: bool) -> Handler:
+        """`POST …/call`. `choose` finds the wire; `versioned` paths look at `OXP-Version`."""
+
+        async def handle(exchange: Exchange) -> Reply:
+            try:
+                caller = self._admit(exchange.headers, versioned)
+            except (NotAuthenticated, UnsupportedProtocol) as error:
+                return guess_wire(exchange.body, choose).encode_error(error)
+            wire, command = decode_call(exchange.body, choose)
+            if isinstance(command, CallTool):
+                return await self._answer(wire, command, caller, exchange)
+            return wire.encode_error(command)
+
+        return handle
+
+    async def _answer(self, wire: Wire, command: CallTool, caller: Caller, exchange: Exchange) -> Reply:
+        started = self._seam.monotonic()
+        trace = trace_of(exchange.headers)
+        if trace is not None and command.trace_id is None:
+            command.trace_id = trace[0]
+        tool_id = ""
+        self._metrics.running += 1
+        try:
+            self._readiness.require()
+            tool = self._engine.resolve(command.tool_id, latest=command.latest)
+            tool_id = tool.id
+            base_url = self._base_url(exchange) if tool.requirements else ""
+            outcome = await self._engine.call(tool, command, caller, QuietChannel(), base_url)
+            ended = "success" if outcome.error is None else outcome.error.code
+            reply = wire.encode_outcome(outcome)
+        except ToolyardError as error:
+            ended = type(error).__name__
+            reply = wire.encode_error(error, command)
+        finally:
+            self._metrics.running -= 1
+        self._metrics.record(wire.name, tool_id, ended, self._seam.monotonic() - started)
+        if trace is not None:
+            reply.headers = [*reply.headers, (b"traceparent", trace[1])]
+        return reply
+
+    def list(self, default: Wire, *, fixed: bool) -> Handler:
+        """`GET …/tools`. Below a prefix the wire is `fixed`."""
+
+        async def handle(exchange: Exchange) -> Reply:
+            self._admit(exchange.headers, versioned=not fixed or default.name == "oxp")
+            wire, command = decode_list(exchange.query, exchange.body, default, fixed=fixed)
+            if isinstance(command, ToolyardError):
+                return wire.encode_error(command)
+            return self._listing.reply(wire, command, exchange.headers.get(b"if-none-match"))
+
+        return handle
+
+    def health(self, wire: Wire) -> Handler:
+        """`GET …/health`."""
+
+        async def handle(exchange: Exchange) -> Reply:
+            return wire.encode_status(self._readiness.status)
+
+        return handle
+
+    def _admit(self, headers: Mapping[bytes, bytes], versioned: bool) -> Caller:
+        caller = self._authenticate(headers)
+        if versioned:
+            check_version(headers)
+        return caller
+
+    def _base_url(self, exchange: Exchange) -> str:
+        return self._public_url() or exchange.base_url()

@@ -1,0 +1,139 @@
+"""The composition root: the one place that names concrete parts and puts them together.
+
+A new wire is one module in `wires/` and its routes here; a new runner is one line in `_runners`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from ..catalogue import Catalogue
+from ..engine.engine import Engine, Limits
+from ..model.running import Runner, Source
+from ..model.seam import SYSTEM, Seam
+from ..running.inline import Inline
+from ..running.processes import Processes
+from ..running.threads import Threads
+from ..trust.authentication import authentication
+from ..trust.requirements import RequirementsDesk
+from ..wires import otc, otc_draft, oxp
+from ..wires.contract import Wire
+from . import family_routes, site_routes
+from .calls import CallDesk
+from .exchange import BodyReader
+from .lag import LagWatch
+from .listing import Listing
+from .metrics import Metrics
+from .readiness import Readiness
+from .settings import Settings, load_settings
+from .shell import Receive, Scope, Send, Shell
+
+WIRES: dict[str, Wire] = {"/otc/draft": otc_draft.DRAFT, "/otc": otc.OTC, "": oxp.FLAT}
+"""Which wire answers for a path that is not served: the first prefix that fits."""
+
+
+class Yard:
+    """A server's parts. `asgi` is the application; `lifetime` is its life."""
+
+    def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
+        self.settings = settings
+        self.sources = list(sources)
+        self.public_url = settings.public_url
+        self.readiness = Readiness()
+        self.metrics = Metrics()
+        self.catalogue = Catalogue(tool for source in self.sources for tool in source.tools)
+        self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
+        runners: dict[str, Runner] = {"inline": Inline(), "thread": self._threads, "process": self._processes}
+        limits = Limits(settings.call_timeout_s, settings.queue_wait_s, settings.show_exceptions)
+        self.engine = Engine(self.catalogue, runners, RequirementsDesk(seam.new_id), limits, seam)
+        self._authenticate = authentication(
+            settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
+        )
+        self._lag = LagWatch(self.catalogue, self._threads)
+        self._starting = asyncio.Lock()
+        self._life: AsyncExitStack | None = None
+        self.started = False
+        self.routes = self._routes(seam)
+        self.asgi = Shell(
+            self.routes,
+            BodyReader(settings.max_body_bytes, settings.max_json_depth),
+            WIRES,
+            self._lifespan,
+            self.start,
+            settings.auth_failure_status,
+        )
+
+    @asynccontextmanager
+    async def lifetime(self) -> AsyncIterator[None]:
+        """Makes what the tools share, takes calls, and closes all of it."""
+        await self.start()
+        try:
+            yield
+        finally:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Once, whoever asks first: the ASGI lifespan, or the first request of a mounted app."""
+        async with self._starting:
+            if self._life is not None:
+                return
+            async with AsyncExitStack() as stack:
+                for source in self.sources:
+                    await stack.enter_async_context(source.running())
+                stack.callback(self._threads.close)
+                stack.callback(self._processes.close)
+                stack.enter_context(self._lag)
+                self._life = stack.pop_all()
+            self.readiness.status = "ok"
+            self.started = True
+
+    async def stop(self) -> None:
+        self.readiness.status = "draining"
+        if self._life is not None:
+            await self._life.aclose()
+
+    def _routes(self, seam: Seam) -> list[Any]:
+        listing = Listing(self.catalogue)
+        desk = CallDesk(
+            self.engine,
+            listing,
+            self._authenticate,
+            self.metrics,
+            self.readiness,
+            seam,
+            lambda: self.public_url,
+        )
+        routes = family_routes.routes(desk)
+        return routes + site_routes.routes(self, self._authenticate, routes)
+
+    async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        await receive()
+        try:
+            await self.start()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+            raise
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class Mounted:
+    """An ASGI application to mount. Starts with its first request, or with the outer app if that is given `lifespan`:
+    `FastAPI(lifespan=tools.lifespan)`."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.yard = yard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.yard.asgi(scope, receive, send)
+
+    def lifespan(self, outer: Any = None) -> AbstractAsyncContextManager[Any]:
+        return self.yard.lifetime()
+
+
+def asgi(source: Source, **settings: Any) -> Mounted:
+    """An app as an ASGI application; settings also come from the environment and `toolyard.toml`."""
+    return Mounted(Yard([source], load_settings(settings)))

@@ -1,0 +1,106 @@
+"""One HTTP request, read whole and within limits, and where it came from."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
+
+_string = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_utf8_json = re.compile(rb"application/([a-z0-9.+-]+\+)?json\s*(;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE).fullmatch
+
+
+class Gone(Exception):
+    """The client went away before its request was complete."""
+
+
+class Exchange:
+    """What a handler gets."""
+
+    __slots__ = ("_scope", "body", "headers", "parameter", "path", "query")
+
+    def __init__(self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes]) -> None:
+        self._scope = scope
+        self.path = path
+        self.headers = headers
+        self.query: bytes = scope["query_string"]
+        self.body = b""
+        self.parameter = ""
+        """What stood in the variable part of the path."""
+
+    def base_url(self) -> str:
+        """The address the client used, as far as one can know."""
+        scope = self._scope
+        host = self.headers.get(b"host")
+        if host is None:
+            name, port = scope.get("server") or ("localhost", None)
+            host = f"{name}:{port}".encode() if port else str(name).encode()
+        return f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope.get('root_path', '')}"
+
+
+class BodyReader:
+    """Reads bodies, and refuses those that are too large, too deep, or not JSON."""
+
+    def __init__(self, max_bytes: int, max_depth: int) -> None:
+        self._max_bytes, self._max_depth = max_bytes, max_depth
+
+    async def read(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
+        length = headers.get(b"content-length")
+        if length is not None and (not length.isdigit() or int(length) > self._max_bytes):
+            raise self._too_large()
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            body = await self._rest(body, receive)
+        if len(body) > self._max_bytes:
+            raise self._too_large()
+        if body.count(b"[") + body.count(b"{") > self._max_depth:
+            self._refuse_too_deep(body)
+        return body
+
+    def require_json(self, headers: Mapping[bytes, bytes]) -> None:
+        kind = headers.get(b"content-type", b"application/json")
+        if kind != b"application/json" and not _utf8_json(kind):
+            shown = kind[:80].decode("latin-1")
+            raise UnsupportedMediaType(
+                "The body must be JSON",
+                developer_message=f"content-type must be application/json, got {shown!r}",
+            )
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise UnsupportedMediaType("The body must not be compressed")
+
+    async def _rest(self, first: bytes, receive: Any) -> bytes:
+        parts, size, more = [first], len(first), True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Gone
+            part = message.get("body", b"")
+            parts.append(part)
+            size += len(part)
+            if size > self._max_bytes:
+                raise self._too_large()
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            "The request is too large", developer_message=f"a body may have at most {self._max_bytes} bytes"
+        )
+
+    def _refuse_too_deep(self, body: bytes) -> None:
+        """Takes away the innermost brackets, once a level; what is left then is too deep, or not JSON."""
+        brackets = _string.sub(b"", body).translate(None, _NOT_BRACKETS)
+        for _ in range(self._max_depth):
+            fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
+            if fewer == brackets:
+                return
+            brackets = fewer
+        if brackets:
+            raise MalformedRequest(
+                "The request is nested too deeply",
+                developer_message=f"JSON may be nested {self._max_depth} levels deep",
+            )

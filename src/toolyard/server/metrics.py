@@ -1,0 +1,35 @@
+"""What is counted. The counters are plain numbers, cheap enough for every call; Prometheus' library is loaded only
+when somebody asks for `/metrics`."""
+
+from bisect import bisect_left
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Series:
+    """Calls of one tool over one wire with one outcome."""
+
+    __slots__ = ("buckets", "count", "total_s")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_s = 0.0
+        self.buckets = [0] * (len(BUCKETS) + 1)
+
+
+class Metrics:
+    """Counts calls by (wire, tool, outcome). An unknown tool is counted under no name, so that nobody can make
+    the table grow by asking for tools that do not exist."""
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str, str], Series] = {}
+        self.running = 0
+
+    def record(self, wire: str, tool: str, outcome: str, seconds: float) -> None:
+        key = (wire, tool, outcome)
+        series = self.calls.get(key)
+        if series is None:
+            series = self.calls[key] = Series()
+        series.count += 1
+        series.total_s += seconds
+        series.buckets[bisect_left(BUCKETS, seconds)] += 1

@@ -1,0 +1,85 @@
+"""One OpenAPI 3.1 document of every HTTP endpoint, written from the route table and the types behind it."""
+
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from .routes import Doc, Parameter, Route
+
+Known = dict[Any, Any]
+TEMPLATE = "#/components/schemas/{name}"
+SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"apiKey": []}, {}]
+
+
+def document(routes: list[Route]) -> dict[str, Any]:
+    """The whole document. Served as JSON and shown at `/docs`."""
+    types = list(dict.fromkeys(type_ for route in routes for type_ in _types_of(route.doc)))
+    schemas, components = msgspec.json.schema_components(types, ref_template=TEMPLATE)
+    known = dict(zip(types, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "toolyard",
+            "version": version("toolyard"),
+            "description": "One tool, every wire: OXP 1.0, OTC 1.0 and the OTC draft.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A JWT (HS256), or an API key.",
+                },
+                "apiKey": {"type": "apiKey", "in": "header", "name": "OXP-API-Key"},
+            },
+        },
+    }
+
+
+def _operation(route: Route, known: Known) -> dict[str, Any]:
+    doc = route.doc
+    operation: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".replace("{", "").replace("}", ""),
+        "summary": doc.summary,
+        "tags": [doc.tag],
+        "security": SECURITY if doc.authenticated else [],
+        "responses": {str(status): _response(doc, *said, known) for status, said in doc.responses.items()},
+    }
+    if doc.parameters:
+        operation["parameters"] = [_parameter(parameter) for parameter in doc.parameters]
+    if doc.request:
+        content = {"application/json": {"schema": _schema(doc.request, known)}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _response(doc: Doc, meaning: str, types: tuple[Any, ...], known: Known) -> dict[str, Any]:
+    if types:
+        return {"description": meaning, "content": {"application/json": {"schema": _schema(types, known)}}}
+    if doc.media_type == "application/json":
+        return {"description": meaning}
+    return {"description": meaning, "content": {doc.media_type: {"schema": {"type": "string"}}}}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.where,
+        "description": parameter.meaning,
+        "required": parameter.where == "path",
+        "schema": dict(parameter.schema),
+    }
+
+
+def _schema(types: tuple[Any, ...], known: Known) -> Any:
+    return known[types[0]] if len(types) == 1 else {"anyOf": [known[type_] for type_ in types]}
+
+
+def _types_of(doc: Doc) -> list[Any]:
+    return [*doc.request, *(type_ for _, types in doc.responses.values() for type_ in types)]

@@ -1,0 +1,66 @@
+"""`serve --reload`: a parent that holds the listening socket and starts the server anew when a file changes.
+
+Because the parent keeps the socket, a client that calls in between waits a moment instead of being refused. A file
+that does not load leaves its message on the screen, and the next change tries again.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+LOOK_EVERY_S = 0.3
+_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+
+
+def supervise(arguments: list[str], targets: Iterable[str], listener: socket.socket) -> None:
+    """Runs `toolyard` with these arguments, again after each change, until interrupted."""
+    folders = {_folder(target) for target in targets}
+    command = [sys.executable, "-m", "toolyard", *arguments, "--fd", str(listener.fileno())]
+    signal.signal(signal.SIGTERM, _interrupt)
+    seen = _stamps(folders)
+    child = subprocess.Popen(command, pass_fds=[listener.fileno()])
+    try:
+        while True:
+            time.sleep(LOOK_EVERY_S)
+            now = _stamps(folders)
+            if now != seen:
+                seen = now
+                _end(child)
+                child = subprocess.Popen(command, pass_fds=[listener.fileno()])
+    except KeyboardInterrupt:
+        _end(child)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    if child.poll() is None:
+        child.terminate()
+    child.wait()
+
+
+def _folder(target: str) -> Path:
+    path = target.partition(":")[0]
+    if path.endswith(".py") or "/" in path:
+        return Path(path).resolve().parent
+    spec = find_spec(path)
+    return Path(spec.origin).parent if spec and spec.origin else Path.cwd()
+
+
+def _stamps(folders: set[Path]) -> dict[str, float]:
+    return {path: os.stat(path).st_mtime for folder in folders for path in _files(folder) if os.path.exists(path)}
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for parent, below, names in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(".") and name not in _SKIPPED]
+        below[:] = [name for name in below if not (Path(parent) / name / "pyvenv.cfg").exists()]
+        yield from (os.path.join(parent, name) for name in names if name.endswith(".py") or name == "toolyard.toml")

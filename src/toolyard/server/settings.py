@@ -1,0 +1,208 @@
+"""Every setting is one row: its name, type, default and meaning. The flag, the environment variable, the key in
+`toolyard.toml` and the reference page all come from it.
+
+Later wins: default, `toolyard.toml`, `TOOLYARD_*`, command line.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import Place, SettingsError
+
+FILE = "toolyard.toml"
+PREFIX = "TOOLYARD_"
+OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
+"""Variables that are read by others than the server."""
+_kubernetes = re.compile(r"TOOLYARD_(SERVICE_HOST|SERVICE_PORT.*|PORT_[0-9]+_.*)").fullmatch
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class Wrong(ValueError):
+    """What a value must be, in words."""
+
+
+def row(default: Any, meaning: str, read: Callable[[Any], Any], *, secret: bool = False) -> Any:
+    metadata = {"meaning": meaning, "read": read, "secret": secret}
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise Wrong("text")
+
+
+def whole(lowest: int, highest: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
+            return value
+        raise Wrong(f"a whole number from {lowest} to {highest}")
+
+    return read
+
+
+def seconds(value: Any) -> float:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
+        value = float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    raise Wrong("a number of seconds greater than 0")
+
+
+def switch(value: Any) -> bool:
+    known = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    chosen = known.get(str(value).lower())
+    if chosen is None:
+        raise Wrong("true or false")
+    return chosen
+
+
+def choice(*options: Any) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        for option in options:
+            if str(value).lower() == str(option):
+                return option
+        raise Wrong(f"one of {', '.join(map(str, options))}")
+
+    return read
+
+
+def texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return list(value)
+    raise Wrong("a list of texts (in the environment: separated by commas)")
+
+
+def address(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#]+(/[^\s?#]*)?", value):
+        return value.rstrip("/")
+    raise Wrong("an address such as https://tools.example.com")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a server behaves."""
+
+    tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
+    host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", text)
+    port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
+    public_url: str | None = row(None, "The address clients reach the server by, for links in answers.", address)
+    log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
+    reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
+    api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
+    jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
+    jwt_audience: str | None = row(None, "The aud a token may name.", text)
+    jwt_max_ttl_s: float = row(900.0, "How far ahead a token's exp may lie.", seconds)
+    auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
+    show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
+    call_timeout_s: float = row(300.0, "How long a tool may run, unless it says otherwise.", seconds)
+    queue_wait_s: float = row(10.0, "How long a call waits for one of its tool's concurrent runs to end.", seconds)
+    threads: int = row(32, "How many sync tools run at once.", whole(1, 10_000))
+    processes: int = row(os.cpu_count() or 1, 'How many tools with runs="process" run at once.', whole(1, 1000))
+    max_body_bytes: int = row(4 * 2**20, "The largest request body.", whole(1, 2**40))
+    max_json_depth: int = row(64, "How deeply a request's JSON may be nested.", whole(1, 500))
+    max_header_bytes: int = row(64 * 2**10, "The largest request header.", whole(1024, 2**24))
+    header_timeout_s: float = row(10.0, "How long a client may take to send its headers.", seconds)
+    body_timeout_s: float = row(30.0, "How long a client may take to send its body.", seconds)
+    keep_alive_s: float = row(15.0, "How long an idle connection is kept.", seconds)
+    grace_s: float = row(10.0, "How long running calls may take to end when the server stops.", seconds)
+
+    @property
+    def has_authentication(self) -> bool:
+        return bool(self.api_keys or self.jwt_secret)
+
+
+def rows() -> tuple[Field[Any], ...]:
+    return fields(Settings)
+
+
+def load_settings(
+    flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, config: str | None = None
+) -> Settings:
+    """From all sources. Raises SettingsError for a name nobody knows or a value that cannot be."""
+    values: dict[str, Any] = {}
+    for source in (_from_file(config or environment.get("TOOLYARD_CONFIG")), _from_environment(environment)):
+        values.update(source)
+    for name, value in flags.items():
+        values[name] = _read(name, value, f"--{name.replace('_', '-')}", None)
+    return Settings(**values)
+
+
+def exactly(**given: Any) -> Settings:
+    """These settings and nothing else: no file, no environment."""
+    for name in given:
+        _known(name, name, None)
+    return Settings(**{name: _read(name, value, name, None) for name, value in given.items()})
+
+
+def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
+    path = Path(config or FILE)
+    if not path.exists():
+        if config:
+            raise SettingsError(f"the configuration file {config} does not exist")
+        return
+    written = path.read_text(encoding="utf-8")
+    try:
+        given = tomllib.loads(written)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"this is not TOML: {error}", Place(str(path))) from None
+    for name, value in given.items():
+        place = Place(str(path), _line_of(name, written))
+        _known(name, name, place)
+        yield name, _read(name, value, name, place)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    for variable, value in environment.items():
+        if not variable.startswith(PREFIX) or variable in OTHERS or _kubernetes(variable):
+            continue
+        if variable.startswith("TOOLYARD_TEST_"):
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        _known(name, variable, None)
+        yield name, _read(name, value, variable, None)
+
+
+def _known(name: str, shown: str, place: Place | None) -> None:
+    names = [row.name for row in rows()]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {close[0]}?" if close else "'toolyard settings' lists them"
+        raise SettingsError(f"there is no setting {shown!r}; {hint}", place)
+
+
+def _read(name: str, value: Any, shown: str, place: Place | None) -> Any:
+    setting = next(row for row in rows() if row.name == name)
+    try:
+        return setting.metadata["read"](value)
+    except Wrong as wrong:
+        got = "something else" if setting.metadata["secret"] else repr(value)
+        raise SettingsError(f"{shown} must be {wrong}, got {got}", place) from None
+
+
+def _line_of(name: str, written: str) -> int | None:
+    for number, line in enumerate(written.splitlines(), 1):
+        if re.match(rf"\s*\[?\s*[\"']?{re.escape(name)}\b", line):
+            return number
+    return None

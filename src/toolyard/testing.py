@@ -1,0 +1,106 @@
+"""For authors' tests: the whole pipeline in this process, without a socket.
+
+from toolyard.testing import call, client
+
+def test_add():
+    assert call(calculator, "Calculator.Add", {"a": 10, "b": 5}) == 15
+
+with client(calculator) as yard:
+    yard.list()
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from .client.client import AsyncClient, Client, WireName
+from .model.running import Source
+from .server.compose import Yard
+from .server.settings import exactly
+from .wires.contract import Reply, Request
+
+
+def call(source: Source, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    """Calls a tool of a toolkit or app and returns what it returns. Raises what a client would be told.
+
+    Options: secrets={id: value}, tokens={provider: token}, user_id, call_id, trace_id.
+    """
+    with client(source) as yard:
+        return yard.call(tool_id, input, **options)
+
+
+@contextmanager
+def client(*sources: Source, wire: WireName = "oxp", retries: int = 0, **settings: Any) -> Iterator[Client]:
+    """A client bound to these tools. The server lives on a loop of its own, in a thread, for as long."""
+    yard = Yard(sources, exactly(**settings))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="toolyard-testing", daemon=True)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(yard.start(), loop).result()
+        with Client(wire=wire, retries=retries, sending=_Threaded(yard, loop)) as bound:
+            yield bound
+    finally:
+        asyncio.run_coroutine_threadsafe(yard.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@asynccontextmanager
+async def async_client(
+    *sources: Source, wire: WireName = "oxp", retries: int = 0, **settings: Any
+) -> AsyncIterator[AsyncClient]:
+    """The same, on the loop that is running."""
+    yard = Yard(sources, exactly(**settings))
+    async with yard.lifetime(), AsyncClient(wire=wire, retries=retries, sending=_Direct(yard)) as bound:
+        yield bound
+
+
+class _Direct:
+    """Speaks ASGI to the yard."""
+
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
+
+    async def send(self, request: Request) -> Reply:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": request.body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self._yard.asgi(_scope(request), receive, send)
+        return Reply(sent[0]["status"], b"".join(part["body"] for part in sent[1:]), sent[0]["headers"])
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _Threaded:
+    """The same, from outside the loop."""
+
+    def __init__(self, yard: Yard, loop: asyncio.AbstractEventLoop) -> None:
+        self._direct, self._loop = _Direct(yard), loop
+
+    def send(self, request: Request) -> Reply:
+        return asyncio.run_coroutine_threadsafe(self._direct.send(request), self._loop).result()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _scope(request: Request) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": request.method,
+        "path": request.path,
+        "query_string": request.query,
+        "headers": [(b"host", b"testserver"), *request.headers.items()],
+        "scheme": "http",
+        "root_path": "",
+    }

@@ -1,0 +1,75 @@
+"""What every wire is: bytes in, values out, and back. The shell does the I/O.
+
+A server uses `encode_list`, `encode_outcome` and `encode_error` (decoding a call is a matter of negotiation, because
+three wires share one address); a client uses `encode_request`, `decode_list` and `decode_outcome`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from ..model.call import CallTool, Outcome
+from ..model.errors import ToolyardError
+from ..model.tool import Tool
+
+Headers = list[tuple[bytes, bytes]]
+JSON = (b"content-type", b"application/json")
+
+
+class Request(Struct):
+    """An HTTP request, as far as a wire cares. Header names are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[bytes, bytes] = {}
+    body: bytes = b""
+    query: bytes = b""
+
+
+class Reply(Struct):
+    """An HTTP reply. The shell adds the length."""
+
+    status: int
+    body: bytes
+    headers: Headers
+
+
+class Wire(Protocol):
+    """One protocol of the OXP family."""
+
+    @property
+    def name(self) -> str:
+        """In metrics and logs."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """On every reply."""
+        ...
+
+    # -- a server's side ---------------------------------------------------------------------------
+
+    def encode_list(self, tools: Sequence[Tool]) -> bytes: ...
+
+    def encode_outcome(self, outcome: Outcome) -> Reply: ...
+
+    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
+        """Total: every error of the tree has an answer."""
+        ...
+
+    def encode_status(self, status: str) -> Reply:
+        """`GET /health`: ready for calls or not."""
+        ...
+
+    # -- a client's side ---------------------------------------------------------------------------
+
+    def encode_request(self, command: CallTool) -> Request: ...
+
+    def decode_list(self, reply: Reply) -> list[dict[str, Any]]:
+        """The tools as that wire describes them."""
+        ...
+
+    def decode_outcome(self, reply: Reply) -> Outcome:
+        """Raises what the server refused the call with."""
+        ...

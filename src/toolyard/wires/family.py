@@ -1,0 +1,266 @@
+"""What OXP 1.0, OTC 1.0 and the OTC draft have in common: the request, its context, and the answers to errors."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ..model.call import NO_CONTEXT, CallContext, CallTool
+from ..model.errors import (
+    BodyTooLarge,
+    Busy,
+    InternalError,
+    InvalidInput,
+    MalformedRequest,
+    MethodNotAllowed,
+    Missing,
+    MissingRequirements,
+    NotAuthenticated,
+    PathNotFound,
+    ToolError,
+    ToolNotFound,
+    ToolyardError,
+    Unavailable,
+    UnsupportedMediaType,
+    UnsupportedProtocol,
+)
+from ..model.tool import Requirements
+from .contract import Headers
+
+OTC_1_0 = "otc://1.0"
+OXP_1_0 = "urn:oxp:1.0"
+OXP_1_0_ADDRESS = "https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json"
+OTC_DRAFT = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
+
+LONGEST_CALL_ID = 256
+_control = re.compile(r"[\x00-\x1f\x7f-\x9f]").search
+encode = msgspec.json.Encoder().encode
+
+
+class Token(Struct):
+    id: str
+    token: str
+
+
+class Secret(Struct):
+    id: str
+    value: str
+
+
+class ContextBody(Struct):
+    """More members are allowed, and ignored."""
+
+    authorization: list[Token] = []
+    secrets: list[Secret] = []
+    user_id: str | UnsetType = UNSET
+    user_info: dict[str, Any] = {}
+
+
+class CallBody(Struct, forbid_unknown_fields=True):
+    """A call, as it stands under `request`. `inputs` is the draft's other name for `input`."""
+
+    tool_id: str
+    call_id: str | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    input: dict[str, Any] | UnsetType = UNSET
+    inputs: dict[str, Any] | UnsetType = UNSET
+    context: ContextBody | UnsetType = UNSET
+
+
+class FlatBody(Struct, forbid_unknown_fields=True):
+    """Either form of a call: flat, or with everything under `request`."""
+
+    tool_id: str | UnsetType = UNSET
+    call_id: str | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    input: dict[str, Any] | UnsetType = UNSET
+    context: ContextBody | UnsetType = UNSET
+    schema: str | UnsetType = msgspec.field(default=UNSET, name="$schema")
+    request: CallBody | UnsetType = UNSET
+
+
+_decoder = msgspec.json.Decoder(FlatBody)
+
+
+def parse(body: bytes) -> FlatBody:
+    """Raises MalformedRequest, saying which member is wrong and what was expected."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        reason = "it is empty" if not body else _plain(str(error))
+        raise MalformedRequest(
+            "The request is not valid JSON", developer_message=f"The body cannot be read: {reason}"
+        ) from None
+
+
+def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, latest: bool = False) -> CallTool:
+    """The wire's request as a command. Raises MalformedRequest for an impossible `call_id`."""
+    call_id = None if call.call_id is UNSET else call.call_id
+    if call_id is not None and (not 0 < len(call_id) <= LONGEST_CALL_ID or _control(call_id)):
+        raise MalformedRequest(
+            "The call_id is not valid",
+            developer_message=f"call_id must have 1 to {LONGEST_CALL_ID} characters and no control characters",
+        )
+    return CallTool(
+        call.tool_id,  # type: ignore[arg-type]
+        {} if input is UNSET else input,
+        call_id,
+        None if call.trace_id is UNSET else call.trace_id,
+        NO_CONTEXT if call.context is UNSET else _context(call.context),
+        latest,
+    )
+
+
+def is_flat(body: FlatBody) -> bool:
+    """Whether any member of a flat call is there."""
+    return any(value is not UNSET for value in (body.tool_id, body.call_id, body.trace_id, body.input, body.context))
+
+
+def _context(body: ContextBody) -> CallContext:
+    return CallContext(
+        {token.id: token.token for token in body.authorization},
+        {secret.id: secret.value for secret in body.secrets},
+        None if body.user_id is UNSET else body.user_id,
+        body.user_info,
+    )
+
+
+def context_json(context: CallContext) -> dict[str, Any]:
+    """The other direction, for the client."""
+    made: dict[str, Any] = {}
+    if context.tokens:
+        made["authorization"] = [{"id": id, "token": token} for id, token in context.tokens.items()]
+    if context.secrets:
+        made["secrets"] = [{"id": id, "value": value} for id, value in context.secrets.items()]
+    if context.user_id is not None:
+        made["user_id"] = context.user_id
+    if context.user_info:
+        made["user_info"] = dict(context.user_info)
+    return made
+
+
+def request_json(command: CallTool) -> dict[str, Any]:
+    """A call as the client sends it, flat."""
+    made: dict[str, Any] = {"tool_id": command.tool_id, "input": command.input}
+    if command.call_id is not None:
+        made["call_id"] = command.call_id
+    if command.trace_id is not None:
+        made["trace_id"] = command.trace_id
+    if context := context_json(command.context):
+        made["context"] = context
+    return made
+
+
+def _plain(text: str) -> str:
+    """msgspec's words, without its code marks."""
+    return text.replace("`", "'").replace("- at '$.", "at '").replace("- at '$'", "at the top level")
+
+
+# -- what is listed ---------------------------------------------------------------------------------
+
+
+def requirements_json(requirements: Requirements, *, with_user_id: bool) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if requirements.authorization:
+        made["authorization"] = [
+            {"id": needed.id, "oauth2": {"scopes": list(needed.scopes)}} if needed.scopes else {"id": needed.id}
+            for needed in requirements.authorization
+        ]
+    if requirements.secrets:
+        made["secrets"] = [{"id": id} for id in requirements.secrets]
+    if requirements.user_id and with_user_id:
+        made["user_id"] = True
+    return made
+
+
+# -- errors -----------------------------------------------------------------------------------------
+
+STATUS: dict[type[ToolyardError], int] = {
+    MalformedRequest: 400,
+    UnsupportedProtocol: 400,
+    NotAuthenticated: 401,
+    ToolNotFound: 400,
+    InvalidInput: 422,
+    MissingRequirements: 400,
+    PathNotFound: 404,
+    MethodNotAllowed: 405,
+    BodyTooLarge: 413,
+    UnsupportedMediaType: 415,
+    Busy: 400,
+    Unavailable: 400,
+    InternalError: 500,
+}
+"""Every error that can end a request before its tool runs, and HTTP's word for it."""
+
+
+def error_json(error: ToolyardError) -> dict[str, Any]:
+    """The `ServerErrorResponse` or `ValidationErrorResponse` of an error."""
+    made: dict[str, Any] = {"message": error.message}
+    if error.developer_message is not None:
+        made["developer_message"] = error.developer_message
+    if isinstance(error, InvalidInput):
+        made["parameter_errors"] = {p.path or "input": p.sentence for p in reversed(error.problems)}
+    elif isinstance(error, MissingRequirements):
+        made["missing_requirements"] = missing_json(error.missing)
+    elif isinstance(error, Busy):
+        made["retry_after_ms"] = error.retry_after_ms
+    return made
+
+
+def error_headers(error: ToolyardError) -> Headers:
+    """What an error says in headers. (The public client retries on `x-should-retry`.)"""
+    if isinstance(error, MethodNotAllowed):
+        return [(b"allow", ", ".join(error.allowed).encode())]
+    if isinstance(error, NotAuthenticated):
+        return [(b"www-authenticate", b"Bearer")]
+    if isinstance(error, Busy):
+        milliseconds = error.retry_after_ms
+        return [
+            (b"retry-after", str(max(1, -(-milliseconds // 1000))).encode()),
+            (b"retry-after-ms", str(milliseconds).encode()),
+            (b"x-should-retry", b"true"),
+        ]
+    return []
+
+
+def missing_json(missing: Missing) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if missing.authorization:
+        made["authorization"] = [
+            {"id": challenge.id, "url": challenge.url, "check_url": challenge.check_url}
+            for challenge in missing.authorization
+        ]
+    if missing.secrets:
+        made["secrets"] = [{"id": id} for id in missing.secrets]
+    if missing.user_id:
+        made["user_id"] = True
+    return made
+
+
+def tool_error_json(error: ToolError) -> dict[str, Any]:
+    """The `error` of a call whose tool failed; what the author did not say is left out."""
+    made: dict[str, Any] = {"message": error.message}
+    for member, value in (
+        ("developer_message", error.developer_message),
+        ("can_retry", error.can_retry),
+        ("additional_prompt_content", error.additional_prompt_content),
+        ("retry_after_ms", error.retry_after_ms),
+    ):
+        if value is not None:
+            made[member] = value
+    return made
+
+
+def tool_error_from(body: Mapping[str, Any]) -> ToolError:
+    """The other direction, for the client."""
+    return ToolError(
+        body.get("message", "The tool failed"),
+        developer_message=body.get("developer_message"),
+        can_retry=body.get("can_retry"),
+        retry_after_ms=body.get("retry_after_ms"),
+        additional_prompt_content=body.get("additional_prompt_content"),
+    )

@@ -1,0 +1,83 @@
+"""Real server processes for the rows: `python -m toolyard serve` on a free port, ended by its process id."""
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from .tokens import API_KEY, JWT_SECRET
+
+START_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 15.0
+POLL_S = 0.02
+
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "open": {},
+    "keys": {"TOOLYARD_API_KEYS": API_KEY},
+    "jwt": {"TOOLYARD_JWT_SECRET": JWT_SECRET},
+}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def environment(server: str) -> dict[str, str]:
+    """This process's environment, with no settings of toolyard but those the server is meant to have."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLYARD_")}
+    return inherited | ENVIRONMENTS[server]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "toolyard", "serve", *arguments]
+
+
+def is_healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1.0)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def wait_until_healthy(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_DEADLINE_S
+    while not is_healthy(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the server did not start (exit code {process.poll()}): {log.read_text()}")
+        time.sleep(POLL_S)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def running(server: str, folder: Path, tools: Sequence[str] = ()) -> Iterator[str]:
+    """A server in a folder of its own, as long as the block lasts; the value is its address."""
+    port = free_port()
+    log = folder / f"server-{port}.log"
+    arguments = command(*tools, "--port", str(port), "--log-level", "warning")
+    with log.open("wb") as output:
+        process = subprocess.Popen(arguments, cwd=folder, env=environment(server), stdout=output, stderr=output)
+    try:
+        wait_until_healthy(process, port, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop(process)
