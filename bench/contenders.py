@@ -43,24 +43,19 @@ def bare() -> Contender:
     return Contender("load ceiling", lambda port: [*command, str(port)], flat("Bench.Add"))
 
 
-def floor(list_file: Path | None = None) -> Contender:
-    command = [sys.executable, str(HERE / "floor.py")]
-    if list_file:
-        command += ["--list-file", str(list_file)]
-    return Contender("floor", lambda port: [*command, "--port", str(port)], flat("Bench.Add"))
+def floor(*options: str, name: str = "floor") -> Contender:
+    command = [sys.executable, str(HERE / "floor.py"), *options, "--port"]
+    return Contender(name, lambda port: [*command, str(port)], flat("Bench.Add"))
 
 
-def toolyard(tools: str = "add.py", tool_id: str = "Bench.Add") -> Contender:
-    command = [
-        sys.executable,
-        "-m",
-        "toolyard",
-        "serve",
-        str(HERE / "tools" / tools),
-        "--log-level",
-        "warning",
-    ]
-    return Contender("toolyard", lambda port: [*command, "--port", str(port)], flat(tool_id))
+def toolyard(tools: str = "add.py", tool_id: str = "Bench.Add", name: str = "toolyard") -> Contender:
+    command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
+    command += ["--log-level", "warning", "--port"]
+    return Contender(name, lambda port: [*command, str(port)], flat(tool_id))
+
+
+def toolyard_of_many(name: str = "toolyard") -> Contender:
+    return toolyard("many.py", "Bench.Tool0500", name)
 
 
 @dataclass(frozen=True)

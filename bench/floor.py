@@ -3,7 +3,8 @@
 A bare ASGI app that decodes with msgspec, validates with jsonschema-rs, awaits one function and encodes the
 answer. It has no catalogue, authentication, limits, ledger or errors worth the name: what a real server takes
 longer than this is what its features cost. `GET /tools` sends bytes that were encoded beforehand;
-`--list-file` says which, so that the floor of the listing sends exactly what its rival sends.
+`--list-file` says which, so that the floor of the listing sends exactly what its rival sends. `--trimmed` also
+leaves out what uvicorn does by default and need not: its date and server headers and its proxy middleware.
 
     python bench/floor.py --port 8000
 """
@@ -65,7 +66,6 @@ def listing(count: int) -> bytes:
             "version": "1.0.0",
             "input_schema": SCHEMA,
             "output_schema": {"type": "number"},
-            "requirements": {"authorization": [], "secrets": [], "user_id": False},
         }
         for number in range(count)
     ]
@@ -115,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--list-file", type=Path)
+    parser.add_argument("--trimmed", action="store_true")
     options = parser.parse_args()
     tools = options.list_file.read_bytes() if options.list_file else listing(1000)
     uvicorn.run(
@@ -125,6 +126,9 @@ def main() -> None:
         lifespan="off",
         access_log=False,
         log_level="warning",
+        server_header=not options.trimmed,
+        date_header=not options.trimmed,
+        proxy_headers=not options.trimmed,
     )
 
 

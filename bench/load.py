@@ -1,4 +1,4 @@
-"""Closed-loop HTTP load over keep-alive connections, one request in flight on each, on one server or on several.
+"""Closed-loop HTTP load over keep-alive connections, one request in flight on each, on one or several servers.
 
 It has to be much faster than what it measures, or it measures itself: hence uvloop, one receive buffer shared
 by all connections, requests that are ready-made bytes, and a reader that looks only at the status line and at
@@ -10,7 +10,7 @@ those of one turn may be compared. A slice ends when all its replies are in, so 
 the slice of another.
 
 A body may hold the marker `@@N@@`: it becomes 16 hex digits that are new for every request, so that each call
-has a key of its own. Any status but 200, a broken connection or an unexpected first reply ends it with an error.
+has a key of its own. Any status but 200, a broken connection or an unexpected first reply is an error.
 
     python bench/load.py --url http://127.0.0.1:8000/tools/call --body-file body.json --seconds 2
 """

@@ -38,7 +38,7 @@ class Effort:
     slice: float = 0.1
 
     def for_peers(self) -> "Effort":
-        """Fewer rounds of longer slices: slow servers differ by more, and need a while for their first replies."""
+        """Fewer rounds of longer slices: slow servers differ by more and need time for their first replies."""
         return replace(self, rounds=self.peer_rounds, starts=self.peer_starts, slice=0.3)
 
 

@@ -4,7 +4,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from bench import contenders
 from bench.contenders import LIST, PEERS, Peer, enveloped, flat, install
@@ -23,7 +22,9 @@ def ceiling(effort: Effort) -> list[Row]:
 
 def call(effort: Effort) -> list[Row]:
     ours = contenders.toolyard()
-    return contest("OXP call", [on_floor(), (ours, ours.call)], effort, Bar(">=", 0.75))
+    trimmed = contenders.floor("--trimmed", name="floor, trimmed")
+    loaded = [on_floor(), (trimmed, trimmed.call), (ours, ours.call)]
+    return contest("OXP call", loaded, effort, Bar(">=", 0.75))
 
 
 def envelope(effort: Effort) -> list[Row]:
@@ -38,22 +39,22 @@ def thread(effort: Effort) -> list[Row]:
 
 def listing(effort: Effort) -> list[Row]:
     """The floor sends the very bytes that toolyard sends, if toolyard is there to give them."""
-    ours = contenders.toolyard("many.py", "Bench.Tool0500")
+    ours = contenders.toolyard_of_many()
     with tempfile.NamedTemporaryFile(prefix="bench-list-") as file:
         try:
             with serving(ours) as server:
                 file.write(server.ask(LIST))
                 file.flush()
-            floor = contenders.floor(Path(file.name))
+            floor = contenders.floor("--list-file", file.name)
         except ServerError:
             floor = contenders.floor()
         return contest("list 1,000 tools", [(floor, LIST), (ours, LIST)], effort, Bar(">=", 0.5))
 
 
 def scale(effort: Effort) -> list[Row]:
-    few, many = contenders.toolyard(), contenders.toolyard("many.py", "Bench.Tool0500")
-    both = [(few, few.call), (many, many.call)]
-    return contest("OXP call with 2, with 1,000 tools", both, effort, Bar(">=", 0.95))
+    few = contenders.toolyard(name="toolyard, 2 tools")
+    many = contenders.toolyard_of_many("toolyard, 1,000 tools")
+    return contest("call among few and many", [(few, few.call), (many, many.call)], effort, Bar(">=", 0.95))
 
 
 def start(effort: Effort) -> list[Row]:
@@ -75,7 +76,7 @@ def peers(effort: Effort) -> list[Row]:
 
 
 def peers_list(effort: Effort) -> list[Row]:
-    work, ours = "list 1,000 tools, among peers", contenders.toolyard("many.py", "Bench.Tool0500")
+    work, ours = "list 1,000 tools, among peers", contenders.toolyard_of_many()
     able, rows_without = invited(work, [peer for peer in PEERS if peer.list_path])
     theirs = [(peer.contender(contenders.MANY), peer.listing) for peer in able]
     loaded = [(contenders.floor(), LIST), (ours, LIST), *theirs]

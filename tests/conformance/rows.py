@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 WIRES = ("oxp", "otc", "otc_draft")
 LEVELS = ("MUST", "SHOULD", "MAY")
 KINDS = ("http", "client", "test")
-SERVERS = ("open", "keys", "jwt")
+SERVERS = ("open", "keys", "keys-400", "jwt")
 
 REQUEST_MEMBERS = {"method", "path", "headers", "json", "body", "body_hex"}
 EXPECT_MEMBERS = {"status", "headers", "json", "exact", "absent", "schema", "text_has", "text_lacks"}

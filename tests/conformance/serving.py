@@ -19,6 +19,7 @@ POLL_S = 0.02
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "open": {},
     "keys": {"TOOLYARD_API_KEYS": API_KEY},
+    "keys-400": {"TOOLYARD_API_KEYS": API_KEY, "TOOLYARD_AUTH_FAILURE_STATUS": "400"},
     "jwt": {"TOOLYARD_JWT_SECRET": JWT_SECRET},
 }
 

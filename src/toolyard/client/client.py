@@ -90,9 +90,11 @@ class Client(_Calls):
         outcome: Outcome = self._drive(self._call(tool_id, input, options))
         return outcome
 
-    def list(self, *, all_versions: bool = False) -> list[dict[str, Any]]:
-        """The tools, as the wire describes them."""
-        tools: list[dict[str, Any]] = self._drive(list_tools(self._wire, all_versions=all_versions))
+    def list(self, *, all_versions: bool = False, for_model: bool = False) -> list[dict[str, Any]]:
+        """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
+        tools: list[dict[str, Any]] = self._drive(
+            list_tools(self._wire, all_versions=all_versions, for_model=for_model)
+        )
         return tools
 
     def healthy(self) -> bool:
@@ -147,9 +149,10 @@ class AsyncClient(_Calls):
         outcome: Outcome = await self._drive(self._call(tool_id, input, options))
         return outcome
 
-    async def list(self, *, all_versions: bool = False) -> list[dict[str, Any]]:
+    async def list(self, *, all_versions: bool = False, for_model: bool = False) -> list[dict[str, Any]]:
         """As `Client.list`."""
-        tools: list[dict[str, Any]] = await self._drive(list_tools(self._wire, all_versions=all_versions))
+        flow = list_tools(self._wire, all_versions=all_versions, for_model=for_model)
+        tools: list[dict[str, Any]] = await self._drive(flow)
         return tools
 
     async def healthy(self) -> bool:

@@ -45,12 +45,16 @@ def call(wire: Wire, command: CallTool, retries: int) -> Flow:
     raise AssertionError("the last attempt returns or raises")
 
 
-def list_tools(wire: Wire, *, all_versions: bool) -> Flow:
-    """The tools, as the wire describes them."""
+def list_tools(wire: Wire, *, all_versions: bool, for_model: bool) -> Flow:
+    """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
     query = b"versions=all" if all_versions else b""
     reply = yield Request("GET", "/tools", dict(wire.headers), query=query)
     assert reply is not None  # noqa: S101
-    return wire.decode_list(reply)
+    tools = wire.decode_list(reply)
+    if for_model:
+        for tool in tools:
+            _hide(tool)
+    return tools
 
 
 def health() -> Flow:
@@ -69,6 +73,19 @@ def value_of(outcome: Outcome) -> Any:
 def with_key(command: CallTool, call_id: str) -> CallTool:
     """A call that may be tried again must be the same call every time."""
     return command if command.call_id is not None else replace(command, call_id=call_id)
+
+
+def _hide(tool: dict[str, Any]) -> None:
+    """Takes hidden parameters out of a tool's schema, wherever its wire keeps that."""
+    kept = tool.get("input") or tool.get("input_schema") or {}
+    schema = kept.get("parameters", kept)
+    properties = schema.get("properties", {})
+    hidden = {name for name, shown in properties.items() if shown.get("x-non-inferrable")}
+    hidden.update(kept.pop("non_inferrable_parameters", ()))
+    for name in hidden:
+        properties.pop(name, None)
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in hidden]
 
 
 def _pause(retry_after_ms: int | None, attempt: int) -> float:

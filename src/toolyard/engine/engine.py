@@ -9,7 +9,8 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 
 import asyncio
 import logging
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -37,9 +38,9 @@ class Limits(Struct, frozen=True):
 
 
 class RequirementsCheck(Protocol):
-    """Raises MissingRequirements when a call lacks what its tool needs."""
+    """Raises MissingRequirements when a call lacks what its tool needs. `base_url` is this server's address."""
 
-    def __call__(self, tool: Tool, command: CallTool, caller: Caller, base_url: str) -> None: ...
+    def __call__(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None: ...
 
 
 class Plan(Struct, frozen=True):
@@ -50,9 +51,10 @@ class Plan(Struct, frozen=True):
     accepts: Callable[[Any], bool]
     output_check: Any
     returns: Callable[[Any], bool]
-    run: Callable[[dict[str, Any], Run], Any]
-    timeout: float | None
+    run: Callable[[dict[str, Any], Run], Coroutine[Any, Any, Any]]
+    timeout: float
     slots: Slots | None
+    has_requirements: bool
 
 
 class Engine:
@@ -70,7 +72,7 @@ class Engine:
         self._runners = runners
         self._check_requirements = check_requirements
         self._limits = limits
-        self._seam = seam
+        self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._plans: dict[Tool, Plan] = {}
         self.resolve = catalogue.resolve
         self.prepare()
@@ -82,52 +84,46 @@ class Engine:
         self._plans = {tool: self._plans.get(tool) or self._plan(tool) for tool in there}
 
     async def call(
-        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: str = ""
+        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> Outcome:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         plan = self._plans[tool]
-        if plan.slots is None:
-            return await self._validated(plan, tool, command, caller, channel, base_url)
-        await plan.slots.take()
+        if plan.slots is not None:
+            await plan.slots.take()
         try:
-            return await self._validated(plan, tool, command, caller, channel, base_url)
+            input, context = command.input, command.context
+            if not plan.accepts(input):
+                raise explain(plan.input_check, input)
+            arguments = plan.bind(input)
+            if context.user_id is not None:
+                caller = Caller(caller.tenant, caller.subject, context.user_id)
+            if plan.has_requirements:
+                self._check_requirements(tool, command, caller, base_url)
+            run = Run(
+                tool, command.call_id or self._new_id(), caller, input, channel,
+                command.trace_id, context.user_info, context.secrets, context.tokens,
+            )  # fmt: skip
+            return await self._execute(plan, arguments, run)
         finally:
-            plan.slots.give_back()
+            if plan.slots is not None:
+                plan.slots.give_back()
 
-    async def _validated(
-        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: str
-    ) -> Outcome:
-        input, context = command.input, command.context
-        if not plan.accepts(input):
-            raise explain(plan.input_check, input)
-        arguments = plan.bind(input)
-        if context.user_id is not None:
-            caller = Caller(caller.tenant, caller.subject, context.user_id)
-        if tool.requirements:
-            self._check_requirements(tool, command, caller, base_url)
-        run = Run(
-            tool, command.call_id or self._seam.new_id(), caller, input, channel,
-            command.trace_id, context.user_info, context.secrets, context.tokens,
-        )  # fmt: skip
-        return await self._executed(plan, arguments, run)
-
-    async def _executed(self, plan: Plan, arguments: dict[str, Any], run: Run) -> Outcome:
-        monotonic = self._seam.monotonic
+    async def _execute(self, plan: Plan, arguments: dict[str, Any], run: Run) -> Outcome:
+        """A tool that never waits is done after its first step, and then needs no timer."""
+        monotonic, hooks = self._monotonic, run.tool.host.around
         started = monotonic()
         error: ToolError
         try:
-            if run.tool.host.around:
-                value = await _within(run.tool.host.around, plan, arguments, run)
-            elif plan.timeout is None:
-                value = await plan.run(arguments, run)
+            attempt = _within(hooks, plan, arguments, run) if hooks else plan.run(arguments, run)
+            try:
+                waiting_for = attempt.send(None)
+            except StopIteration as done:
+                value = done.value
             else:
-                value = await _bounded(plan.timeout, plan.run, arguments, run)
+                value = await _bounded(plan.timeout, attempt, waiting_for, run)
             if not plan.returns(value):
-                raise BrokenResult(
-                    f"the result breaks the output schema at {first_difference(plan.output_check, value)}"
-                )
-            data = to_json(value)
-            return Outcome(run.call_id, _milliseconds(monotonic() - started), data)
+                raise BrokenResult(f"it breaks the output schema at {first_difference(plan.output_check, value)}")
+            return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, to_json(value))
         except ToolError as failed:
             error = failed
         except asyncio.CancelledError as cancelled:
@@ -136,11 +132,11 @@ class Engine:
                 raise
             error = self._unexpected(run, cancelled)  # the tool cancelled itself
         except BrokenResult as broken:
-            _log.error("%s (call %s): %s", run.tool.reference, run.call_id, broken)
-            error = self._hidden(run, str(broken))
+            _log.error("%s (call %s) gave a result that cannot be used: %s", run.tool.reference, run.call_id, broken)
+            error = self._hidden(run, f"the result cannot be used: {broken}")
         except (Exception, SystemExit) as raised:
             error = self._unexpected(run, raised)
-        return Outcome(run.call_id, _milliseconds(monotonic() - started), error=error)
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
 
     def _unexpected(self, run: Run, raised: BaseException) -> ToolError:
         _log.error("%s (call %s) raised", run.tool.reference, run.call_id, exc_info=raised)
@@ -157,7 +153,6 @@ class Engine:
     def _plan(self, tool: Tool) -> Plan:
         input_check = compile_schema(tool.input_schema, tool)
         output_check = compile_schema({"type": "null"} if tool.output_schema is None else tool.output_schema, tool)
-        stoppable = tool.runs != "inline" or tool.code.is_async
         return Plan(
             bind=tool.code.bind,
             input_check=input_check,
@@ -165,15 +160,15 @@ class Engine:
             output_check=output_check,
             returns=output_check.is_valid,
             run=self._runners[tool.runs].run,
-            timeout=(tool.timeout or self._limits.run_s) if stoppable else None,
+            timeout=tool.timeout or self._limits.run_s,
             slots=Slots(tool.id, tool.concurrency, self._limits.queue_s) if tool.concurrency else None,
+            has_requirements=bool(tool.requirements),
         )
 
 
-async def _bounded(
-    timeout: float, run_tool: Callable[[dict[str, Any], Run], Any], arguments: dict[str, Any], run: Run
-) -> Any:
-    """Runs until done or `timeout`. (`asyncio.timeout` and `wait_for` cost several times as much.)"""
+async def _bounded(timeout: float, attempt: Coroutine[Any, Any, Any], waiting_for: Any, run: Run) -> Any:
+    """Goes on with an attempt until it is done or `timeout`. (`wait_for` would make a task, and cost as much as the
+    call.)"""
     task = asyncio.current_task()
     expired = False
 
@@ -184,7 +179,7 @@ async def _bounded(
 
     timer = asyncio.get_running_loop().call_later(timeout, expire)
     try:
-        return await run_tool(arguments, run)
+        return await _resumed(attempt, waiting_for)
     except asyncio.CancelledError:
         if not expired:
             raise
@@ -197,21 +192,23 @@ async def _bounded(
         timer.cancel()
 
 
-async def _within(hooks: list[Hook], plan: Plan, arguments: dict[str, Any], run: Run) -> Any:
+@types.coroutine
+def _resumed(attempt: Coroutine[Any, Any, Any], waiting_for: Any) -> Generator[Any, Any, Any]:
+    """Awaits a coroutine whose first step is done: hands on what it waits for, and gives it what comes back."""
+    try:
+        while True:
+            try:
+                sent = yield waiting_for
+            except BaseException as thrown:  # cancelled: the coroutine must know
+                waiting_for = attempt.throw(thrown)
+            else:
+                waiting_for = attempt.send(sent)
+    except StopIteration as done:
+        return done.value
+
+
+async def _within(hooks: list[Hook], plan: Plan, arguments: dict[str, Any], run: Run, index: int = 0) -> Any:
     """The tool inside its app's hooks, the first hook outermost."""
-
-    async def proceed(index: int = 0) -> Any:
-        if index < len(hooks):
-            return await hooks[index](run, lambda: proceed(index + 1))
+    if index == len(hooks):
         return await plan.run(arguments, run)
-
-    async def all_of_it(arguments: dict[str, Any], run: Run) -> Any:
-        return await proceed()
-
-    if plan.timeout is None:
-        return await proceed()
-    return await _bounded(plan.timeout, all_of_it, arguments, run)
-
-
-def _milliseconds(seconds: float) -> float:
-    return round(seconds * 1000, 3)
+    return await hooks[index](run, lambda: _within(hooks, plan, arguments, run, index + 1))

@@ -1,6 +1,6 @@
 """What runs: a call's attempt, the code behind it, and the channel through which it speaks while it runs."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -127,7 +127,7 @@ class Runner(Protocol):
     is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped.
     """
 
-    async def run(self, arguments: dict[str, Any], run: Run) -> Any: ...
+    def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]: ...
 
 
 @runtime_checkable

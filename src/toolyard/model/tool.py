@@ -7,6 +7,7 @@ import re
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from .running import Code, Host
 
@@ -102,11 +103,11 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     runs: Runs = "thread"
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()
+    id: str = ""
+    """`Toolkit.Tool`"""
+    reference: str = ""
+    """`Toolkit.Tool@1.2.3`"""
 
-    @property
-    def id(self) -> str:
-        return f"{self.toolkit.name}.{self.name}"
-
-    @property
-    def reference(self) -> str:
-        return f"{self.id}@{self.version}"
+    def __post_init__(self) -> None:
+        force_setattr(self, "id", f"{self.toolkit.name}.{self.name}")
+        force_setattr(self, "reference", f"{self.id}@{self.version}")

@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from toolyard import Toolkit
 
-echo = Toolkit("Echo", description="Says what it is told, and which version said it.")
+echo = Toolkit("Echo", version="10.0.0", description="Says what it is told, and which version said it.")
 
 
 class Said(TypedDict):

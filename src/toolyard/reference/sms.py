@@ -13,5 +13,5 @@ async def send(to: str, message: str, ctx: Context) -> str:
         to: The phone number.
         message: What to say.
     """
-    key = ctx.secret("TWILIO_API_KEY")
-    return f"Nothing was sent: this is an example. With the key ({len(key)} characters) it would go to {to}."
+    ctx.secret("TWILIO_API_KEY")  # a real tool would sign its request with it
+    return f"Nothing was sent: this is an example. It would have gone to {to}."

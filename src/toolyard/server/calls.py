@@ -1,6 +1,6 @@
 """The handlers of OXP 1.0, OTC 1.0 and the OTC draft: call, list, health."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..engine.engine import Engine
 from ..model.call import CallTool
@@ -30,11 +30,9 @@ class CallDesk:
         metrics: Metrics,
         readiness: Readiness,
         seam: Seam,
-        public_url: Callable[[], str | None],
     ) -> None:
         self._engine, self._listing, self._authenticate = engine, listing, authenticate
-        self._metrics, self._readiness, self._seam = metrics, readiness, seam
-        self._public_url = public_url
+        self._metrics, self._readiness, self._monotonic = metrics, readiness, seam.monotonic
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:
         """`POST …/call`. `choose` finds the wire; `versioned` paths look at `OXP-Version`."""
@@ -52,18 +50,18 @@ class CallDesk:
         return handle
 
     async def _answer(self, wire: Wire, command: CallTool, caller: Caller, exchange: Exchange) -> Reply:
-        started = self._seam.monotonic()
-        trace = trace_of(exchange.headers)
+        started = self._monotonic()
+        trace = trace_of(exchange.headers) if b"traceparent" in exchange.headers else None
         if trace is not None and command.trace_id is None:
             command.trace_id = trace[0]
         tool_id = ""
         self._metrics.running += 1
         try:
-            self._readiness.require()
+            if self._readiness.status != "ok":
+                raise self._readiness.refusal()
             tool = self._engine.resolve(command.tool_id, latest=command.latest)
             tool_id = tool.id
-            base_url = self._base_url(exchange) if tool.requirements else ""
-            outcome = await self._engine.call(tool, command, caller, QuietChannel(), base_url)
+            outcome = await self._engine.call(tool, command, caller, QuietChannel(), exchange.base_url)
             ended = "success" if outcome.error is None else outcome.error.code
             reply = wire.encode_outcome(outcome)
         except ToolyardError as error:
@@ -71,7 +69,7 @@ class CallDesk:
             reply = wire.encode_error(error, command)
         finally:
             self._metrics.running -= 1
-        self._metrics.record(wire.name, tool_id, ended, self._seam.monotonic() - started)
+        self._metrics.record(wire.name, tool_id, ended, self._monotonic() - started)
         if trace is not None:
             reply.headers = [*reply.headers, (b"traceparent", trace[1])]
         return reply
@@ -98,9 +96,6 @@ class CallDesk:
 
     def _admit(self, headers: Mapping[bytes, bytes], versioned: bool) -> Caller:
         caller = self._authenticate(headers)
-        if versioned:
-            check_version(headers)
+        if versioned and b"oxp-version" in headers:
+            check_version(headers[b"oxp-version"])
         return caller
-
-    def _base_url(self, exchange: Exchange) -> str:
-        return self._public_url() or exchange.base_url()

@@ -39,7 +39,6 @@ class Yard:
     def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
         self.settings = settings
         self.sources = list(sources)
-        self.public_url = settings.public_url
         self.readiness = Readiness()
         self.metrics = Metrics()
         self.catalogue = Catalogue(tool for source in self.sources for tool in source.tools)
@@ -61,7 +60,7 @@ class Yard:
             WIRES,
             self._lifespan,
             self.start,
-            settings.auth_failure_status,
+            settings,
         )
 
     @asynccontextmanager
@@ -95,15 +94,7 @@ class Yard:
 
     def _routes(self, seam: Seam) -> list[Any]:
         listing = Listing(self.catalogue)
-        desk = CallDesk(
-            self.engine,
-            listing,
-            self._authenticate,
-            self.metrics,
-            self.readiness,
-            seam,
-            lambda: self.public_url,
-        )
+        desk = CallDesk(self.engine, listing, self._authenticate, self.metrics, self.readiness, seam)
         routes = family_routes.routes(desk)
         return routes + site_routes.routes(self, self._authenticate, routes)
 

@@ -18,10 +18,12 @@ class Gone(Exception):
 class Exchange:
     """What a handler gets."""
 
-    __slots__ = ("_scope", "body", "headers", "parameter", "path", "query")
+    __slots__ = ("_public_url", "_scope", "body", "headers", "parameter", "path", "query")
 
-    def __init__(self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes]) -> None:
-        self._scope = scope
+    def __init__(
+        self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes], public_url: str | None
+    ) -> None:
+        self._scope, self._public_url = scope, public_url
         self.path = path
         self.headers = headers
         self.query: bytes = scope["query_string"]
@@ -30,7 +32,9 @@ class Exchange:
         """What stood in the variable part of the path."""
 
     def base_url(self) -> str:
-        """The address the client used, as far as one can know."""
+        """The server's address: the one that is set, or else the one that the client used."""
+        if self._public_url is not None:
+            return self._public_url
         scope = self._scope
         host = self.headers.get(b"host")
         if host is None:
@@ -46,31 +50,23 @@ class BodyReader:
         self._max_bytes, self._max_depth = max_bytes, max_depth
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
-        length = headers.get(b"content-length")
-        if length is not None and (not length.isdigit() or int(length) > self._max_bytes):
+        """The body, as it arrives. Raises BodyTooLarge as soon as that is known."""
+        if int(headers.get(b"content-length", b"0")) > self._max_bytes:
             raise self._too_large()
         message = await receive()
         if message["type"] != "http.request":
             raise Gone
         body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            body = await self._rest(body, receive)
+        return await self._rest(body, receive) if message.get("more_body") else body
+
+    def check(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
+        """Raises for a body that is too large, too deep, or not JSON."""
         if len(body) > self._max_bytes:
             raise self._too_large()
         if body.count(b"[") + body.count(b"{") > self._max_depth:
             self._refuse_too_deep(body)
-        return body
-
-    def require_json(self, headers: Mapping[bytes, bytes]) -> None:
-        kind = headers.get(b"content-type", b"application/json")
-        if kind != b"application/json" and not _utf8_json(kind):
-            shown = kind[:80].decode("latin-1")
-            raise UnsupportedMediaType(
-                "The body must be JSON",
-                developer_message=f"content-type must be application/json, got {shown!r}",
-            )
-        if headers.get(b"content-encoding", b"identity") != b"identity":
-            raise UnsupportedMediaType("The body must not be compressed")
+        if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
+            _refuse_other_media(headers)
 
     async def _rest(self, first: bytes, receive: Any) -> bytes:
         parts, size, more = [first], len(first), True
@@ -104,3 +100,14 @@ class BodyReader:
                 "The request is nested too deeply",
                 developer_message=f"JSON may be nested {self._max_depth} levels deep",
             )
+
+
+def _refuse_other_media(headers: Mapping[bytes, bytes]) -> None:
+    kind = headers.get(b"content-type", b"application/json")
+    if not _utf8_json(kind):
+        shown = kind[:80].decode("latin-1")
+        raise UnsupportedMediaType(
+            "The body must be JSON", developer_message=f"content-type must be application/json, got {shown!r}"
+        )
+    if headers.get(b"content-encoding", b"identity") != b"identity":
+        raise UnsupportedMediaType("The body must not be compressed")

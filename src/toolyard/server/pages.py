@@ -112,6 +112,7 @@ def _table(rows: list[tuple[str, Any]]) -> str:
 def _page(title: str, body: str, base_url: str = "") -> str:
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
-        f"<meta name='viewport' content='width=device-width'><link rel='stylesheet' href='{escape(base_url)}/style.css'>"
+        f"<meta name='viewport' content='width=device-width'>"
+        f"<link rel='stylesheet' href='{escape(base_url)}/style.css'>"
         f"</head><body><h1>{escape(title)}</h1>{body}</body></html>"
     )

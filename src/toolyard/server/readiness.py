@@ -9,11 +9,7 @@ class Readiness:
     def __init__(self) -> None:
         self.status = "starting"
 
-    def require(self) -> None:
-        """Refuses a call while the server is not ready; the client is told to come back."""
-        if self.status != "ok":
-            raise Unavailable(
-                "The server is not ready",
-                retry_after_ms=1000,
-                developer_message=f"the server is {self.status}",
-            )
+    def refusal(self) -> Unavailable:
+        """What a call is told while the status is not ok: come back."""
+        message = f"the server is {self.status}"
+        return Unavailable("The server is not ready", retry_after_ms=1000, developer_message=message)

@@ -13,7 +13,7 @@ import uvicorn
 
 from ..model.errors import SettingsError, SetupError
 from .compose import Yard
-from .http import polite, sweep
+from .http import Direct, polite, sweep
 from .settings import Settings
 
 SWITCH_INTERVAL_S = 0.0002
@@ -25,7 +25,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
     config = uvicorn.Config(
-        yard.asgi,
+        Direct(yard.asgi),
         http=polite(settings.header_timeout_s, settings.body_timeout_s, settings.max_header_bytes),
         ws="none",
         lifespan="on",
@@ -38,7 +38,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
         timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )
     address = address_of(listener)
-    yard.public_url = yard.public_url or address
+    yard.asgi.public_url = yard.asgi.public_url or address
     server = Server(config, yard, lambda: announce(address))
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from ..model.errors import InternalError, MethodNotAllowed, PathNotFound, ToolyardError
-from ..wires.contract import Headers, Wire
+from ..wires.contract import Reply, Wire
 from .exchange import BodyReader, Exchange, Gone
 from .routes import Route
+from .settings import Settings
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -31,14 +32,16 @@ class Shell:
         wires: dict[str, Wire],
         lifespan: Lifespan,
         ready: Callable[[], Awaitable[None]],
-        auth_failure_status: int,
+        settings: Settings,
     ) -> None:
         """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request."""
         self._exact: dict[tuple[str, str], Route] = {}
         self._patterns: list[tuple[str, str, Route]] = []
         self._methods: dict[str, list[str]] = {}
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
-        self._auth_failure_status = auth_failure_status
+        self._auth_failure_status = settings.auth_failure_status
+        self.public_url = settings.public_url
+        """The address in links; without one, the address the client used."""
         self._is_ready = False
         for route in routes:
             self._add(route)
@@ -47,35 +50,44 @@ class Shell:
         if scope["type"] != "http":
             await self._other(scope, receive, send)
             return
+        reply = await self.respond(scope, receive, None)
+        if reply is not None:
+            length = [(b"content-length", b"%d" % len(reply.body))] if reply.status != 304 else []
+            headers = [*reply.headers, *length]
+            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await send({"type": "http.response.body", "body": reply.body})
+
+    async def respond(self, scope: Scope, receive: Receive, body: bytes | None) -> Reply | None:
+        """The reply to a request; None when the client left before it was complete. A server that has the whole
+        body already hands it in."""
         if not self._is_ready:
             await self._ready()
             self._is_ready = True
-        path = scope["path"]
+        path, method = scope["path"], scope["method"]
         root = scope.get("root_path")
         if root and path.startswith(root):
             path = path[len(root) :] or "/"
-        method = scope["method"]
-        exchange = Exchange(scope, path, dict(scope["headers"]))
         route = self._exact.get((method, path))
+        exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url)
         try:
             if route is None:
                 route = self._find(method, exchange)
             if route.reads_json:
-                exchange.body = await self._reader.read(exchange.headers, receive)
-                self._reader.require_json(exchange.headers)
+                if body is None:
+                    body = await self._reader.read(exchange.headers, receive)
+                self._reader.check(exchange.headers, body)
+                exchange.body = body
             reply = await route.handler(exchange)
         except ToolyardError as error:
             reply = (route.wire if route else self._wire_of(path)).encode_error(error)
         except Gone:
-            return
+            return None
         except Exception:
             _log.exception("%s %s", method, path)
             reply = self._wire_of(path).encode_error(InternalError("The server failed; this is a defect"))
-        body = reply.body
-        headers: Headers = [*reply.headers, (b"content-length", b"%d" % len(body))]
-        status = reply.status if reply.status != 401 else self._auth_failure_status
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        if reply.status == 401:
+            reply.status = self._auth_failure_status
+        return reply
 
     def _add(self, route: Route) -> None:
         methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]

@@ -16,20 +16,19 @@ class RequirementsDesk:
     def __init__(self, new_id: Callable[[], str] = random_id) -> None:
         self._new_id = new_id
 
-    def __call__(self, tool: Tool, command: CallTool, caller: Caller, base_url: str) -> None:
+    def __call__(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
         context, needed = command.context, tool.requirements
+        absent = [wanted for wanted in needed.authorization if wanted.id not in context.tokens]
         missing = Missing(
-            authorization=tuple(
-                self._challenge(base_url, wanted) for wanted in needed.authorization if wanted.id not in context.tokens
-            ),
+            authorization=tuple(self._challenge(base_url(), wanted) for wanted in absent),
             secrets=tuple(id for id in needed.secrets if id not in context.secrets),
             user_id=needed.user_id and not caller.user_id,
         )
         if missing.authorization or missing.secrets or missing.user_id:
             raise MissingRequirements(
-                f"{tool.wire_name} needs {_in_words(missing, needed.authorization)} before it can be called",
+                f"{tool.wire_name} needs {_in_words(missing, absent)} before it can be called",
                 missing,
-                developer_message=_how_to_help(missing, needed.authorization),
+                developer_message=_how_to_help(missing, absent),
             )
 
     def _challenge(self, base_url: str, wanted: Authorization) -> Challenge:
@@ -38,18 +37,18 @@ class RequirementsDesk:
         return Challenge(id, f"{url}?provider={quote(wanted.id)}", f"{url}/status")
 
 
-def _in_words(missing: Missing, wanted: tuple[Authorization, ...]) -> str:
-    parts = [f"authorization at {a.id}" for a in wanted if missing.authorization]
+def _in_words(missing: Missing, absent: list[Authorization]) -> str:
+    parts = [f"authorization at {a.id}" for a in absent]
     parts += [f"the secret {id}" for id in missing.secrets]
     parts += ["a user id"] if missing.user_id else []
     return " and ".join(parts)
 
 
-def _how_to_help(missing: Missing, wanted: tuple[Authorization, ...]) -> str:
+def _how_to_help(missing: Missing, absent: list[Authorization]) -> str:
     parts = []
     if missing.authorization:
-        providers = ", ".join(a.id for a in wanted)
-        parts.append(f"context.authorization needs a token for {providers}, or open {missing.authorization[0].url}")
+        providers = ", ".join(a.id for a in absent)
+        parts.append(f"context.authorization needs a token for {providers}")
     if missing.secrets:
         parts.append(f"context.secrets needs {', '.join(missing.secrets)}")
     if missing.user_id:

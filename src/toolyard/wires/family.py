@@ -203,7 +203,9 @@ def error_json(error: ToolyardError) -> dict[str, Any]:
     if error.developer_message is not None:
         made["developer_message"] = error.developer_message
     if isinstance(error, InvalidInput):
-        made["parameter_errors"] = {p.path or "input": p.sentence for p in reversed(error.problems)}
+        made["parameter_errors"] = errors = {}
+        for problem in error.problems:
+            errors.setdefault(problem.path or "input", problem.sentence)
     elif isinstance(error, MissingRequirements):
         made["missing_requirements"] = missing_json(error.missing)
     elif isinstance(error, Busy):

@@ -8,7 +8,7 @@ known, or guessed as well as can be, even for a request that is refused.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -44,10 +44,9 @@ Decoded = tuple[Wire, CallTool | RequestError]
 Choose = Callable[[FlatBody], Wire]
 
 
-def check_version(headers: Mapping[bytes, bytes]) -> None:
-    """An `OXP-Version` nobody knows is refused; none means the newest."""
-    asked = headers.get(b"oxp-version")
-    if asked is not None and not _known_version(asked):
+def check_version(asked: bytes) -> None:
+    """An `OXP-Version` nobody knows is refused. (None at all means the newest.)"""
+    if not _known_version(asked):
         raise UnsupportedProtocol(
             "This version of OXP is not supported",
             developer_message=f"OXP-Version {asked.decode('latin-1')!r} is not known; supported: 1, 1.0, 1.0.x",

@@ -48,7 +48,7 @@ class Otc:
 
 
 class OtcForOxp(Otc):
-    """What a client gets that sends `request` without `$schema`: it may be an OXP client, so it is told that version too."""
+    """For `request` without `$schema`: the client may speak OXP, so it is told that version too."""
 
     headers: Headers = [JSON, VERSION]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.call import CallTool, Outcome
-from ..model.errors import InvalidInput, Problem, ToolError, ToolyardError
+from ..model.errors import InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ..model.seam import random_id
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
@@ -47,7 +47,7 @@ class Draft:
             return Reply(200, encode(_failed_before(error, command)), self.headers)
         body: dict[str, Any] = {"$schema": OTC_DRAFT, "message": error.message}
         if error.developer_message is not None:
-            body["developer_message"] = error.developer_message
+            body["developer_message"] = error.developer_message + _links(error)
         return Reply(STATUS[type(error)], encode(body), self.headers + error_headers(error))
 
     def encode_status(self, status: str) -> Reply:
@@ -62,6 +62,12 @@ class Draft:
 
     def decode_outcome(self, reply: Reply) -> Outcome:
         return outcome_from(reply, _flat_result)
+
+
+def _links(error: ToolyardError) -> str:
+    """This document has no place for challenges, so their addresses stand in the text."""
+    challenges = error.missing.authorization if isinstance(error, MissingRequirements) else ()
+    return "".join(f"; open {challenge.url}" for challenge in challenges)
 
 
 def _flat_result(body: Mapping[str, Any]) -> Mapping[str, Any]:
