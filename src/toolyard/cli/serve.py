@@ -11,8 +11,7 @@ import typer
 
 from ..doors import open_door
 from ..model.errors import SetupError
-from ..running.loading import load
-from ..server.compose import Yard
+from ..server.compose import Yard, sources_of
 from ..server.run import listen, set_up_logging
 from ..server.settings import load_settings
 from .examples import example_input
@@ -48,7 +47,7 @@ def serve(
         open_door("reload")(arguments, served, listen(settings))
         return
     listener = socket.socket(fileno=fd) if fd is not None else listen(settings)
-    yard = Yard([source for target in served for source in load(target)], settings)
+    yard = Yard(sources_of(served), settings)
     open_door("serve")(yard, listener, lambda address: announce(yard, served, address))
     if not yard.started:
         raise SetupError("the server could not start; the reason is above")

@@ -8,7 +8,7 @@ import typer
 
 from ..client.client import DEFAULT_URL, Client
 from ..doors import open_door
-from ..running.loading import load
+from ..server.compose import sources_of
 
 Server = Annotated[str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address.")]
 Key = Annotated[str | None, typer.Option(envvar="TOOLYARD_KEY", help="An API key or token for the server.")]
@@ -20,8 +20,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, whole.")]
 def connect(server: str = DEFAULT_URL, key: str | None = None, file: str | None = None) -> Iterator[Client]:
     """A client of either."""
     if file is not None:
-        with open_door("testing").client(*load(file)) as client:
+        with open_door("testing").client(*sources_of([file])) as client:
             yield client
         return
-    with Client(server.rstrip("/"), key=key) as client:
+    with Client(server, key=key) as client:
         yield client

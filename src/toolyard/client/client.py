@@ -18,7 +18,6 @@ from .sending import AsyncHttpSending, HttpSending
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 WIRES: dict[str, Wire] = {"oxp": oxp.FLAT, "otc": otc.OTC, "otc_draft": otc_draft.DRAFT}
-PREFIXES = {"oxp": "/oxp", "otc": "/otc", "otc_draft": "/otc/draft"}
 WireName = Literal["oxp", "otc", "otc_draft"]
 
 
@@ -67,7 +66,7 @@ class Client(_Calls):
     ) -> None:
         """`key` is an API key or a token. `sending` replaces HTTP."""
         super().__init__(wire, retries)
-        self._sending = sending or HttpSending(url + PREFIXES[wire], key, timeout_s)
+        self._sending = sending or HttpSending(url.rstrip("/"), key, timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +128,7 @@ class AsyncClient(_Calls):
         sending: AsyncSending | None = None,
     ) -> None:
         super().__init__(wire, retries)
-        self._sending = sending or AsyncHttpSending(url + PREFIXES[wire], key, timeout_s)
+        self._sending = sending or AsyncHttpSending(url.rstrip("/"), key, timeout_s)
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy
 from ..wires.contract import Reply, Request, Wire
 
@@ -47,8 +47,7 @@ def call(wire: Wire, command: CallTool, retries: int) -> Flow:
 
 def list_tools(wire: Wire, *, all_versions: bool, for_model: bool) -> Flow:
     """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
-    query = b"versions=all" if all_versions else b""
-    reply = yield Request("GET", "/tools", dict(wire.headers), query=query)
+    reply = yield wire.encode_request(ListTools(all_versions))
     assert reply is not None  # noqa: S101
     tools = wire.decode_list(reply)
     if for_model:

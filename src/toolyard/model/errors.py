@@ -85,6 +85,10 @@ class MissingRequirements(RequestError):
         super().__init__(message, developer_message=developer_message)
         self.missing = missing
 
+    def __str__(self) -> str:
+        """With the addresses a person has to open."""
+        return "; ".join([self.message, *(f"open {challenge.url}" for challenge in self.missing.authorization)])
+
 
 class PathNotFound(RequestError):
     """Nothing is served at this path."""

@@ -13,6 +13,7 @@ from ..engine.engine import Engine, Limits
 from ..model.running import Runner, Source
 from ..model.seam import SYSTEM, Seam
 from ..running.inline import Inline
+from ..running.loading import load
 from ..running.processes import Processes
 from ..running.threads import Threads
 from ..trust.authentication import authentication
@@ -109,6 +110,11 @@ class Yard:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def sources_of(targets: Iterable[str]) -> list[Source]:
+    """What is at these files and modules. Raises SetupError."""
+    return [source for target in targets for source in load(target)]
 
 
 class Mounted:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import ToolyardError
 from ..model.tool import Tool
 
@@ -64,7 +64,7 @@ class Wire(Protocol):
 
     # -- a client's side ---------------------------------------------------------------------------
 
-    def encode_request(self, command: CallTool) -> Request: ...
+    def encode_request(self, command: CallTool | ListTools) -> Request: ...
 
     def decode_list(self, reply: Reply) -> list[dict[str, Any]]:
         """The tools as that wire describes them."""

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ..model.call import NO_CONTEXT, CallContext, CallTool
+from ..model.call import NO_CONTEXT, CallContext, CallTool, ListTools
 from ..model.errors import (
     BodyTooLarge,
     Busy,
@@ -155,6 +156,12 @@ def request_json(command: CallTool) -> dict[str, Any]:
     return made
 
 
+def list_query(command: ListTools, schema: str | None) -> bytes:
+    """The query of `GET /tools`."""
+    asked = {"versions": "all"} if command.all_versions else {}
+    return urlencode({**asked, **({"$schema": schema} if schema else {})}).encode()
+
+
 def _plain(text: str) -> str:
     """msgspec's words, without its code marks."""
     return text.replace("`", "'").replace("- at '$.", "at '").replace("- at '$'", "at the top level")
@@ -203,9 +210,10 @@ def error_json(error: ToolyardError) -> dict[str, Any]:
     if error.developer_message is not None:
         made["developer_message"] = error.developer_message
     if isinstance(error, InvalidInput):
-        made["parameter_errors"] = errors = {}
+        errors: dict[str, str] = {}
         for problem in error.problems:
             errors.setdefault(problem.path or "input", problem.sentence)
+        made["parameter_errors"] = errors
     elif isinstance(error, MissingRequirements):
         made["missing_requirements"] = missing_json(error.missing)
     elif isinstance(error, Busy):

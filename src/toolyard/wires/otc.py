@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import ToolError, ToolyardError
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
-from .family import OTC_1_0, STATUS, encode, error_headers, error_json, request_json
+from .family import OTC_1_0, STATUS, encode, error_headers, error_json, list_query, request_json
 from .oxp import VERSION, result_bytes, tool_json
 from .replies import outcome_from, tools_from
 
@@ -36,7 +36,9 @@ class Otc:
     def encode_status(self, status: str) -> Reply:
         return Reply(200 if status == "ok" else 503, encode({"$schema": OTC_1_0, "status": status}), self.headers)
 
-    def encode_request(self, command: CallTool) -> Request:
+    def encode_request(self, command: CallTool | ListTools) -> Request:
+        if isinstance(command, ListTools):
+            return Request("GET", "/tools", dict(self.headers), query=list_query(command, OTC_1_0))
         body = {"$schema": OTC_1_0, "request": request_json(command)}
         return Request("POST", "/tools/call", dict(self.headers), encode(body))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ..model.seam import random_id
 from ..model.tool import Tool
@@ -13,6 +13,7 @@ from .family import (
     STATUS,
     encode,
     error_headers,
+    list_query,
     request_json,
     requirements_json,
     tool_error_json,
@@ -53,7 +54,9 @@ class Draft:
     def encode_status(self, status: str) -> Reply:
         return Reply(200 if status == "ok" else 503, encode({"$schema": OTC_DRAFT, "status": status}), self.headers)
 
-    def encode_request(self, command: CallTool) -> Request:
+    def encode_request(self, command: CallTool | ListTools) -> Request:
+        if isinstance(command, ListTools):
+            return Request("GET", "/tools", dict(self.headers), query=list_query(command, OTC_DRAFT))
         body = {"$schema": OTC_DRAFT, "request": request_json(command)}
         return Request("POST", "/call", dict(self.headers), encode(body))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import ToolError, ToolyardError
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
@@ -15,6 +15,7 @@ from .family import (
     encode,
     error_headers,
     error_json,
+    list_query,
     request_json,
     requirements_json,
     tool_error_json,
@@ -83,7 +84,9 @@ class Oxp:
     def encode_status(self, status: str) -> Reply:
         return Reply(200 if status == "ok" else 503, encode({"status": status}), self.headers)
 
-    def encode_request(self, command: CallTool) -> Request:
+    def encode_request(self, command: CallTool | ListTools) -> Request:
+        if isinstance(command, ListTools):
+            return Request("GET", "/tools", dict(self.headers), query=list_query(command, None))
         return Request("POST", "/tools/call", dict(self.headers), encode(request_json(command)))
 
     def decode_list(self, reply: Reply) -> list[dict[str, Any]]:

@@ -1,0 +1,112 @@
+"""The import arrows: what each layer may import, and that nothing heavy loads before it is used."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import toolyard
+from toolyard.doors import DOORS, open_door
+
+SOURCE = Path(toolyard.__file__).parent
+
+ARROWS: dict[str, set[str]] = {
+    "model": set(),
+    "doors": set(),
+    "authoring": {"model", "doors"},
+    "catalogue": {"model"},
+    "running": {"model"},
+    "trust": {"model", "doors"},
+    "engine": {"model", "catalogue", "running", "trust"},
+    "wires": {"model"},
+    "client": {"model", "wires", "doors"},
+    "server": {"model", "authoring", "catalogue", "running", "trust", "engine", "wires", "client", "doors"},
+    "cli": {"model", "authoring", "catalogue", "client", "server", "doors"},
+    "testing": {"model", "client", "server", "wires"},
+    "reference": {"toolyard"},
+    "__init__": {"model", "authoring", "client", "doors"},
+    "__main__": {"cli"},
+}
+
+HEAVY = {"joserfc", "cryptography", "prometheus_client", "httpx2", "starlette", "fastapi", "mcp", "asyncpg", "rich"}
+"""What must not be loaded in an idle server without authentication."""
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_layers(path: Path) -> Iterator[str]:
+    """The layers a file imports, imports for type checking alone left aside."""
+    depth = len(path.relative_to(SOURCE).parts)
+    for node in _executed(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            names = [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]
+            yield from names
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "toolyard":
+            parts = (node.module or "").split(".")
+            yield parts[1] if len(parts) > 1 else "toolyard"
+
+
+def _executed(tree: ast.Module) -> Iterator[ast.stmt]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+        elif isinstance(node, ast.stmt):
+            yield node
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_what_its_layer_may(path: Path) -> None:
+    layer = layer_of(path)
+    allowed = ARROWS[layer] | {layer}
+    assert set(imported_layers(path)) <= allowed, f"{layer} may import {sorted(allowed)}"
+
+
+def test_the_reader_of_imports_sees_them() -> None:
+    assert "catalogue" in set(imported_layers(SOURCE / "engine" / "engine.py"))
+    assert "server" in set(imported_layers(SOURCE / "cli" / "serve.py"))
+
+
+def test_every_layer_has_its_arrows() -> None:
+    layers = {layer_of(path) for path in SOURCE.rglob("*.py")}
+    assert layers == set(ARROWS)
+
+
+@pytest.mark.parametrize("door", sorted(DOORS))
+def test_every_door_opens(door: str) -> None:
+    assert open_door(door) is not None
+
+
+def test_nothing_heavy_is_loaded_in_an_idle_server() -> None:
+    code = """
+import asyncio, json, sys
+from toolyard.cli import serve
+from toolyard.running.loading import load
+from toolyard.server.compose import Yard
+from toolyard.server.run import Server
+from toolyard.server.settings import exactly
+async def idle():
+    yard = Yard(load("toolyard.reference"), exactly())
+    await yard.start()
+    await yard.stop()
+asyncio.run(idle())
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert HEAVY & set(json.loads(found)) == set()
+
+
+def test_an_authors_file_loads_no_server() -> None:
+    code = "import sys, toolyard; print([n for n in sys.modules if n.startswith('toolyard.server') or n == 'uvicorn'])"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.strip() == "[]"
+
+
+def test_the_public_names_are_few_and_there() -> None:
+    assert len(toolyard.__all__) <= 30
+    assert [name for name in toolyard.__all__ if not hasattr(toolyard, name)] == []
