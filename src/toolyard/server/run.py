@@ -34,6 +34,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
         access_log=False,
         server_header=False,
         date_header=False,
+        proxy_headers=False,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]
         timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )

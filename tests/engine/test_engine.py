@@ -1,0 +1,217 @@
+"""The pipeline: its order, its limits, and what it keeps from the caller."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from toolyard import App, Busy, Context, InvalidInput, MissingRequirements, Run, ToolError, Toolkit, secret
+from toolyard.testing import async_client, call, client
+
+kit = Toolkit("Kit", version="1.0.0")
+
+
+@kit.tool(timeout=0.05)
+async def forever() -> None:
+    """Never ends by itself."""
+    await asyncio.Event().wait()
+
+
+@kit.tool(timeout=0.05)
+async def deaf() -> str:
+    """Does not let itself be stopped."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return "never mind"
+    return "unreachable"
+
+
+@kit.tool
+async def self_cancelled() -> None:
+    """Cancels itself."""
+    raise asyncio.CancelledError
+
+
+@kit.tool
+async def waits(seconds: float) -> float:
+    """Waits a moment."""
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+@kit.tool
+async def crash() -> None:
+    """Raises with a secret in the text."""
+    raise RuntimeError("password=hunter2")
+
+
+@kit.tool
+async def broken() -> int:
+    """Breaks its own schema."""
+    return "seven"  # type: ignore[return-value]
+
+
+@kit.tool(requires=secret("KEY"))
+async def guarded(number: int, ctx: Context) -> int:
+    """Needs a secret."""
+    return number
+
+
+@kit.tool
+async def curious(ctx: Context) -> str:
+    """Asks for a secret that it did not declare."""
+    return ctx.secret("KEY")
+
+
+@kit.tool(runs="inline")
+def whole(number: float) -> float:
+    """Gives the number back."""
+    return number
+
+
+def test_a_tool_that_takes_too_long_is_stopped() -> None:
+    with pytest.raises(ToolError, match="took longer than") as failure:
+        call(kit, "Kit.Forever")
+    assert failure.value.can_retry is False
+
+
+def test_a_tool_that_will_not_be_stopped_has_its_say() -> None:
+    assert call(kit, "Kit.Deaf") == "never mind"
+
+
+def test_a_tool_that_cancels_itself_has_failed() -> None:
+    with pytest.raises(ToolError, match="failed unexpectedly"):
+        call(kit, "Kit.SelfCancelled")
+
+
+def test_a_tool_that_waits_gets_there() -> None:
+    assert call(kit, "Kit.Waits", {"seconds": 0.001}) == 0.001
+
+
+def test_a_cancelled_caller_cancels_the_tool() -> None:
+    async def cancelled() -> None:
+        async with async_client(kit) as yard:
+            waiting = asyncio.ensure_future(yard.call("Kit.Waits", {"seconds": 60}))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert await yard.call("Kit.Waits", {"seconds": 0}) == 0
+
+    asyncio.run(cancelled())
+
+
+def test_an_exceptions_text_goes_to_the_log_and_not_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+    with client(kit) as yard, pytest.raises(ToolError) as failure:
+        yard.call("Kit.Crash")
+    assert "hunter2" not in f"{failure.value} {failure.value.developer_message}"
+    assert "hunter2" in caplog.text
+
+
+def test_show_exceptions_shows_them_to_developers_alone() -> None:
+    with client(kit, show_exceptions=True) as yard, pytest.raises(ToolError) as failure:
+        yard.call("Kit.Crash")
+    assert failure.value.message == "Kit.Crash failed unexpectedly"
+    assert failure.value.developer_message == "RuntimeError: password=hunter2"
+
+
+def test_a_result_that_breaks_its_schema_is_a_failure_logged_with_the_path(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR), pytest.raises(ToolError, match="failed unexpectedly"):
+        call(kit, "Kit.Broken")
+    assert "the result: Must be a whole number" in caplog.text
+
+
+def test_input_is_checked_before_requirements() -> None:
+    with pytest.raises(InvalidInput):
+        call(kit, "Kit.Guarded", {"number": "seven"})
+    with pytest.raises(MissingRequirements):
+        call(kit, "Kit.Guarded", {"number": 7})
+    assert call(kit, "Kit.Guarded", {"number": 7}, secrets={"KEY": "k"}) == 7
+
+
+def test_a_tool_sees_only_the_secrets_it_declares() -> None:
+    with pytest.raises(ToolError, match="failed unexpectedly"):
+        call(kit, "Kit.Curious", secrets={"KEY": "k"})
+
+
+@pytest.mark.parametrize("number", [15.0, -0.5, 0.0, 1e300, 2.0**60])
+def test_a_number_comes_back_as_it_is(number: float) -> None:
+    assert call(kit, "Kit.Whole", {"number": number}) == number
+
+
+def test_only_so_many_of_a_tool_run_at_once() -> None:
+    limited = Toolkit("Limited")
+    running: list[int] = []
+    most: list[int] = []
+
+    @limited.tool(concurrency=2)
+    async def work() -> None:
+        """Counts how many of it run."""
+        running.append(1)
+        most.append(len(running))
+        await asyncio.sleep(0.001)
+        running.pop()
+
+    async def ten() -> None:
+        async with async_client(limited) as yard:
+            await asyncio.gather(*(yard.call("Limited.Work") for _ in range(10)))
+
+    asyncio.run(ten())
+    assert max(most) == 2
+    assert len(most) == 10
+
+
+def test_who_waits_too_long_in_line_is_told_to_come_back() -> None:
+    limited = Toolkit("Limited")
+
+    @limited.tool(concurrency=1)
+    async def hold(until: str) -> str:
+        """Holds its place."""
+        await asyncio.sleep(0 if until == "now" else 0.2)
+        return until
+
+    async def two() -> None:
+        async with async_client(limited, queue_wait_s=0.01) as yard:
+            holder = asyncio.ensure_future(yard.call("Limited.Hold", {"until": "later"}))
+            await asyncio.sleep(0)
+            with pytest.raises(Busy) as refusal:
+                await yard.call("Limited.Hold", {"until": "now"})
+            assert refusal.value.retry_after_ms > 0
+            assert await holder == "later"
+            assert await yard.call("Limited.Hold", {"until": "now"}) == "now"
+
+    asyncio.run(two())
+
+
+def test_a_tool_with_hooks_is_bounded_too() -> None:
+    app = App(kit)
+
+    @app.around
+    async def pass_on(run: Run, proceed: Any) -> Any:
+        return await proceed()
+
+    with pytest.raises(ToolError, match="took longer than"):
+        call(app, "Kit.Forever")
+
+
+def test_resources_live_as_long_as_the_server() -> None:
+    life: list[str] = []
+    shared = Toolkit("Shared")
+
+    @shared.tool
+    async def use(ctx: Context) -> str:
+        """Uses what the app made."""
+        life.append("used")
+        return str(ctx.resources)
+
+    async def lifespan() -> AsyncIterator[str]:
+        life.append("made")
+        yield "a pool"
+        life.append("closed")
+
+    with client(App(shared, lifespan=lifespan)) as yard:
+        assert yard.call("Shared.Use") == yard.call("Shared.Use") == "a pool"
+    assert life == ["made", "used", "used", "closed"]
