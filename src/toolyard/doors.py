@@ -20,11 +20,29 @@ DOORS = {
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
     "testing": "toolyard.testing",
+    "toml": "tomllib",
+}
+
+VERBS = {
+    "serve": "toolyard.cli.serve:serve",
+    "call": "toolyard.cli.call:call",
+    "list": "toolyard.cli.list_tools:list_tools",
+    "new": "toolyard.cli.new:new",
+    "settings": "toolyard.cli.settings:settings",
 }
 
 
 def open_door(name: str) -> Any:
     """The module or attribute behind a door, loaded now if it was not."""
-    module, _, attribute = DOORS[name].partition(":")
+    return _load(DOORS[name])
+
+
+def open_verb(name: str) -> Any:
+    """The function behind a verb of the command line."""
+    return _load(VERBS[name])
+
+
+def _load(place: str) -> Any:
+    module, _, attribute = place.partition(":")
     loaded = import_module(module)
     return getattr(loaded, attribute) if attribute else loaded

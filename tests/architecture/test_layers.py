@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import toolyard
-from toolyard.doors import DOORS, open_door
+from toolyard.doors import DOORS, VERBS, open_door, open_verb
 
 SOURCE = Path(toolyard.__file__).parent
 
 ARROWS: dict[str, set[str]] = {
     "model": set(),
     "doors": set(),
+    "version": set(),
     "authoring": {"model", "doors"},
     "catalogue": {"model"},
     "running": {"model"},
@@ -24,8 +25,8 @@ ARROWS: dict[str, set[str]] = {
     "engine": {"model", "catalogue", "running", "trust"},
     "wires": {"model"},
     "client": {"model", "wires", "doors"},
-    "server": {"model", "authoring", "catalogue", "running", "trust", "engine", "wires", "client", "doors"},
-    "cli": {"model", "authoring", "catalogue", "client", "server", "doors"},
+    "server": {"model", "authoring", "catalogue", "running", "trust", "engine", "wires", "client", "doors", "version"},
+    "cli": {"version", "model", "authoring", "catalogue", "client", "server", "doors"},
     "testing": {"model", "client", "server", "wires"},
     "reference": {"toolyard"},
     "__init__": {"model", "authoring", "client", "doors"},
@@ -80,6 +81,11 @@ def test_every_layer_has_its_arrows() -> None:
 @pytest.mark.parametrize("door", sorted(DOORS))
 def test_every_door_opens(door: str) -> None:
     assert open_door(door) is not None
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_is_there(verb: str) -> None:
+    assert callable(open_verb(verb))
 
 
 def test_nothing_heavy_is_loaded_in_an_idle_server() -> None:

@@ -1,18 +1,17 @@
 """What a docstring says of a function: Google, NumPy and Sphinx styles alike."""
 
-from dataclasses import dataclass, field
 from inspect import getdoc
 from typing import Any
 
 from docstring_parser import ParseError, parse
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """The function, its parameters and its result, each in the author's words."""
 
     summary: str = ""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = {}
     returns: str | None = None
 
 

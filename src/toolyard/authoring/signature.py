@@ -3,9 +3,9 @@
 import inspect
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_hints
 
+from msgspec import Struct
 from pydantic.fields import Field, FieldInfo
 
 from ..model.errors import DefinitionError, Place
@@ -16,8 +16,7 @@ from .docstrings import describe
 UNTYPED = inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One argument: its type with everything said about it, default included."""
 
     name: str
@@ -28,8 +27,7 @@ class Parameter:
     """Its name in the schema: another one where the author gave an alias."""
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """All that the schemas are made from."""
 
     parameters: tuple[Parameter, ...]

@@ -1,4 +1,4 @@
-"""The command line: one file a verb."""
+"""The command line: one file a verb, and only the verb that was asked for is loaded."""
 
 import os
 import sys
@@ -6,23 +6,9 @@ import traceback
 
 import typer
 
+from ..doors import VERBS, open_verb
 from ..model.errors import SetupError
-from . import call, list_tools, new, serve, settings
-
-app = typer.Typer(
-    name="toolyard",
-    help="One tool, every wire: serve typed Python functions to any agent.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    epilog="--debug shows the traceback behind an error.",
-)
-app.command("serve")(serve.serve)
-app.command("call")(call.call)
-app.command("list")(list_tools.list_tools)
-app.command("new")(new.new)
-app.command("settings")(settings.settings)
+from ..version import VERSION
 
 
 def main() -> None:
@@ -31,9 +17,36 @@ def main() -> None:
     if debug:
         sys.argv.remove("--debug")
     try:
-        app()
+        command_line(sys.argv[1:2])()
     except SetupError as error:
         if debug:
             traceback.print_exc()
         sys.stderr.write(f"toolyard: {str(error).replace(os.getcwd() + os.sep, '')}\n")
         sys.exit(2)
+
+
+def command_line(first_words: list[str]) -> typer.Typer:
+    """With the verb that the first word names, or with all of them."""
+    app = typer.Typer(
+        name="toolyard",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback(epilog="--debug shows the traceback behind an error.")(toolyard)
+    for verb in first_words if first_words and first_words[0] in VERBS else VERBS:
+        app.command(verb)(open_verb(verb))
+    return app
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"toolyard {VERSION}\n")
+        raise typer.Exit
+
+
+def toolyard(
+    version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=show_version),
+) -> None:
+    """One tool, every wire: serve typed Python functions to any agent."""

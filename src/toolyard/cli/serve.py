@@ -3,7 +3,6 @@
 import shlex
 import socket
 import sys
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +13,7 @@ from ..model.errors import SetupError
 from ..server.compose import Yard, sources_of
 from ..server.run import listen, set_up_logging
 from ..server.settings import load_settings
+from ..version import VERSION
 from .examples import example_input
 
 REFERENCE = "toolyard.reference"
@@ -59,7 +59,7 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
     tools = f"{count} tool{'' if count == 1 else 's'}"
     origin = "the reference toolkits" if served == [REFERENCE] else ", ".join(served)
     lines = [
-        f"toolyard {version('toolyard')} serves {tools} from {origin}",
+        f"toolyard {VERSION} serves {tools} from {origin}",
         "",
         f"  OXP 1.0    {address}",
         f"  OTC 1.0    {address}/otc",

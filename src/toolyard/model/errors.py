@@ -6,8 +6,9 @@ and must not reach a model. None of them knows a status code: each wire has one 
 error to answer.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 
 class ToolyardError(Exception):
@@ -42,8 +43,7 @@ class ToolNotFound(RequestError):
     """No such tool or version, or not a tool id at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What is wrong with one parameter, as a sentence a model can act on."""
 
     path: str
@@ -60,8 +60,7 @@ class InvalidInput(RequestError):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(Struct, frozen=True):
     """An authorization somebody has to complete at `url` before the tool can be called."""
 
     id: str
@@ -69,8 +68,7 @@ class Challenge:
     check_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """Everything a call lacks, at once."""
 
     authorization: tuple[Challenge, ...] = ()
@@ -165,8 +163,7 @@ class InternalError(ServerError):
 # --- whoever starts it must act ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A line of somebody's file."""
 
     file: str
@@ -176,13 +173,12 @@ class Place:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
-@dataclass(eq=False)
 class SetupError(ToolyardError):
     """The server cannot start: one sentence, and the place where it went wrong."""
 
-    message: str
-    place: Place | None = None
-    developer_message: str | None = field(default=None, kw_only=True)
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
     def __str__(self) -> str:
         return self.message if self.place is None else f"{self.place}: {self.message}"

@@ -1,10 +1,10 @@
 """One OpenAPI 3.1 document of every HTTP endpoint, written from the route table and the types behind it."""
 
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
+from ..version import VERSION
 from .routes import Doc, Parameter, Route
 
 Known = dict[Any, Any]
@@ -24,7 +24,7 @@ def document(routes: list[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "toolyard",
-            "version": version("toolyard"),
+            "version": VERSION,
             "description": "One tool, every wire: OXP 1.0, OTC 1.0 and the OTC draft.",
         },
         "paths": paths,

@@ -7,12 +7,12 @@ Later wins: default, `toolyard.toml`, `TOOLYARD_*`, command line.
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..doors import open_door
 from ..model.errors import Place, SettingsError
 
 FILE = "toolyard.toml"
@@ -163,6 +163,7 @@ def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
             raise SettingsError(f"the configuration file {config} does not exist")
         return
     written = path.read_text(encoding="utf-8")
+    tomllib = open_door("toml")
     try:
         given = tomllib.loads(written)
     except tomllib.TOMLDecodeError as error:
