@@ -80,14 +80,8 @@ class Context:
 
     def log(self, message: str, level: str = "info", **fields: Any) -> None:
         """To the server's log, and to the client where its protocol has one."""
-        _log.log(
-            _LEVELS.get(level, logging.INFO),
-            "%s %s: %s",
-            self._run.tool.id,
-            self.call_id,
-            message,
-            extra=fields,
-        )
+        said = f"{message} {fields}" if fields else message
+        _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self._run.tool.id, self.call_id, said)
         self._run.channel.log(level, message, fields)
 
 

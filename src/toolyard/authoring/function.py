@@ -1,21 +1,24 @@
 """From a function to what the engine needs: schemas, argument builder, result writer.
 
 Input reaches `bind` after it was checked against the schema, so pydantic may be lenient there: what is
-left for it to do is to make typed values (dates, models, enums) and to run the author's own validators.
+left for it to do is to make typed values (dates, models, enums) and to run the author's own validators. Some types
+it makes from JSON only (strict ones, an enum's member in a Literal): what it refuses as values, it is given as JSON.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired
 
+import msgspec
 from pydantic import (
     ConfigDict,
     PydanticSchemaGenerationError,
+    PydanticUndefinedAnnotation,
     PydanticUserError,
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import SchemaError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..model.errors import InvalidInput, Problem
@@ -24,9 +27,17 @@ from .context import Context
 from .schemas import Recursion, RecursiveType, Schemas, inline
 from .signature import UNTYPED, origin_of, read_signature, refuse
 
+MOST_PROBLEMS = 20
+Mode = Literal["validation", "serialization"]
 _NOTHING = (None, type(None))
 _PLAIN = frozenset({str, int, float, bool})
-_NO_JSON_FORM = (PydanticSchemaGenerationError, PydanticUserError, SchemaError)
+_NO_JSON_FORM = (
+    PydanticSchemaGenerationError,
+    PydanticSerializationError,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+    SchemaError,
+)
 
 
 class Function:
@@ -37,13 +48,15 @@ class Function:
         self.origin = origin_of(function)
         self.is_async = inspect.iscoroutinefunction(function)
         self.signature = read_signature(function)
-        arguments = self._arguments_adapter()
-        self.input_schema = _object_schema(self._schema(arguments, "validation", recursion))
+        self._recursion = recursion
+        arguments, schema = self._arguments()
+        self.input_schema = _object_schema(schema)
         for parameter in self.signature.parameters:
             if parameter.hidden:
                 self.input_schema["properties"][parameter.property]["x-non-inferrable"] = True
         self._bind: Callable[[Any], dict[str, Any]] = arguments.validator.validate_python
-        self.output_schema, self.dump = self._result(recursion)
+        self._bind_json: Callable[[bytes], dict[str, Any]] = arguments.validator.validate_json
+        self.output_schema, self.dump = self._result()
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -52,6 +65,10 @@ class Function:
     def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._bind(input)
+        except ValidationError:
+            pass
+        try:
+            return self._bind_json(msgspec.json.encode(input))
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
             raise InvalidInput(tuple(_problem(p) for p in problems)) from None
@@ -61,50 +78,47 @@ class Function:
             arguments[self.signature.context] = Context(run)
         return self.function(**arguments)
 
-    def _arguments_adapter(self) -> TypeAdapter[Any]:
+    def _arguments(self) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         parameters = self.signature.parameters
         fields = {p.name: p.type if p.required else NotRequired[p.type] for p in parameters}
         shape = _typed_dict("Input", fields)
         shape.__pydantic_config__ = ConfigDict(extra="forbid")
         try:
-            return TypeAdapter(shape)
+            return self._form(shape, "validation")
         except _NO_JSON_FORM:
             for parameter in parameters:
-                self._adapter(parameter.type, f"for parameter {parameter.name!r}")
+                self._form_or_refuse(parameter.type, "validation", f"for parameter {parameter.name!r}")
             raise
 
-    def _result(self, recursion: Recursion) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+    def _result(self) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
         returns = self.signature.returns
         if returns in _NOTHING:
             return None, _as_it_is
         if returns is UNTYPED or returns is Any:
             return {}, to_jsonable_python
-        adapter = self._adapter(returns, "as its result")
-        schema = self._schema(adapter, "serialization", recursion)
+        adapter, schema = self._form_or_refuse(returns, "serialization", "as its result")
         if returns in _PLAIN:
             return schema, _as_it_is
         to_python = adapter.serializer.to_python
         return schema, lambda value: to_python(value, mode="json", by_alias=True, warnings=False)
 
-    def _adapter(self, type_: Any, where: str) -> TypeAdapter[Any]:
+    def _form_or_refuse(self, type_: Any, mode: Mode, where: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         try:
-            return TypeAdapter(type_)
+            return self._form(type_, mode)
         except _NO_JSON_FORM as error:
-            refuse(self.function, f"cannot have that type {where}: {str(error).splitlines()[0]}")
+            refuse(self.function, f"cannot have that type {where}: {_reason(error)}")
 
-    def _schema(
-        self, adapter: TypeAdapter[Any], mode: Literal["validation", "serialization"], recursion: Recursion
-    ) -> dict[str, Any]:
+    def _form(self, type_: Any, mode: Mode) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+        """What makes and writes a type's values, and its schema."""
+        adapter = TypeAdapter(type_)
         try:
-            return inline(adapter.json_schema(schema_generator=Schemas, mode=mode), recursion)
+            return adapter, inline(adapter.json_schema(schema_generator=Schemas, mode=mode), self._recursion)
         except RecursiveType as error:
             refuse(
                 self.function,
                 f"uses the type {error}, which contains itself; use a flat type, "
                 'or @toolkit.tool(recursion="open") to leave it open in the schema',
             )
-        except PydanticUserError as error:
-            refuse(self.function, f"has a type without a JSON Schema: {str(error).splitlines()[0]}")
 
 
 _typed_dict: Any = TypedDict
@@ -118,11 +132,28 @@ def _object_schema(made: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "additionalProperties": False}
 
 
+def _problems(error: ValidationError) -> tuple[Problem, ...]:
+    if error.error_count() > MOST_PROBLEMS:
+        return (Problem("", f"{error.error_count()} values are not valid"),)
+    return tuple(_problem(each) for each in error.errors(include_url=False, include_context=False))
+
+
+def _reason(error: Exception) -> str:
+    """pydantic's reason in one sentence: without its advice on pydantic, and of a broken pattern only what is wrong."""
+    lines = str(error).splitlines()
+    if isinstance(error, SchemaError):
+        return f"{lines[0].removesuffix(':')}, {lines[-1].strip().removeprefix('error: ')}"
+    if isinstance(error, PydanticSchemaGenerationError):
+        return f"{lines[0].partition('. Set ')[0]}; use a plain type, a dataclass or a pydantic model"
+    return lines[0]
+
+
 def _problem(error: Any) -> Problem:
     path = ""
     for part in error["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-    return Problem(path, error["msg"], got=error.get("input"), missing=error["type"] == "missing")
+    sentence = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return Problem(path, sentence, got=error.get("input"), missing=error["type"] == "missing")
 
 
 def _as_it_is(value: Any) -> Any:

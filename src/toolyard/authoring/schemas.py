@@ -33,6 +33,21 @@ class Schemas(GenerateJsonSchema):
                 option["pattern"] = _DECIMAL_TEXT
         return made
 
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        """Without the format, which demands a zone: the time on a clock has none."""
+        return {"type": "string", "examples": ["12:00:00"]}
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        """With the format, which demands a zone, unless the type forbids one."""
+        if schema.get("tz_constraint") == "naive":
+            return {"type": "string", "examples": ["2025-01-31T12:00:00"]}
+        return super().datetime_schema(schema)
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        """A result without the format, which knows no fractions of a second and nothing below zero."""
+        made = super().timedelta_schema(schema)
+        return {"type": made["type"]} if self.mode == "serialization" else made
+
 
 def inline(schema: dict[str, Any], recursion: Recursion) -> dict[str, Any]:
     """The same schema with every local reference replaced by its target."""
@@ -49,7 +64,7 @@ def _resolve(node: Any, definitions: dict[str, Any], open_names: tuple[str, ...]
         return node
     if not isinstance(node.get("$ref"), str):
         return {
-            key: value if key in _LITERAL else _resolve(value, definitions, open_names, recursion)
+            key: _member(key, value, definitions, open_names, recursion)
             for key, value in node.items()
             if key != "discriminator"
         }
@@ -63,5 +78,17 @@ def _resolve(node: Any, definitions: dict[str, Any], open_names: tuple[str, ...]
     return {**target, **_resolve(beside, definitions, open_names, recursion)}
 
 
+def _member(
+    keyword: str, value: Any, definitions: dict[str, Any], open_names: tuple[str, ...], recursion: Recursion
+) -> Any:
+    if keyword in _LITERAL:
+        return value
+    if keyword in _BY_NAME:
+        return {name: _resolve(below, definitions, open_names, recursion) for name, below in value.items()}
+    return _resolve(value, definitions, open_names, recursion)
+
+
 _LITERAL = frozenset({"default", "const", "enum", "examples", "example"})
 """Keywords whose values are data, not schemas."""
+_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas"})
+"""Keywords whose values are schemas by names that an author chose, which may look like keywords."""

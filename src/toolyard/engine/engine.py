@@ -93,7 +93,7 @@ class Engine:
         try:
             input, context = command.input, command.context
             if not plan.accepts(input):
-                raise explain(plan.input_check, input)
+                raise explain(plan.input_check, tool.input_schema, input)
             arguments = plan.bind(input)
             if context.user_id is not None:
                 caller = Caller(caller.tenant, caller.subject, context.user_id)

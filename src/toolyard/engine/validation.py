@@ -9,19 +9,22 @@ from itertools import islice
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from ..model.errors import DefinitionError, InvalidInput, Problem
 from ..model.tool import Tool
 
 MOST_PROBLEMS = 20
+SMALL = 1000
+"""How many parts a value may have to be explained in full."""
 _LINEAR = jsonschema_rs.RegexOptions()
 
 
 def compile_schema(schema: dict[str, Any], tool: Tool) -> Any:
     """A validator. Raises DefinitionError for a schema that cannot be checked safely."""
     try:
-        return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=_LINEAR, offline=True)
+        return _validator(schema)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise DefinitionError(
@@ -29,16 +32,53 @@ def compile_schema(schema: dict[str, Any], tool: Tool) -> Any:
         ) from None
 
 
-def explain(validator: Any, input: dict[str, Any]) -> InvalidInput:
-    """Everything that is wrong with the input, up to a limit."""
-    problems = (problem for error in validator.iter_errors(input) for problem in problems_of(error))
-    return InvalidInput(tuple(islice(problems, MOST_PROBLEMS)))
+def _validator(schema: dict[str, Any]) -> Any:
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, pattern_options=_LINEAR, offline=True)
+
+
+def explain(validator: Any, schema: dict[str, Any], input: dict[str, Any]) -> InvalidInput:
+    """What is wrong with the input, up to a limit. The validator collects every error before it gives the first, so
+    that a large input could keep the server busy for seconds: there, only the parameters are named."""
+    problems = _in_full(validator, input) if _is_small(input) else _briefly(schema, input)
+    return InvalidInput(tuple(islice(problems, MOST_PROBLEMS)) or (Problem("", "Does not fit its schema"),))
+
+
+def _in_full(validator: Any, input: dict[str, Any]) -> Iterator[Problem]:
+    for error in validator.iter_errors(input):
+        yield from problems_of(error)
 
 
 def first_difference(validator: Any, value: Any) -> str:
     """Where a tool's result leaves its own schema: for the log."""
+    if not _is_small(value):
+        return "the result: too large to say where"
     error = next(validator.iter_errors(value))
     return f"{path_of(error.instance_path) or 'the result'}: {_sentence(error.kind)}"
+
+
+def _briefly(schema: dict[str, Any], input: dict[str, Any]) -> Iterator[Problem]:
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in input:
+            yield Problem(name, "Is required", missing=True)
+    for name, value in input.items():
+        if name not in properties and schema.get("additionalProperties") is False:
+            yield Problem(name, "Is not a known parameter")
+        elif name in properties and not _validator(properties[name]).is_valid(value):
+            yield Problem(name, "Does not fit its schema")
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a value has few parts. Looks at no more than it allows."""
+    pending, seen = [value], 0
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict | list | tuple):
+            seen += len(item)
+            if seen > SMALL:
+                return False
+            pending.extend(item.values() if isinstance(item, dict) else item)
+    return True
 
 
 def path_of(parts: list[str | int]) -> str:
@@ -95,11 +135,9 @@ def _one_of(options: list[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return {True: "true", False: "false", None: "null"}.get(value, repr(value)) if not _is_large(value) else "…"
-
-
-def _is_large(value: Any) -> bool:
-    return isinstance(value, list | dict) or (isinstance(value, str) and len(value) > 80)
+    """As JSON, shortened."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _or(names: list[str]) -> str:

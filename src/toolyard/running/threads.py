@@ -20,7 +20,7 @@ Job = tuple["asyncio.Future[Any]", Callable[[], Any]]
 
 
 class Threads:
-    """A pool bound to one event loop. `close` lets running jobs end by themselves: daemon threads."""
+    """A pool for one event loop at a time. `close` lets running jobs end by themselves: daemon threads."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -38,7 +38,7 @@ class Threads:
         return await self.submit(lambda: context.run(self._work, arguments, run))
 
     def submit(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
-        loop = self._loop or self._bind()
+        loop = self._loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._jobs.put((future, job))
         if not self._growing and len(self._threads) < self._size:
@@ -59,10 +59,6 @@ class Threads:
             return code.dump(code.invoke(arguments, run))
         finally:
             del self.running[me]
-
-    def _bind(self) -> asyncio.AbstractEventLoop:
-        self._loop = asyncio.get_running_loop()
-        return self._loop
 
     def _grow(self) -> None:
         """One more thread for each job still waiting."""

@@ -45,7 +45,7 @@ class LagWatch:
     def _watch(self) -> None:
         while not self._stopped.wait(TICK_S):
             late = time.monotonic() - self._last_tick - TICK_S
-            if late > LATE_S:
+            if late > LATE_S and self._loop.is_running():
                 self._warn(late)
 
     def _warn(self, late: float) -> None:

@@ -145,6 +145,7 @@ def load_settings(
     for source in (_from_file(config or environment.get("TOOLYARD_CONFIG")), _from_environment(environment)):
         values.update(source)
     for name, value in flags.items():
+        _known(name, name, None)
         values[name] = _read(name, value, f"--{name.replace('_', '-')}", None)
     return Settings(**values)
 
