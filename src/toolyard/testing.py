@@ -13,16 +13,16 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Unpack
 
-from .client.client import AsyncClient, Client, WireName
+from .client.client import AsyncClient, CallOptions, Client, WireName
 from .model.running import Source
 from .server.compose import Yard
 from .server.settings import exactly
 from .wires.contract import Reply, Request
 
 
-def call(source: Source, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Any:
+def call(source: Source, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
     """Calls a tool of a toolkit or app and returns what it returns. Raises what a client would be told.
 
     Options: secrets={id: value}, tokens={provider: token}, user_id, call_id, trace_id.

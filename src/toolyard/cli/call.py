@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ..client.client import DEFAULT_URL, Client
+from ..client.client import DEFAULT_URL, CallOptions, Client
 from ..model.call import Outcome
-from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolyardError
+from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
 from .target import File, Json, Key, Server, connect
 
 
@@ -32,7 +32,7 @@ def call(
     """
     words = dict(_pair(word, "NAME=VALUE") for word in arguments or ())
     given = _whole_input(input)
-    options: dict[str, Any] = {
+    options: CallOptions = {
         "user_id": user_id,
         "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
         "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
@@ -51,7 +51,7 @@ def call(
 
 
 def typed(words: dict[str, str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Words from the command line as JSON values: text where the tool wants text, else as JSON where it is JSON."""
+    """Words from the command line as JSON values, where the tool takes such a value; else as the text they are."""
     properties = schema.get("properties", {})
     return {name: _value(word, properties.get(name, {})) for name, word in words.items()}
 
@@ -64,22 +64,40 @@ def _value(word: str, schema: Any) -> Any:
         value = msgspec.json.decode(word)
     except msgspec.DecodeError:
         return word
-    return word if "string" in wants and not isinstance(value, dict | list | None) else value
+    return value if "string" not in wants or _type(value) & wants else word
 
 
 def _types(schema: Any) -> set[str]:
+    """The types a value may have; none where it may have any."""
     options = [schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())] if isinstance(schema, dict) else []
     named = [option.get("type", ()) for option in options if isinstance(option, dict)]
     types = {name for each in named for name in ([each] if isinstance(each, str) else each)}
     values = [value for option in options for value in option.get("enum", ())]
-    return types or {"string" for value in values if isinstance(value, str)}
+    return types or {name for value in values for name in _type(value)}
+
+
+def _type(value: Any) -> set[str]:
+    """What JSON Schema calls a value. A whole number is a number, too."""
+    return _JSON_TYPES[type(value)]
+
+
+_JSON_TYPES: dict[type, set[str]] = {
+    str: {"string"},
+    bool: {"boolean"},
+    int: {"integer", "number"},
+    float: {"number"},
+    list: {"array"},
+    dict: {"object"},
+    type(None): {"null"},
+}
 
 
 def _schema(client: Client, tool: str) -> dict[str, Any]:
     """The tool's input schema; of an unknown tool, none, and the server will say so."""
     id, _, version = tool.partition("@")
+    wanted = f"{version}.0.0" if version and "." not in version else version
     for listed in client.list(all_versions=bool(version)):
-        if listed["id"].partition("@")[0] == id and listed["version"].startswith(version.partition(".0.0")[0]):
+        if listed["id"].partition("@")[0] == id and wanted in ("", listed["version"]):
             schema: dict[str, Any] = listed.get("input_schema") or {}
             return schema
     return {}
@@ -133,14 +151,23 @@ def _fail(error: ToolyardError, given: dict[str, Any], json: bool, outcome: Outc
         }
         if outcome is not None:
             body |= {"call_id": outcome.call_id, "duration": outcome.duration_ms}
-        if error.developer_message:
-            body["error"]["developer_message"] = error.developer_message
-        if isinstance(error, InvalidInput):
-            body["error"]["parameter_errors"] = {p.path: p.sentence for p in error.problems}
+        body["error"] |= {name: value for name, value in _details(error).items() if value is not None}
         _print(body)
     else:
         sys.stderr.write("\n".join(_sentences(error, given)) + "\n")
     raise typer.Exit(1)
+
+
+def _details(error: ToolyardError) -> dict[str, Any]:
+    details: dict[str, Any] = {"developer_message": error.developer_message}
+    if isinstance(error, InvalidInput):
+        details["parameter_errors"] = {p.path: p.sentence for p in error.problems}
+    elif isinstance(error, MissingRequirements):
+        details["missing_requirements"] = msgspec.to_builtins(error.missing)
+    elif isinstance(error, ToolError):
+        details |= {"can_retry": error.can_retry, "retry_after_ms": error.retry_after_ms}
+        details["additional_prompt_content"] = error.additional_prompt_content
+    return details
 
 
 def _sentences(error: ToolyardError, given: dict[str, Any]) -> list[str]:

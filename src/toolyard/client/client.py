@@ -7,13 +7,13 @@ with Client("http://127.0.0.1:8000") as client:
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, Unpack
 
 from ..model.call import CallContext, CallTool, Outcome
 from ..model.seam import random_id
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Reply, Request, Wire
-from .flows import Flow, Pause, call, health, list_tools, value_of, with_key
+from .flows import Flow, Pause, call, health, list_tools, value_of
 from .sending import AsyncHttpSending, HttpSending
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -35,23 +35,27 @@ class AsyncSending(Protocol):
     async def close(self) -> None: ...
 
 
-class _Calls:
-    """What both clients know: the wire, and how many times to try."""
+class CallOptions(TypedDict, total=False):
+    """What may go with a call besides its input."""
 
-    def __init__(self, wire: WireName, retries: int) -> None:
-        self._wire, self._retries = WIRES[wire], retries
-
-    def _call(self, tool_id: str, input: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Flow:
-        context = CallContext(
-            tokens=options.get("tokens") or {},
-            secrets=options.get("secrets") or {},
-            user_id=options.get("user_id"),
-        )
-        command = CallTool(tool_id, dict(input or {}), options.get("call_id"), options.get("trace_id"), context)
-        return call(self._wire, with_key(command, random_id()), self._retries)
+    call_id: str | None
+    trace_id: str | None
+    user_id: str | None
+    secrets: Mapping[str, str]
+    tokens: Mapping[str, str]
 
 
-class Client(_Calls):
+def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[CallOptions]) -> CallTool:
+    """A call, with a key of its own: one that may be tried again must be the same call every time."""
+    if unknown := options.keys() - CallOptions.__annotations__.keys():
+        known = ", ".join(CallOptions.__annotations__)
+        raise TypeError(f"a call has no option {min(unknown)!r}; the options are {known}")
+    call_id = options.get("call_id") or random_id()
+    context = CallContext(options.get("tokens", {}), options.get("secrets", {}), options.get("user_id"))
+    return CallTool(tool_id, dict(input or {}), call_id, options.get("trace_id"), context)
+
+
+class Client:
     """Calls tools of a server, and waits."""
 
     def __init__(
@@ -65,7 +69,7 @@ class Client(_Calls):
         sending: Sending | None = None,
     ) -> None:
         """`key` is an API key or a token. `sending` replaces HTTP."""
-        super().__init__(wire, retries)
+        self._wire, self._retries = WIRES[wire], retries
         self._sending = sending or HttpSending(url.rstrip("/"), key, timeout_s)
 
     def __enter__(self) -> Self:
@@ -77,16 +81,16 @@ class Client(_Calls):
     def close(self) -> None:
         self._sending.close()
 
-    def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
         """What the tool returns. Raises ToolError, InvalidInput, MissingRequirements, …
 
         Options: call_id, trace_id, user_id, secrets={id: value}, tokens={provider: token}.
         """
         return value_of(self.outcome(tool_id, input, **options))
 
-    def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Outcome:
+    def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
         """How the call ended, a tool's failure included."""
-        outcome: Outcome = self._drive(self._call(tool_id, input, options))
+        outcome: Outcome = self._drive(call(self._wire, command(tool_id, input, **options), self._retries))
         return outcome
 
     def list(self, *, all_versions: bool = False, for_model: bool = False) -> list[dict[str, Any]]:
@@ -114,7 +118,7 @@ class Client(_Calls):
                 reply = self._sending.send(step)
 
 
-class AsyncClient(_Calls):
+class AsyncClient:
     """Calls tools of a server, and lets others run meanwhile."""
 
     def __init__(
@@ -127,7 +131,7 @@ class AsyncClient(_Calls):
         timeout_s: float = 60.0,
         sending: AsyncSending | None = None,
     ) -> None:
-        super().__init__(wire, retries)
+        self._wire, self._retries = WIRES[wire], retries
         self._sending = sending or AsyncHttpSending(url.rstrip("/"), key, timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -139,13 +143,15 @@ class AsyncClient(_Calls):
     async def close(self) -> None:
         await self._sending.close()
 
-    async def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    async def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
         """As `Client.call`."""
         return value_of(await self.outcome(tool_id, input, **options))
 
-    async def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Any) -> Outcome:
+    async def outcome(
+        self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
+    ) -> Outcome:
         """As `Client.outcome`."""
-        outcome: Outcome = await self._drive(self._call(tool_id, input, options))
+        outcome: Outcome = await self._drive(call(self._wire, command(tool_id, input, **options), self._retries))
         return outcome
 
     async def list(self, *, all_versions: bool = False, for_model: bool = False) -> list[dict[str, Any]]:

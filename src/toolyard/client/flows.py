@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy
@@ -67,11 +66,6 @@ def value_of(outcome: Outcome) -> Any:
     if outcome.error is not None:
         raise outcome.error
     return msgspec.json.decode(outcome.value) if outcome.value is not None else None
-
-
-def with_key(command: CallTool, call_id: str) -> CallTool:
-    """A call that may be tried again must be the same call every time."""
-    return command if command.call_id is not None else replace(command, call_id=call_id)
 
 
 def _hide(tool: dict[str, Any]) -> None:
