@@ -7,7 +7,7 @@ with Client("http://127.0.0.1:8000") as client:
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self, Unpack
+from typing import Any, Literal, Protocol, Self, TypedDict, Unpack
 
 from ..model.call import CallContext, CallTool, Outcome
 from ..model.seam import random_id
