@@ -77,8 +77,9 @@ class Catalogue:
             listener()
 
     def _resolve_slowly(self, reference: str, latest: bool) -> Tool:
-        if latest and reference.endswith("@latest"):
-            return self.resolve(reference.removesuffix("@latest"))
+        id, _, version = reference.partition("@")
+        if latest and version == "latest":
+            return self.resolve(id)
         matched = REFERENCE(reference) if len(reference) <= LONGEST_REFERENCE else None
         if matched is None:
             raise ToolNotFound(

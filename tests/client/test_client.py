@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.serving import running
-from toolyard import AsyncClient, Client, InvalidInput, MissingRequirements, NotAuthenticated, RequestError, ToolError
+from toolyard import AsyncClient, Client, InvalidInput, MissingRequirements, NotAuthenticated, ToolError, ToolNotFound
 from toolyard.client.sending import Unreachable
 
 
@@ -43,7 +43,7 @@ def test_its_errors_are_typed(address: str) -> None:
         assert [(p.path, p.sentence) for p in invalid.value.problems] == [("b", "Must be a number")]
         with pytest.raises(ToolError, match="Doorbell ID not found"):
             client.call("Doorbell.Ring", {"doorbell_id": "nowhere"})
-        with pytest.raises(RequestError, match="Tool 'Calculator_Sub' was not found"):
+        with pytest.raises(ToolNotFound, match="Tool 'Calculator_Sub' was not found"):
             client.call("Calculator.Sub")
         with pytest.raises(MissingRequirements) as missing:
             client.call("Sms.Send", {"to": "1", "message": "x"})

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,13 +70,17 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 @contextmanager
-def running(server: str, folder: Path, tools: Sequence[str] = ()) -> Iterator[str]:
-    """A server in a folder of its own, as long as the block lasts; the value is its address."""
+def running(
+    server: str, folder: Path, tools: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """A server in a folder of its own, as long as the block lasts; the value is its address. `settings` are more
+    variables for its environment."""
     port = free_port()
     log = folder / f"server-{port}.log"
     arguments = command(*tools, "--port", str(port), "--log-level", "warning")
     with log.open("wb") as output:
-        process = subprocess.Popen(arguments, cwd=folder, env=environment(server), stdout=output, stderr=output)
+        variables = environment(server) | dict(settings or {})
+        process = subprocess.Popen(arguments, cwd=folder, env=variables, stdout=output, stderr=output)
     try:
         wait_until_healthy(process, port, log)
         yield f"http://127.0.0.1:{port}"

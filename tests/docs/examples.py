@@ -28,7 +28,7 @@ from ..conformance.serving import environment, free_port
 from .markdown import Block
 
 DOCUMENTED_PORT = 8000
-DEADLINE_S = 60.0
+DEADLINE_S = 30.0
 READY = {"toolyard serve": "Stop with Ctrl-C.", "uvicorn": "Uvicorn running on"}
 """What a server says once it is up."""
 

@@ -7,9 +7,11 @@ from importlib.metadata import version
 import toolyard
 from toolyard import Context, Toolkit
 
+from ..architecture.test_layers import ARROWS
 from .markdown import ROOT, pages
 from .settings_page import page
 
+BESIDE_THE_LAYERS = {"doors", "version"}
 AUTHORING = ROOT / "docs" / "guides" / "authoring.md"
 
 
@@ -59,3 +61,12 @@ def test_the_licence_is_apache_2() -> None:
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in licence
     assert "Version 2.0, January 2004" in licence
+
+
+def test_the_layers_are_those_that_the_architecture_test_holds() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    written: dict[str, set[str]] = {}
+    for layer, imports in re.findall(r"^\| `([a-z]+)(?:/|\.py)` \|[^|]*\|([^|]*)\|$", text, re.MULTILINE):
+        written[layer] = set(written) if "all above" in imports else set(re.findall(r"`(\w+)`", imports))
+    layers = [layer for layer in ARROWS if layer not in BESIDE_THE_LAYERS and "__" not in layer]
+    assert written == {layer: ARROWS[layer] - BESIDE_THE_LAYERS for layer in layers}

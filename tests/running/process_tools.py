@@ -68,6 +68,13 @@ def sleep(path: str) -> None:
 
 async def lifespan() -> AsyncIterator[dict[str, str]]:
     yield {"pool": f"pool of {'a child' if 'toolyard.running.child' in _main_module() else 'the server'}"}
+    _note_the_end()
+
+
+def _note_the_end() -> None:
+    if "CLOSED" in os.environ:
+        with open(os.environ["CLOSED"], "a") as file:
+            file.write(f"{os.getpid()}\n")
 
 
 def _main_module() -> str:

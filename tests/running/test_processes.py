@@ -67,6 +67,25 @@ def test_children_end_with_the_server() -> None:
         os.kill(pid, 0)
 
 
+def test_a_child_closes_its_apps_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOSED", str(tmp_path / "closed"))
+    with client(*load(TOOLS)) as short_lived:
+        pid = short_lived.call("Child.Pid")
+    assert set((tmp_path / "closed").read_text().split()) == {str(pid), str(os.getpid())}
+
+
+def test_what_a_child_logs_is_in_the_servers_log(yard: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="toolyard.tool"):
+        yard.call("Child.Tomorrow", {"day": {"day": "2025-12-31"}})
+    assert "on it {'city': 'Paris'}" in caplog.text
+
+
+def test_with_show_exceptions_a_childs_error_reads_like_any_other() -> None:
+    with client(*load(TOOLS), show_exceptions=True) as telling, pytest.raises(ToolError) as failure:
+        telling.call("Child.Crash")
+    assert failure.value.developer_message == "RuntimeError: a secret text"
+
+
 def test_several_run_at_once() -> None:
     async def together() -> set[int]:
         async with async_client(*load(TOOLS), processes=2) as bound:

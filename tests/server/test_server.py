@@ -11,12 +11,13 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.testclient import TestClient
 
 from toolyard import App, Context, Toolkit
 from toolyard.server.compose import Yard
 from toolyard.server.lag import LATE_S
 from toolyard.server.settings import exactly
-from toolyard.testing import call
+from toolyard.testing import call, client
 
 kit = Toolkit("Kit", version="1.0.0")
 
@@ -166,6 +167,48 @@ def test_it_mounts_into_starlette_with_its_lifespan() -> None:
         assert life == ["made", "closed"]
 
     asyncio.run(live())
+
+
+def test_a_mounted_app_can_be_started_again() -> None:
+    tools = App(kit).asgi()
+    outer = FastAPI(lifespan=tools.lifespan)
+    outer.mount("/agents", tools)
+    for _ in range(2):
+        with TestClient(outer) as browser:
+            assert browser.post("/agents/tools/call", json={"tool_id": "Kit.Trace"}).json()["success"] is True
+
+
+def test_sync_tools_work_on_one_loop_after_another() -> None:
+    threaded = Toolkit("Threaded")
+
+    @threaded.tool
+    def one() -> int:
+        """Runs in a thread."""
+        return 1
+
+    outer = FastAPI()
+    outer.mount("/agents", App(threaded).asgi())
+    browser = TestClient(outer)  # each of its requests has a loop of its own
+    replies = [browser.post("/agents/tools/call", json={"tool_id": "Threaded.One"}).json() for _ in range(3)]
+    assert [reply["value"] for reply in replies] == [1, 1, 1]
+
+
+def test_two_servers_of_one_app_have_their_own_resources() -> None:
+    shared = Toolkit("Shared")
+    made = iter(("first", "second"))
+
+    @shared.tool
+    async def which(ctx: Context) -> str:
+        """Tells what the lifespan made."""
+        return str(ctx.resources)
+
+    async def lifespan() -> Any:
+        yield next(made)
+
+    app = App(shared, lifespan=lifespan)
+    with client(app) as outer:
+        assert call(app, "Shared.Which") == "second"
+        assert outer.call("Shared.Which") == "first"
 
 
 def test_a_tool_that_holds_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,15 +4,15 @@
 yields is `Context.resources`, and it is closed when the server stops.
 """
 
+import inspect
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from inspect import isasyncgenfunction
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
 from ..doors import open_door
-from ..model.errors import DefinitionError
+from ..model.errors import DefinitionError, SetupError
 from ..model.running import Hook, Host
 from ..model.tool import Tool
 from .signature import author_place
@@ -25,12 +25,13 @@ class App:
     """Toolkits, what they share, and what happens around their calls."""
 
     def __init__(self, *toolkits: Toolkit, lifespan: Lifespan | None = None) -> None:
+        self._place = author_place()
         for toolkit in toolkits:
             if not isinstance(toolkit, Toolkit):
-                raise DefinitionError(f"App takes toolkits, not {toolkit!r}", author_place(1))
-        self.toolkits = list(toolkits)
+                raise DefinitionError(f"App takes toolkits, not {toolkit!r}", self._place)
+        self.toolkits = list(dict.fromkeys(toolkits))
         self.host = Host()
-        self._lifespan = asynccontextmanager(lifespan) if isasyncgenfunction(lifespan) else lifespan
+        self._lifespan = None if lifespan is None else self._manager(lifespan)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -42,18 +43,32 @@ class App:
         return hook
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Makes the shared resources, and closes them."""
+    async def running(self) -> AsyncIterator[Any]:
+        """Makes the shared resources, and closes them. Raises SetupError when they cannot be made."""
         if self._lifespan is None:
-            yield
+            yield None
             return
-        async with self._lifespan() as resources:  # type: ignore[union-attr]
-            self.host.resources = resources
+        async with AsyncExitStack() as stack:
             try:
-                yield
-            finally:
-                self.host.resources = None
+                resources = await stack.enter_async_context(self._lifespan())
+            except Exception as error:  # an author's code
+                sentence = f"the app's lifespan raised {type(error).__name__}: {error}"
+                raise SetupError(sentence, self._place) from error
+            yield resources
 
     def asgi(self, **settings: Any) -> Any:
         """This app as an ASGI application, to mount into a FastAPI or Starlette app."""
         return open_door("asgi")(self, **settings)
+
+    def _manager(self, lifespan: Lifespan) -> Callable[[], AbstractAsyncContextManager[Any]]:
+        """Refuses what is seen to be none: a server should not have to start to find out."""
+        try:
+            inspect.signature(lifespan).bind()
+        except TypeError:
+            sentence = f"a lifespan is a function without parameters, not {lifespan!r}"
+            raise DefinitionError(sentence, self._place) from None
+        if inspect.isgeneratorfunction(lifespan) or inspect.iscoroutinefunction(lifespan):
+            raise DefinitionError(
+                f"{lifespan.__name__} cannot be a lifespan; write async def, with one yield", self._place
+            )
+        return asynccontextmanager(lifespan) if inspect.isasyncgenfunction(lifespan) else lifespan  # type: ignore[return-value]

@@ -4,14 +4,11 @@ It is never part of the schema. A tool sees the secrets and tokens that it decla
 and no others.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from ..model.caller import Caller
 from ..model.running import Run
-
-_log = logging.getLogger("toolyard.tool")
 
 
 class Hidden:
@@ -52,7 +49,7 @@ class Context:
     @property
     def resources(self) -> Any:
         """What the app's lifespan yielded."""
-        return self._run.tool.host.resources
+        return self._run.resources
 
     @property
     def cancelled(self) -> bool:
@@ -80,9 +77,4 @@ class Context:
 
     def log(self, message: str, level: str = "info", **fields: Any) -> None:
         """To the server's log, and to the client where its protocol has one."""
-        said = f"{message} {fields}" if fields else message
-        _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self._run.tool.id, self.call_id, said)
-        self._run.channel.log(level, message, fields)
-
-
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+        self._run.log(level, message, fields)

@@ -24,15 +24,17 @@ def describe(function: Any) -> Described:
         parsed = parse(text)
     except ParseError:
         return Described(summary=text)
+    between = "\n\n" if parsed.blank_after_short_description else "\n"
     return Described(
-        summary=_joined(parsed.short_description, parsed.long_description),
-        parameters={p.arg_name: _one_line(p.description) for p in parsed.params if p.description},
+        summary=between.join(part.strip() for part in (parsed.short_description, parsed.long_description) if part),
+        parameters={
+            name: _one_line(parameter.description)
+            for parameter in parsed.params
+            if parameter.description
+            for name in parameter.arg_name.split(", ")  # NumPy style: `x, y : int`
+        },
         returns=_one_line(parsed.returns.description) if parsed.returns and parsed.returns.description else None,
     )
-
-
-def _joined(short: str | None, long: str | None) -> str:
-    return "\n\n".join(part.strip() for part in (short, long) if part)
 
 
 def _one_line(text: str) -> str:

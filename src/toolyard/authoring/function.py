@@ -1,8 +1,8 @@
 """From a function to what the engine needs: schemas, argument builder, result writer.
 
 Input reaches `bind` after it was checked against the schema, so pydantic may be lenient there: what is
-left for it to do is to make typed values (dates, models, enums) and to run the author's own validators. Some types
-it makes from JSON only (strict ones, an enum's member in a Literal): what it refuses as values, it is given as JSON.
+left for it to do is to make typed values (dates, models, enums) and to run the author's own validators. Strict types
+it makes from JSON only (a date from a string): what it refuses as values, it is given as JSON.
 """
 
 import inspect
@@ -70,8 +70,7 @@ class Function:
         try:
             return self._bind_json(msgspec.json.encode(input))
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_context=False)
-            raise InvalidInput(tuple(_problem(p) for p in problems)) from None
+            raise InvalidInput(_problems(error)) from None
 
     def invoke(self, arguments: dict[str, Any], run: Run) -> Any:
         if self.signature.context is not None:
@@ -82,7 +81,7 @@ class Function:
         parameters = self.signature.parameters
         fields = {p.name: p.type if p.required else NotRequired[p.type] for p in parameters}
         shape = _typed_dict("Input", fields)
-        shape.__pydantic_config__ = ConfigDict(extra="forbid")
+        shape.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
         try:
             return self._form(shape, "validation")
         except _NO_JSON_FORM:
@@ -139,13 +138,15 @@ def _problems(error: ValidationError) -> tuple[Problem, ...]:
 
 
 def _reason(error: Exception) -> str:
-    """pydantic's reason in one sentence: without its advice on pydantic, and of a broken pattern only what is wrong."""
+    """pydantic's reason in one sentence, without its advice, which is for those who write models."""
     lines = str(error).splitlines()
     if isinstance(error, SchemaError):
-        return f"{lines[0].removesuffix(':')}, {lines[-1].strip().removeprefix('error: ')}"
+        what = "pattern" if "regex" in str(error) else "constraint"
+        return f"its {what} cannot be used, {lines[-1].strip().removeprefix('error: ')}"
     if isinstance(error, PydanticSchemaGenerationError):
         return f"{lines[0].partition('. Set ')[0]}; use a plain type, a dataclass or a pydantic model"
-    return lines[0]
+    said, advice, _ = lines[0].partition("; you should define ")
+    return f"{said}; define every type it names" if advice else said
 
 
 def _problem(error: Any) -> Problem:

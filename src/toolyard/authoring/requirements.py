@@ -1,12 +1,16 @@
 """What a tool needs besides input: `requires=authorization("google", scopes=[…])`, `secret("ID")`, `user_id`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from ..model.errors import DefinitionError
 from ..model.tool import Authorization, Requirements
+from .signature import author_place
 
 
 def authorization(provider: str, *, scopes: Iterable[str] = ()) -> Requirements:
     """The user's account at a provider, with these scopes. Read it with `Context.token(provider)`."""
+    if isinstance(scopes, str):
+        raise DefinitionError(f"scopes={scopes!r} is not a list; write scopes=[{scopes!r}]", author_place())
     return Requirements(authorization=(Authorization(provider, tuple(scopes)),))
 
 
@@ -19,11 +23,13 @@ user_id = Requirements(user_id=True)
 """The end user's id. Read it with `Context.user_id`."""
 
 
-def combine(required: Requirements | Iterable[Requirements] | None) -> Requirements:
-    """One or several, as one."""
-    parts = [required] if isinstance(required, Requirements) else list(required or ())
+def combine(parts: Sequence[Requirements]) -> Requirements:
+    """Several as one: a provider that is named twice is asked once, for all scopes."""
+    scopes: dict[str, dict[str, None]] = {}
+    for wanted in (a for part in parts for a in part.authorization):
+        scopes.setdefault(wanted.id, {}).update(dict.fromkeys(wanted.scopes))
     return Requirements(
-        authorization=tuple(a for part in parts for a in part.authorization),
+        authorization=tuple(Authorization(id, tuple(several)) for id, several in scopes.items()),
         secrets=tuple(dict.fromkeys(s for part in parts for s in part.secrets)),
         user_id=any(part.user_id for part in parts),
     )

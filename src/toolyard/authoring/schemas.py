@@ -26,6 +26,13 @@ class Schemas(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """A model takes no members that it does not have, unless its author says what to do with them."""
+        made = super().model_schema(schema)
+        if self.mode == "validation" and "extra" not in schema["cls"].model_config and made.get("type") == "object":
+            made.setdefault("additionalProperties", False)
+        return made
+
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         made = super().decimal_schema(schema)
         for option in made.get("anyOf", [made]):

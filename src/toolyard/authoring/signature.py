@@ -2,11 +2,13 @@
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
+from pydantic import AliasChoices, AliasPath
 from pydantic.fields import Field, FieldInfo
+from typing_extensions import TypeAliasType
 
 from ..model.errors import DefinitionError, Place
 from ..model.running import Origin
@@ -45,10 +47,14 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     context, parameters = None, []
     for name, parameter in inspect.signature(function).parameters.items():
         _refuse_what_has_no_schema(function, parameter)
-        if _is_context(hints[name]):
+        if not _is_context(hints[name]):
+            parameters.append(
+                _parameter(function, name, hints[name], parameter.default, described.parameters.get(name))
+            )
+        elif context is None:
             context = name
         else:
-            parameters.append(_parameter(name, hints[name], parameter.default, described.parameters.get(name)))
+            refuse(function, f"has two parameters for the Context, {context!r} and {name!r}; one is enough")
     return Signature(
         parameters=tuple(parameters),
         context=context,
@@ -61,7 +67,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 def refuse(function: Any, sentence: str) -> Never:
     """The author's function, what is wrong with it, and where it stands."""
     name = getattr(function, "__qualname__", repr(function))
-    raise DefinitionError(f"{name} {sentence}", origin_of(function).place)
+    place = origin_of(function).place
+    raise DefinitionError(f"{name} {sentence}", place if place.line else author_place())
 
 
 def origin_of(function: Any) -> Origin:
@@ -72,11 +79,11 @@ def origin_of(function: Any) -> Origin:
     return Origin(module=function.__module__, file=code.co_filename, line=code.co_firstlineno)
 
 
-def author_place(depth: int) -> Place:
-    """The author's line that called us, `depth` frames up."""
-    frame: types.FrameType | None = inspect.currentframe()
-    for _ in range(depth + 1):
-        frame = frame.f_back if frame else None
+def author_place() -> Place:
+    """The author's line that called us: the nearest that is not ours."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno) if frame else Place("?")
 
 
@@ -93,6 +100,8 @@ def _refuse_what_has_no_schema(function: Any, parameter: inspect.Parameter) -> N
         refuse(function, f"takes {parameter}; a tool names each of its parameters")
     if parameter.kind is parameter.POSITIONAL_ONLY:
         refuse(function, f"has a positional-only parameter {name!r}; a tool's arguments come by name")
+    if parameter.annotation is UNTYPED and name in ("self", "cls"):
+        refuse(function, "is a method; add it from an object: toolkit.tool(thing.method)")
     if parameter.annotation is UNTYPED:
         refuse(function, f"has a parameter {name!r} without a type; write for example {name}: str")
 
@@ -102,11 +111,11 @@ def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
         refuse(function, f"has a type that cannot be found: {error}; define it at the top of the module")
-    except TypeError as error:
+    except Exception as error:  # an annotation is an author's code too
         refuse(function, f"has a type that cannot be read: {error}")
 
 
-def _parameter(name: str, type_: Any, default: Any, documented: str | None) -> Parameter:
+def _parameter(function: Any, name: str, type_: Any, default: Any, documented: str | None) -> Parameter:
     metadata = list(get_args(type_)[1:]) if get_origin(type_) is Annotated else []
     fields = [m for m in metadata if isinstance(m, FieldInfo)]
     extra: list[FieldInfo] = []
@@ -114,21 +123,47 @@ def _parameter(name: str, type_: Any, default: Any, documented: str | None) -> P
         extra.append(default)
     elif default is not UNTYPED:
         extra.append(Field(default=default))
-    said = [m for m in metadata if isinstance(m, str)] + ([documented] if documented else [])
+    everywhere = list(_metadata(type_))
+    said = [m for m in everywhere if isinstance(m, str)] + ([documented] if documented else [])
     if said and not any(field.description for field in fields + extra):
         extra.append(Field(description=said[0]))
+    annotated = type_
     for field in extra:
-        type_ = Annotated[type_, field]
+        annotated = Annotated[annotated, field]
     return Parameter(
         name=name,
-        type=type_,
+        type=annotated,
         required=all(field.is_required() for field in fields + extra),
-        hidden=any(m is Hidden or isinstance(m, Hidden) for m in metadata),
-        property=next((field.alias for field in fields + extra if field.alias), name),
+        hidden=any(m is Hidden or isinstance(m, Hidden) for m in everywhere),
+        property=next(filter(None, (_alias(function, field) for field in fields + extra)), name),
     )
 
 
+def _metadata(type_: Any) -> Iterator[Any]:
+    """What is said of a type, also where it stands in a union (`Annotated[str, Hidden] | None`) or behind a name."""
+    if isinstance(type_, TypeAliasType):
+        yield from _metadata(type_.__value__)
+    elif get_origin(type_) is Annotated:
+        yield from get_args(type_)[1:]
+        yield from _metadata(get_args(type_)[0])
+    elif get_origin(type_) in (Union, types.UnionType):
+        for option in get_args(type_):
+            yield from _metadata(option)
+
+
+def _alias(function: Any, field: FieldInfo) -> str | None:
+    """The name in the input, which pydantic calls the validation alias."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = alias.choices[0]
+    if isinstance(alias, AliasPath):
+        refuse(function, f"has a parameter with {alias}; a parameter's alias is a name")
+    return alias
+
+
 def _is_context(type_: Any) -> bool:
+    if get_origin(type_) is Annotated:
+        return _is_context(get_args(type_)[0])
     if get_origin(type_) in (Union, types.UnionType):
         return any(option is Context for option in get_args(type_))
     return type_ is Context

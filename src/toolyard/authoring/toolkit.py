@@ -1,9 +1,12 @@
 """A toolkit: a named, versioned collection of tools, and the decorator that adds to it."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeVar, overload
+from typing import Any, Never, TypeVar, overload
+
+import msgspec
 
 from ..model.errors import DefinitionError, Place
 from ..model.running import Host
@@ -21,8 +24,8 @@ class Toolkit:
     """`calculator = Toolkit("Calculator", version="1.0.0")`, then `@calculator.tool`."""
 
     def __init__(self, name: str, *, version: str = "0.1.0", description: str = "") -> None:
-        place = author_place(1)
-        if not NAME(name):
+        place = author_place()
+        if not isinstance(name, str) or not NAME(name):
             raise DefinitionError(f"{name!r} cannot name a toolkit; use letters, digits and underscores", place)
         self.info = ToolkitInfo(name, description, _version(version, place))
         self.host = Host()
@@ -35,7 +38,7 @@ class Toolkit:
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._tools)
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    def running(self) -> AbstractAsyncContextManager[Any]:
         """A toolkit by itself shares nothing; an `App` has a lifespan."""
         return nullcontext()
 
@@ -88,7 +91,7 @@ class Toolkit:
         return decorate
 
     def _add(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        code = Function(function, options.get("recursion", "refuse"))
+        code = Function(function, options.get("recursion") or "refuse")
         checked = _Options(function.__name__, code, options)
         name = checked.name
         self._tools.append(
@@ -97,22 +100,25 @@ class Toolkit:
                 name=name,
                 version=checked.version(self.info.version),
                 wire_name=checked.wire_name(f"{self.info.name}_{name}"),
-                title=options.get("title"),
-                description=checked.description,
+                title=checked.text("title"),
+                description=checked.text("description") or code.signature.summary,
                 input_schema=code.input_schema,
                 output_schema=code.output_schema,
                 code=code,
                 host=self.host,
                 hidden=code.hidden,
-                requirements=combine(options.get("requires")),
+                requirements=combine(checked.several("requires", Requirements, "authorization(…), secret(…), user_id")),
                 hints=checked.hints,
-                annotations=dict(options.get("annotations") or {}),
-                timeout=checked.positive("timeout"),
-                concurrency=checked.positive("concurrency"),
+                annotations=checked.annotations,
+                timeout=checked.positive("timeout", float),
+                concurrency=checked.positive("concurrency", int),
                 on_lost=checked.on_lost,
                 runs=checked.runs,
-                tags=tuple(options.get("tags", ())),
-                icons=tuple(Icon(i) if isinstance(i, str) else i for i in options.get("icons", ())),
+                tags=checked.several("tags", str, "texts"),
+                icons=tuple(
+                    Icon(icon) if isinstance(icon, str) else icon
+                    for icon in checked.several("icons", Icon | str, "addresses or Icon(…)")
+                ),
             )
         )
 
@@ -133,30 +139,36 @@ class _Options:
         unknown = sorted(options.keys() - _KNOWN)
         if unknown:
             self._refuse(f"has no option {unknown[0]!r}; the options are {', '.join(sorted(_KNOWN))}")
+        self._one_of("recursion", ("refuse", "open"), "refuse")
 
     @property
     def name(self) -> str:
-        name = self._options.get("name") or camel_case(self._function_name)
+        name = self.text("name") or camel_case(self._function_name)
         if not NAME(name):
-            self._refuse(f"cannot be named {name!r}; use letters, digits and underscores")
-        return str(name)
+            self._refuse(f"cannot be named {name!r}; use letters, digits and underscores: name=…")
+        return name
 
     def wire_name(self, default: str) -> str:
-        name = self._options.get("wire_name") or default
+        name = self.text("wire_name") or default
         if not WIRE_NAME(name):
             self._refuse(
                 f"cannot have the wire name {name!r} ({len(name)} characters); "
                 "use 1 to 64 letters, digits, underscores and dashes: wire_name=…"
             )
-        return str(name)
+        return name
 
     def version(self, default: Version) -> Version:
         given = self._options.get("version")
         return default if given is None else _version(given, self._code.origin.place)
 
     @property
-    def description(self) -> str:
-        return self._options.get("description") or self._code.signature.summary
+    def annotations(self) -> dict[str, Any]:
+        given = self._options.get("annotations") or {}
+        try:
+            made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Any])
+        except (TypeError, ValueError):  # msgspec's errors are ValueErrors
+            self._refuse(f"has annotations={given!r}; it must be a dict of JSON values")
+        return made
 
     @property
     def hints(self) -> Hints:
@@ -184,10 +196,27 @@ class _Options:
             self._refuse('is async, which does not run in a thread; use runs="inline" or "process"')
         return chosen
 
-    def positive(self, option: str) -> Any:
+    def text(self, option: str) -> str | None:
         value = self._options.get(option)
-        if value is not None and not (isinstance(value, int | float) and value > 0):
-            self._refuse(f"has {option}={value!r}; it must be a number greater than 0")
+        if value is not None and not isinstance(value, str):
+            self._refuse(f"has {option}={value!r}; it must be text")
+        return value
+
+    def several(self, option: str, kind: Any, wanted: str) -> tuple[Any, ...]:
+        """One or several of a kind. A text alone would be taken for its letters, so it counts as one."""
+        value = self._options.get(option)
+        if value is None or isinstance(value, kind):
+            return () if value is None else (value,)
+        values = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (None,)
+        if not all(isinstance(each, kind) for each in values):
+            self._refuse(f"has {option}={value!r}; it must be one or a list of {wanted}")
+        return values
+
+    def positive(self, option: str, kind: type[int] | type[float]) -> Any:
+        value = self._options.get(option)
+        is_number = isinstance(value, int | kind) and not isinstance(value, bool)
+        if value is not None and not (is_number and 0 < value < math.inf):
+            self._refuse(f"has {option}={value!r}; it must be a {'whole ' if kind is int else ''}number greater than 0")
         return value
 
     def _one_of(self, option: str, choices: tuple[str, ...], default: str) -> Any:
@@ -196,7 +225,7 @@ class _Options:
             self._refuse(f"has {option}={value!r}; choose one of {', '.join(choices)}")
         return value
 
-    def _refuse(self, sentence: str) -> None:
+    def _refuse(self, sentence: str) -> Never:
         raise DefinitionError(f"{self._function_name} {sentence}", self._code.origin.place)
 
 

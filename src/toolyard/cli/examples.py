@@ -1,5 +1,6 @@
 """An input that fits a schema, to show how a tool is called."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,25 @@ def example(schema: Any) -> Any:
 
 
 def _number(schema: dict[str, Any]) -> Any:
-    lowest = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
-    return min(lowest, schema.get("maximum", lowest))
+    """1 if it may be 1, else something at or between the limits."""
+    edges = [schema[keyword] for keyword in _LIMITS if keyword in schema]
+    step = schema.get("multipleOf", 1)
+    steps = [edge // step * step + more for edge in edges for more in (0, step, -step)]
+    middle = [sum(edges) / len(edges)] if edges and schema["type"] == "number" else []
+    return next((n for n in [1, *edges, step, *steps, *middle] if _fits(n, schema, step)), 1)
+
+
+def _fits(number: Any, schema: dict[str, Any], step: Any) -> bool:
+    within = all(is_within(number, schema[keyword]) for keyword, is_within in _LIMITS.items() if keyword in schema)
+    return within and ("multipleOf" not in schema or number % step == 0)
+
+
+_LIMITS: dict[str, Callable[[Any, Any], bool]] = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+}
 
 
 def _text(schema: dict[str, Any]) -> str:
@@ -42,7 +60,13 @@ def _text(schema: dict[str, Any]) -> str:
         "uri": "https://example.com",
         "duration": "PT15M",
     }
-    return formats.get(schema.get("format", ""), "hello").ljust(schema.get("minLength", 0), "o")
+    text = formats.get(schema.get("format", ""), "hello").ljust(schema.get("minLength", 0), "o")
+    return text[: schema.get("maxLength")]
+
+
+def _array(schema: dict[str, Any]) -> list[Any]:
+    first = [example(item) for item in schema.get("prefixItems", ())]
+    return first or [example(schema.get("items", {}))] * max(1, schema.get("minItems", 1))
 
 
 _TYPES: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -51,6 +75,6 @@ _TYPES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "string": _text,
     "boolean": lambda schema: True,
     "null": lambda schema: None,
-    "array": lambda schema: [example(schema.get("items", {}))] * max(1, schema.get("minItems", 1)),
+    "array": _array,
     "object": example_input,
 }

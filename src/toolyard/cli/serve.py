@@ -1,6 +1,7 @@
 """`toolyard serve`."""
 
 import shlex
+import signal
 import socket
 import sys
 from typing import Annotated, Any
@@ -48,9 +49,18 @@ def serve(
         return
     listener = socket.socket(fileno=fd) if fd is not None else listen(settings)
     yard = Yard(sources_of(served), settings)
-    open_door("serve")(yard, listener, lambda address: announce(yard, served, address))
-    if not yard.started:
-        raise SetupError("the server could not start; the reason is above")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    try:
+        open_door("serve")(yard, listener, lambda address: announce(yard, served, address))
+    except SystemExit as left:  # uvicorn's way to say that the app did not start
+        if left.code:
+            raise SetupError("the server could not start; the reason is above") from None
+
+
+def _leave(*_: object) -> None:
+    """What uvicorn comes back to when it has ended in good order: leaving when told to is no failure."""
+    raise SystemExit(0)
 
 
 def announce(yard: Yard, served: list[str], address: str) -> None:
@@ -80,12 +90,15 @@ def _first_call(yard: Yard, address: str) -> list[str]:
         return []
     input = example_input(tool.input_schema)
     body = msgspec.json.encode({"tool_id": tool.id, "input": input}).decode()
-    key = ' -H "OXP-API-Key: $KEY"' if yard.settings.has_authentication else ""
-    arguments = " ".join(shlex.quote(f"{name}={_word(value)}") for name, value in input.items())
-    elsewhere = "" if address == "http://127.0.0.1:8000" else f" --server {address}"
+    header, key = (
+        (' -H "authorization: Bearer $KEY"', ' --key "$KEY"') if yard.settings.has_authentication else ("", "")
+    )
+    arguments = "".join(f" {shlex.quote(f'{name}={_word(value)}')}" for name, value in input.items())
+    elsewhere = "" if address == "http://127.0.0.1:8000" else f" --server {shlex.quote(address)}"
+    url = shlex.quote(f"{address}/tools/call")
     return [
-        f"  curl {address}/tools/call -H 'content-type: application/json'{key} -d {shlex.quote(body)}",
-        f"  toolyard call {tool.id} {arguments}{elsewhere}".rstrip(),
+        f"  curl {url} -H 'content-type: application/json'{header} -d {shlex.quote(body)}",
+        f"  toolyard call {tool.id}{arguments}{elsewhere}{key}",
         "",
     ]
 

@@ -8,6 +8,7 @@ import typer
 
 from ..client.client import DEFAULT_URL, Client
 from ..doors import open_door
+from ..model.errors import SetupError
 from ..server.compose import sources_of
 
 Server = Annotated[str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address.")]
@@ -23,5 +24,7 @@ def connect(server: str = DEFAULT_URL, key: str | None = None, file: str | None 
         with open_door("testing").client(*sources_of([file])) as client:
             yield client
         return
+    if not server.startswith(("http://", "https://")):
+        raise SetupError(f"--server must be an address such as {DEFAULT_URL}, got {server!r}")
     with Client(server, key=key) as client:
         yield client

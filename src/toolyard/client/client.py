@@ -41,6 +41,7 @@ class CallOptions(TypedDict, total=False):
     call_id: str | None
     trace_id: str | None
     user_id: str | None
+    user_info: Mapping[str, Any]
     secrets: Mapping[str, str]
     tokens: Mapping[str, str]
 
@@ -51,7 +52,9 @@ def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[Cal
         known = ", ".join(CallOptions.__annotations__)
         raise TypeError(f"a call has no option {min(unknown)!r}; the options are {known}")
     call_id = options.get("call_id") or random_id()
-    context = CallContext(options.get("tokens", {}), options.get("secrets", {}), options.get("user_id"))
+    context = CallContext(
+        options.get("tokens", {}), options.get("secrets", {}), options.get("user_id"), options.get("user_info", {})
+    )
     return CallTool(tool_id, dict(input or {}), call_id, options.get("trace_id"), context)
 
 
@@ -84,7 +87,7 @@ class Client:
     def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
         """What the tool returns. Raises ToolError, InvalidInput, MissingRequirements, …
 
-        Options: call_id, trace_id, user_id, secrets={id: value}, tokens={provider: token}.
+        Options: call_id, trace_id, user_id, user_info, secrets={id: value}, tokens={provider: token}.
         """
         return value_of(self.outcome(tool_id, input, **options))
 

@@ -19,9 +19,10 @@ from ..catalogue import Catalogue
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import ToolError, ToolTimedOut
-from ..model.running import Channel, Hook, Run, Runner
+from ..model.running import Channel, Hook, Host, Run, Runner
 from ..model.seam import SYSTEM, Seam
 from ..model.tool import Tool
+from ..running.processes import ChildFailed
 from .output import BrokenResult, to_json
 from .slots import Slots
 from .validation import compile_schema, explain, first_difference
@@ -74,6 +75,8 @@ class Engine:
         self._limits = limits
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._plans: dict[Tool, Plan] = {}
+        self.resources: dict[Host, Any] = {}
+        """What each app's lifespan made, while the server runs."""
         self.resolve = catalogue.resolve
         self.prepare()
         catalogue.subscribe(self.prepare)
@@ -101,7 +104,7 @@ class Engine:
                 self._check_requirements(tool, command, caller, base_url)
             run = Run(
                 tool, command.call_id or self._new_id(), caller, input, channel,
-                command.trace_id, context.user_info, context.secrets, context.tokens,
+                command.trace_id, context.user_info, context.secrets, context.tokens, self.resources.get(tool.host),
             )  # fmt: skip
             return await self._execute(plan, arguments, run)
         finally:
@@ -140,7 +143,8 @@ class Engine:
 
     def _unexpected(self, run: Run, raised: BaseException) -> ToolError:
         _log.error("%s (call %s) raised", run.tool.reference, run.call_id, exc_info=raised)
-        return self._hidden(run, f"{type(raised).__name__}: {raised}")
+        reason = str(raised) if isinstance(raised, ChildFailed) else f"{type(raised).__name__}: {raised}"
+        return self._hidden(run, reason)
 
     def _hidden(self, run: Run, reason: str) -> ToolError:
         """An unexpected failure: its text is for the log, not for the model."""

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from .validation import path_of
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -25,20 +27,22 @@ def to_json(value: Any) -> Raw:
         data = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BrokenResult(f"the result is not JSON: {error}") from None
-    if b"null" in data and not _is_finite(value):
-        raise BrokenResult("the result holds a number that is not finite")
+    if b"null" in data and (path := _not_finite(value)) is not None:
+        where = f"the number at {path_of(path)}" if path else "the result"
+        raise BrokenResult(f"{where} is not finite")
     return Raw(data)
 
 
-def _is_finite(value: Any) -> bool:
-    pending = [value]
+def _not_finite(value: Any) -> list[str | int] | None:
+    """The path to a number that is not finite."""
+    pending: list[tuple[list[str | int], Any]] = [([], value)]
     while pending:
-        item = pending.pop()
+        path, item = pending.pop()
         if isinstance(item, float):
             if not math.isfinite(item):
-                return False
+                return path
         elif isinstance(item, dict):
-            pending.extend(item.values())
+            pending.extend(([*path, name], member) for name, member in item.items())
         elif isinstance(item, list | tuple):
-            pending.extend(item)
-    return True
+            pending.extend(([*path, index], member) for index, member in enumerate(item))
+    return None

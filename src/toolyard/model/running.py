@@ -1,5 +1,6 @@
 """What runs: a call's attempt, the code behind it, and the channel through which it speaks while it runs."""
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -11,6 +12,10 @@ from .errors import Place, ToolError
 
 if TYPE_CHECKING:
     from .tool import Tool
+
+
+_log = logging.getLogger("toolyard.tool")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Origin(Struct, frozen=True):
@@ -78,6 +83,13 @@ class Run(Struct, eq=False):
     user_info: Mapping[str, Any] = {}
     secrets: Mapping[str, str] = {}
     tokens: Mapping[str, str] = {}
+    resources: Any = None
+
+    def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """To the server's log, and to the channel."""
+        said = f"{message} {dict(fields)}" if fields else message
+        _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self.tool.id, self.call_id, said)
+        self.channel.log(level, message, fields)
 
 
 Proceed = Callable[[], Awaitable[Any]]
@@ -85,15 +97,14 @@ Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
 
 class Host:
-    """What an app gives its tools: resources made by its lifespan, and hooks around each call.
+    """What an app does around the calls of its tools.
 
     `target` is how it was loaded (`file.py`, `package.module:name`), so that a child process can load it again.
     """
 
-    __slots__ = ("around", "resources", "target")
+    __slots__ = ("around", "target")
 
     def __init__(self) -> None:
-        self.resources: Any = None
         self.around: list[Hook] = []
         self.target: str | None = None
 
@@ -139,6 +150,6 @@ class Source(Protocol):
     @property
     def tools(self) -> "tuple[Tool, ...]": ...
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Makes what the tools share, and closes it."""
+    def running(self) -> AbstractAsyncContextManager[Any]:
+        """Makes what the tools share, gives it, and closes it."""
         ...

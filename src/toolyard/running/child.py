@@ -4,6 +4,7 @@ Started as `python -m toolyard.running.child FD TARGET`. It ends when the server
 """
 
 import asyncio
+import logging
 import socket
 import sys
 import traceback
@@ -12,7 +13,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from ..model.errors import ToolError
-from ..model.running import Question, Run
+from ..model.running import Host, Question, Run
 from ..model.tool import Tool
 from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, read
 from .loading import load
@@ -38,22 +39,26 @@ class SocketChannel:
 
 def serve(link: socket.socket, target: str) -> None:
     """The socket is read in the main thread; the loop runs only while a tool or the lifespan does."""
+    logging.getLogger("toolyard.tool").disabled = True  # the server logs what the channel brings it
     sources = load(target)
     tools = {tool.reference: tool for source in sources for tool in source.tools}
+    resources: dict[Host, Any] = {}
     with asyncio.Runner() as runner, link.makefile("rb") as incoming:
         stack = AsyncExitStack()
         for source in sources:
-            runner.run(stack.enter_async_context(source.running()))
+            resources[source.host] = runner.run(stack.enter_async_context(source.running()))
         while isinstance(frame := read(incoming), Start):
-            link.sendall(pack(runner.run(answered(tools[frame.reference], frame, SocketChannel(link)))))
+            tool = tools[frame.reference]
+            answer = runner.run(answered(tool, frame, SocketChannel(link), resources.get(tool.host)))
+            link.sendall(pack(answer))
         runner.run(stack.aclose())
 
 
-async def answered(tool: Tool, start: Start, channel: SocketChannel) -> Frame:
+async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: Any) -> Frame:
     """How one call ended."""
     run = Run(
         tool, start.call_id, start.caller, start.input, channel,
-        start.trace_id, start.user_info, start.secrets, start.tokens,
+        start.trace_id, start.user_info, start.secrets, start.tokens, resources,
     )  # fmt: skip
     try:
         value = tool.code.invoke(tool.code.bind(start.input), run)

@@ -70,32 +70,46 @@ def _load_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        del sys.modules[name]
-        raise _explained(error, str(path), str(full)) from error
+        sys.modules.pop(name, None)
+        raise _explained(error, str(path)) from error
     return module
 
 
 def _load_module(name: str) -> ModuleType:
+    if not name or name.startswith("."):
+        raise SetupError(f"{name!r} is neither a file nor a module; write tools.py or package.module")
+    if Path(name).is_file():
+        raise SetupError(f"{name} is not a Python file")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise SetupError(f"there is no module {name!r} (for a file, write {name}.py)") from error
-        raise _explained(error, name, None) from error
+        raise _explained(error, name) from error
     except BaseException as error:
-        raise _explained(error, name, None) from error
+        raise _explained(error, name) from error
+    if module.__file__ is None:
+        raise SetupError(f"{name} is a folder; name a file in it, such as {name.replace('.', '/')}/tools.py")
+    return module
 
 
-def _explained(error: BaseException, shown: str, file: str | None) -> BaseException:
+def _explained(error: BaseException, shown: str) -> BaseException:
     """What an author's file raised, as one sentence with its line."""
     if isinstance(error, SetupError | KeyboardInterrupt):
         return error
     if isinstance(error, SyntaxError):
-        return DefinitionError(f"syntax error: {error.msg}", Place(error.filename or shown, error.lineno))
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file] if file else []
-    frames = frames or [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+        return DefinitionError(f"syntax error: {error.msg}", Place(error.filename or shown, error.lineno or None))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     place = Place(frames[-1].filename, frames[-1].lineno) if frames else Place(shown)
-    text = str(error) or "no message"
+    text = " ".join(str(error).split()) or "no message"
     return DefinitionError(f"cannot be loaded, it raised {type(error).__name__}: {text}", place)
+
+
+def _is_authors(file: str) -> bool:
+    """Neither Python's, nor ours, nor an installed library's: a line the author can change."""
+    return "-packages" not in file and not file.startswith((_PYTHONS, _OURS, "<"))
+
+
+_PYTHONS, _OURS = str(Path(traceback.__file__).parent), str(Path(__file__).parents[1])

@@ -16,9 +16,11 @@ from ..model.errors import ToolError
 from ..model.running import Run
 from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, receive
 
+LEAVE_S = 5.0
+
 
 class ChildFailed(Exception):
-    """A child raised, or died; the text is for the log."""
+    """A child raised, or died. Its own traceback is a note on this."""
 
 
 class Child:
@@ -55,7 +57,7 @@ class Child:
             if isinstance(frame, Progress):
                 run.channel.progress(frame.done, frame.total, frame.message)
             elif isinstance(frame, Log):
-                run.channel.log(frame.level, frame.message, frame.fields)
+                run.log(frame.level, frame.message, frame.fields)
             else:
                 return _result(frame)
 
@@ -63,6 +65,14 @@ class Child:
         self.process.kill()
         self.process.wait()
         self._writer.close()
+
+    async def leave(self) -> None:
+        """Lets it close its app's resources, and kills it if that takes too long."""
+        self._writer.close()
+        try:
+            await asyncio.to_thread(self.process.wait, LEAVE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
     async def _next(self, run: Run) -> Frame:
         try:
@@ -84,7 +94,9 @@ def _result(frame: Frame) -> Any:
             additional_prompt_content=frame.additional_prompt_content,
         )
     assert isinstance(frame, Raised)  # noqa: S101
-    raise ChildFailed(f"{frame.text}\n{frame.traceback}")
+    failed = ChildFailed(frame.text)
+    failed.add_note(frame.traceback)
+    raise failed
 
 
 class Processes:
@@ -113,10 +125,13 @@ class Processes:
             self._keep(child)
             return value
 
-    def close(self) -> None:
-        for child in [*self._busy, *(child for idle in self._idle.values() for child in idle)]:
+    async def close(self) -> None:
+        """Idle children close what their app has open; busy ones have had their time."""
+        for child in self._busy:
             child.kill()
+        idle = [child for children in self._idle.values() for child in children]
         self._idle.clear()
+        await asyncio.gather(*(child.leave() for child in idle))
 
     async def _child(self, target: str) -> Child:
         if self._idle[target]:

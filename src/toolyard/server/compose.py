@@ -50,7 +50,6 @@ class Yard:
         self._authenticate = authentication(
             settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
-        self._lag = LagWatch(self.catalogue, self._threads)
         self._starting = asyncio.Lock()
         self._life: AsyncExitStack | None = None
         self.started = False
@@ -80,18 +79,20 @@ class Yard:
                 return
             async with AsyncExitStack() as stack:
                 for source in self.sources:
-                    await stack.enter_async_context(source.running())
+                    self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
-                stack.callback(self._processes.close)
-                stack.enter_context(self._lag)
+                stack.push_async_callback(self._processes.close)
+                stack.enter_context(LagWatch(self.catalogue, self._threads))
                 self._life = stack.pop_all()
             self.readiness.status = "ok"
             self.started = True
 
     async def stop(self) -> None:
+        """After this it can be started again."""
         self.readiness.status = "draining"
-        if self._life is not None:
-            await self._life.aclose()
+        life, self._life = self._life, None
+        if life is not None:
+            await life.aclose()
 
     def _routes(self, seam: Seam) -> list[Any]:
         listing = Listing(self.catalogue)

@@ -2,18 +2,25 @@
 
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, field
-
 from ..wires import negotiation, otc, otc_draft, oxp
 from ..wires.contract import Wire
-from ..wires.family import CallBody, ContextBody
+from ..wires.family import OTC_1_0, OTC_DRAFT
 from .calls import CallDesk
 from .routes import Doc, Parameter, Route
 from .shapes import (
+    NAMES,
+    OXP_NAMES,
+    DraftEnvelope,
     DraftResult,
     DraftTools,
     EnvelopedResult,
+    FlatCall,
+    NamedDraftEnvelope,
+    NamedOxpOrOtcEnvelope,
+    OtcEnvelope,
     OtcTools,
+    OxpEnvelope,
+    OxpOrOtcEnvelope,
     OxpTools,
     Result,
     ServerErrorResponse,
@@ -24,26 +31,6 @@ from .shapes import (
 Types = tuple[Any, ...]
 Responses = dict[int, tuple[str, Types]]
 
-
-class FlatCall(Struct, forbid_unknown_fields=True):
-    """An OXP call."""
-
-    tool_id: str
-    call_id: str | UnsetType = UNSET
-    trace_id: str | UnsetType = UNSET
-    input: dict[str, Any] | UnsetType = UNSET
-    context: ContextBody | UnsetType = UNSET
-    schema: str | UnsetType = field(default=UNSET, name="$schema")
-
-
-class EnvelopedCall(Struct, forbid_unknown_fields=True):
-    """A call under `request`."""
-
-    request: CallBody
-    schema: str | UnsetType = field(default=UNSET, name="$schema")
-
-
-SCHEMA = Parameter("$schema", "query", "Which protocol to answer in.")
 VERSIONS = Parameter("versions", "query", "`all` lists every version.", {"type": "string", "enum": ["all", "newest"]})
 OXP_VERSION = Parameter(
     "OXP-Version",
@@ -57,7 +44,6 @@ IF_NONE_MATCH = Parameter("If-None-Match", "header", "The ETag of the list the c
 REFUSED: Responses = {
     400: ("Not taken: not valid, not found, or something is missing", (ServerErrorResponse,)),
     401: ("Credentials are missing or not valid", (ServerErrorResponse,)),
-    408: ("The request took too long to arrive", (ServerErrorResponse,)),
     413: ("The body is too large", (ServerErrorResponse,)),
     415: ("The body is not JSON", (ServerErrorResponse,)),
 }
@@ -66,21 +52,23 @@ INVALID: Responses = {422: ("The input does not fit the tool's schema", (Validat
 
 def routes(desk: CallDesk) -> list[Route]:
     """At the root the body decides which protocol is spoken; below a prefix, the prefix does."""
-    any_call: Types = (FlatCall, EnvelopedCall)
     any_result: Types = (Result, EnvelopedResult, DraftResult)
+    at_tools_call: Types = (FlatCall, OxpOrOtcEnvelope, NamedDraftEnvelope)
+    at_call: Types = (FlatCall, NamedOxpOrOtcEnvelope, DraftEnvelope)
+    oxp_call, oxp_result = (FlatCall, OxpEnvelope), (Result, EnvelopedResult)
     return [
-        _call(desk, "/tools/call", negotiation.root, oxp.FLAT, any_call, any_result),
-        _call(desk, "/call", negotiation.root_call, oxp.FLAT, any_call, any_result),
+        _call(desk, "/tools/call", negotiation.root, oxp.FLAT, at_tools_call, any_result),
+        _call(desk, "/call", negotiation.root_call, oxp.FLAT, at_call, any_result),
         _list(desk, "/tools", oxp.FLAT, (OxpTools, OtcTools, DraftTools), fixed=False),
         _health(desk, "/health", oxp.FLAT),
-        *_below("/oxp", desk, oxp.FLAT, negotiation.only_oxp, any_call, (Result, EnvelopedResult), (OxpTools,)),
-        *_below("/otc", desk, otc.OTC, negotiation.only_otc, (EnvelopedCall,), (EnvelopedResult,), (OtcTools,)),
+        *_below("/oxp", desk, oxp.FLAT, negotiation.only_oxp, oxp_call, oxp_result, (OxpTools,)),
+        *_below("/otc", desk, otc.OTC, negotiation.only_otc, (OtcEnvelope,), (EnvelopedResult,), (OtcTools,)),
         *_below(
             "/otc/draft",
             desk,
             otc_draft.DRAFT,
             negotiation.only_draft,
-            (EnvelopedCall,),
+            (DraftEnvelope,),
             (DraftResult,),
             (DraftTools,),
         ),
@@ -128,9 +116,14 @@ def _list(desk: CallDesk, path: str, wire: Wire, tools: Types, *, fixed: bool) -
         304: ("The list is the one the client has", ()),
         **REFUSED,
     }
-    parameters = (VERSIONS, SCHEMA, IF_NONE_MATCH, *versioned)
+    parameters = (VERSIONS, _schema(wire, fixed), IF_NONE_MATCH, *versioned)
     doc = Doc("List the tools", responses, tag=wire.name, parameters=parameters)
     return Route("GET", path, desk.list(wire, fixed=fixed), wire, doc, reads_json=True)
+
+
+def _schema(wire: Wire, fixed: bool) -> Parameter:
+    names = {"oxp": OXP_NAMES, "otc": (OTC_1_0,), "otc_draft": (OTC_DRAFT,)}[wire.name] if fixed else NAMES
+    return Parameter("$schema", "query", "Which protocol to answer in.", {"type": "string", "enum": list(names)})
 
 
 def _health(desk: CallDesk, path: str, wire: Wire) -> Route:

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ..wires.contract import Reply
@@ -28,12 +29,18 @@ class Phase(IntEnum):
     IDLE = 0
     HEADER = 1
     BODY = 2
+    TRAILER = 3
+    """After a chunk's first line, until its data comes. After the last one's come trailers instead."""
 
 
 class Ticks:
     """The time as of the last sweep: looking at the clock for every request would cost more than it tells."""
 
-    now = 0.0
+    now = time.monotonic()
+
+
+class HeaderTooLarge(Exception):
+    """More than `max_header_bytes`."""
 
 
 class PoliteProtocol(HttpToolsProtocol):
@@ -50,46 +57,110 @@ class PoliteProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._phase is Phase.IDLE:
             self._phase, self._since, self._header_bytes = Phase.HEADER, Ticks.now, 0
-        super().data_received(data)
-        if self._phase is Phase.HEADER:
+        if self._phase is not Phase.BODY:
             self._header_bytes += len(data)
-            if self._header_bytes > self.max_header_bytes:
-                self._refuse(431, f"The request's header is larger than {self.max_header_bytes} bytes")
+        super().data_received(data)
+        if self._header_bytes > self.max_header_bytes and self._phase in (Phase.HEADER, Phase.TRAILER):
+            self._refuse_large_header()
+
+    # -- what the parser calls ---------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        self._phase = Phase.BODY
+        if self._header_bytes > self.max_header_bytes:
+            self._measure_header()
         super().on_headers_complete()
+        self._phase = Phase.BODY
+        self.headers = []  # trailers go here, and are not to be taken for headers
+
+    def on_chunk_header(self) -> None:
+        self._phase, self._header_bytes = Phase.TRAILER, 0
+
+    def on_body(self, body: bytes) -> None:
+        self._phase, cycle = Phase.BODY, self.cycle
+        if not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._phase = Phase.IDLE
-        super().on_message_complete()
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
 
     def send_400_response(self, msg: str) -> None:
         """Called while the parser's error is being handled."""
-        if isinstance(sys.exception(), httptools.HttpParserInvalidMethodError):
+        error = sys.exception()
+        if isinstance(error, httptools.HttpParserInvalidMethodError):
             self._refuse(405, "This method is not known", b"allow: GET, HEAD, POST\r\n")
+        elif error is not None and isinstance(error.__context__, HeaderTooLarge):
+            self._refuse_large_header()
         else:
             self._refuse(400, "This is not an HTTP request that can be read")
 
-    def is_late(self) -> bool:
-        limit = self.header_timeout_s if self._phase is Phase.HEADER else self.body_timeout_s
-        return self._phase is not Phase.IDLE and Ticks.now - self._since > limit
+    def _unsupported_upgrade_warning(self) -> None:
+        """The parser reads nothing after a wish for another protocol, so this request, answered as if it had not
+        wished, is the last one."""
+        self.cycle.keep_alive = False
+        if self.cycle.response_complete:
+            self.transport.close()
 
-    def refuse_late(self) -> None:
-        nothing_came = self._phase is Phase.HEADER and self._header_bytes == 0
-        answered = self._phase is Phase.BODY and self.cycle.response_started
-        if nothing_came or answered:
+    # -- refusals ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Called by the sweep: ends a wait that has been too long."""
+        if self._phase is Phase.IDLE:
+            self._wait_for_another()
+            return
+        limit = self.header_timeout_s if self._phase is Phase.HEADER else self.body_timeout_s
+        if Ticks.now - self._since > limit:
+            self._refuse_late()
+
+    def _refuse_late(self) -> None:
+        if self._is_answering_another():
+            self._since = Ticks.now
+        elif self._phase is Phase.HEADER and self._header_bytes == 0:
             self.transport.close()
         else:
             self._refuse(408, "The request took too long to arrive")
 
+    def _wait_for_another(self) -> None:
+        """A body that comes after its answer ends uvicorn's wait for another request, which must have an end."""
+        if self.timeout_keep_alive_task is None and self.cycle.response_complete:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _refuse_large_header(self) -> None:
+        self._refuse(431, f"The request's header is larger than {self.max_header_bytes} bytes")
+
+    def _measure_header(self) -> None:
+        """What was counted may have a body in it, or another request."""
+        lines = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        if len(self.url) + lines > self.max_header_bytes:
+            raise HeaderTooLarge
+
     def _refuse(self, status: int, message: str, header: bytes = b"") -> None:
-        if self.transport.is_closing():
+        """Ends the connection, with an answer to the request that is being read unless it has one."""
+        if self._is_answering_another():  # that answer comes first, and is the last
+            self.flow.pause_reading()
+            self.cycle.keep_alive = False
             return
-        body = encode({"message": message})
-        head = b"content-type: application/json\r\noxp-version: 1.0\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-        self.transport.write(STATUS_LINE[status] + header + head % len(body) + body)
+        if not self.transport.is_closing() and not (self._is_in_body() and self.cycle.response_started):
+            body = encode({"message": message})
+            common = b"content-type: application/json\r\noxp-version: 1.0\r\nconnection: close\r\n"
+            length = b"content-length: %d\r\n\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + header + common + length + body)
         self.transport.close()
+
+    def _is_in_body(self) -> bool:
+        return self._phase in (Phase.BODY, Phase.TRAILER)
+
+    def _is_answering_another(self) -> bool:
+        """Whether a request before the one that is being read has no answer yet."""
+        if self._is_in_body():
+            return bool(self.pipeline)
+        return self.cycle is not None and not self.cycle.response_complete
 
 
 def polite(header_timeout_s: float, body_timeout_s: float, max_header_bytes: int) -> type[PoliteProtocol]:
@@ -107,8 +178,8 @@ async def sweep(connections: set[Any]) -> None:
     while True:
         Ticks.now = time.monotonic()
         for connection in list(connections):
-            if isinstance(connection, PoliteProtocol) and connection.is_late():
-                connection.refuse_late()
+            if isinstance(connection, PoliteProtocol):
+                connection.look()
         await asyncio.sleep(SWEEP_S)
 
 
@@ -125,9 +196,9 @@ class Direct:
         cycle: RequestResponseCycle = receive.__self__
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None)
+        if cycle.flow.write_paused:
+            await cycle.flow.drain()
         if reply is not None and not cycle.disconnected:
-            if cycle.flow.write_paused:
-                await cycle.flow.drain()
             write(cycle, reply)
 
 
@@ -135,6 +206,8 @@ def write(cycle: RequestResponseCycle, reply: Reply) -> None:
     """A whole reply, and what uvicorn does after one."""
     body = reply.body
     parts = [STATUS_LINE[reply.status]]
+    if cycle.waiting_for_100_continue:
+        cycle.keep_alive = False  # the body was not asked for, so whether it comes is not known
     for name, value in reply.headers:
         parts += (name, b": ", value, b"\r\n")
     if not cycle.keep_alive:

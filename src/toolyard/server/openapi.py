@@ -6,15 +6,22 @@ import msgspec
 
 from ..version import VERSION
 from .routes import Doc, Parameter, Route
+from .shapes import ServerErrorResponse
 
 Known = dict[Any, Any]
+Responses = dict[int, tuple[str, tuple[Any, ...]]]
 TEMPLATE = "#/components/schemas/{name}"
 SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"apiKey": []}, {}]
+ANYWHERE: Responses = {
+    408: ("The request took too long to arrive", (ServerErrorResponse,)),
+    431: ("The header is too large", (ServerErrorResponse,)),
+}
+WITH_A_VARIABLE: Responses = {404: ("Nothing is served there", (ServerErrorResponse,))}
 
 
 def document(routes: list[Route]) -> dict[str, Any]:
     """The whole document. Served as JSON and shown at `/docs`."""
-    types = list(dict.fromkeys(type_ for route in routes for type_ in _types_of(route.doc)))
+    types = list(dict.fromkeys(type_ for route in routes for type_ in _types_of(route)))
     schemas, components = msgspec.json.schema_components(types, ref_template=TEMPLATE)
     known = dict(zip(types, schemas, strict=True))
     paths: dict[str, Any] = {}
@@ -49,7 +56,7 @@ def _operation(route: Route, known: Known) -> dict[str, Any]:
         "summary": doc.summary,
         "tags": [doc.tag],
         "security": SECURITY if doc.authenticated else [],
-        "responses": {str(status): _response(doc, *said, known) for status, said in doc.responses.items()},
+        "responses": {str(status): _response(doc, *said, known) for status, said in _responses_of(route).items()},
     }
     if doc.parameters:
         operation["parameters"] = [_parameter(parameter) for parameter in doc.parameters]
@@ -81,5 +88,10 @@ def _schema(types: tuple[Any, ...], known: Known) -> Any:
     return known[types[0]] if len(types) == 1 else {"anyOf": [known[type_] for type_ in types]}
 
 
-def _types_of(doc: Doc) -> list[Any]:
-    return [*doc.request, *(type_ for _, types in doc.responses.values() for type_ in types)]
+def _types_of(route: Route) -> list[Any]:
+    return [*route.doc.request, *(type_ for _, types in _responses_of(route).values() for type_ in types)]
+
+
+def _responses_of(route: Route) -> Responses:
+    said = {**route.doc.responses, **ANYWHERE, **(WITH_A_VARIABLE if "{" in route.path else {})}
+    return dict(sorted(said.items()))

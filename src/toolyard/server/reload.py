@@ -23,6 +23,7 @@ def supervise(arguments: list[str], targets: Iterable[str], listener: socket.soc
     folders = {_folder(target) for target in targets}
     command = [sys.executable, "-m", "toolyard", *arguments, "--fd", str(listener.fileno())]
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
     seen = _stamps(folders)
     child = subprocess.Popen(command, pass_fds=[listener.fileno()])
     try:
@@ -48,15 +49,26 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _folder(target: str) -> Path:
+    """Where a target's files are, found without running any of them."""
     path = target.partition(":")[0]
     if path.endswith(".py") or "/" in path:
         return Path(path).resolve().parent
-    spec = find_spec(path)
+    package = path.partition(".")[0]
+    if Path(package).is_dir():
+        return Path(package).resolve()
+    spec = find_spec(package) if not Path(f"{package}.py").is_file() else None
     return Path(spec.origin).parent if spec and spec.origin else Path.cwd()
 
 
 def _stamps(folders: set[Path]) -> dict[str, float]:
-    return {path: os.stat(path).st_mtime for folder in folders for path in _files(folder) if os.path.exists(path)}
+    return dict(stamp for folder in folders for path in _files(folder) for stamp in _stamp(path))
+
+
+def _stamp(path: str) -> Iterator[tuple[str, float]]:
+    try:
+        yield path, os.stat(path).st_mtime
+    except FileNotFoundError:
+        pass  # an editor is just replacing it
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -5,6 +5,7 @@ Later wins: default, `toolyard.toml`, `TOOLYARD_*`, command line.
 """
 
 import difflib
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,8 @@ FILE = "toolyard.toml"
 PREFIX = "TOOLYARD_"
 OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
 """Variables that are read by others than the server."""
-_kubernetes = re.compile(r"TOOLYARD_(SERVICE_HOST|SERVICE_PORT.*|PORT_[0-9]+_.*)").fullmatch
+_service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
+_service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -54,7 +56,7 @@ def whole(lowest: int, highest: int) -> Callable[[Any], int]:
 def seconds(value: Any) -> float:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
         value = float(value)
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
     raise Wrong("a number of seconds greater than 0")
 
@@ -163,11 +165,13 @@ def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
         if config:
             raise SettingsError(f"the configuration file {config} does not exist")
         return
-    written = path.read_text(encoding="utf-8")
     tomllib = open_door("toml")
     try:
+        written = path.read_text(encoding="utf-8")
         given = tomllib.loads(written)
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"this is not TOML: {error}", Place(str(path))) from None
     for name, value in given.items():
         place = Place(str(path), _line_of(name, written))
@@ -177,13 +181,18 @@ def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     for variable, value in environment.items():
-        if not variable.startswith(PREFIX) or variable in OTHERS or _kubernetes(variable):
+        if not variable.startswith(PREFIX) or variable in OTHERS or _is_kubernetes(variable, value):
             continue
         if variable.startswith("TOOLYARD_TEST_"):
             continue
         name = variable.removeprefix(PREFIX).lower()
         _known(name, variable, None)
         yield name, _read(name, value, variable, None)
+
+
+def _is_kubernetes(variable: str, value: str) -> bool:
+    """In a cluster where a service is called toolyard, or toolyard-something, every container has its address."""
+    return bool(_service(variable) or (variable.endswith("_PORT") and _service_address(value)))
 
 
 def _known(name: str, shown: str, place: Place | None) -> None:
@@ -205,6 +214,6 @@ def _read(name: str, value: Any, shown: str, place: Place | None) -> Any:
 
 def _line_of(name: str, written: str) -> int | None:
     for number, line in enumerate(written.splitlines(), 1):
-        if re.match(rf"\s*\[?\s*[\"']?{re.escape(name)}\b", line):
+        if re.match(rf"\s*\[*\s*[\"']?{re.escape(name)}\b", line):
             return number
     return None

@@ -118,7 +118,7 @@ def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, 
 
 def is_flat(body: FlatBody) -> bool:
     """Whether any member of a flat call is there."""
-    return any(value is not UNSET for value in (body.tool_id, body.call_id, body.trace_id, body.input, body.context))
+    return not (body.tool_id is body.call_id is body.trace_id is body.input is body.context is UNSET)
 
 
 def _context(body: ContextBody) -> CallContext:

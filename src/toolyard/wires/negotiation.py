@@ -100,7 +100,7 @@ def decode_list(query: bytes, body: bytes, default: Wire, *, fixed: bool) -> tup
     Where the path has `fixed` the wire, `$schema` must agree with it."""
     try:
         parameters = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-        schema = parameters.get("$schema", [None])[-1] or _schema_of(body)
+        schema = parameters["$schema"][-1] if "$schema" in parameters else _schema_of(body)
         wire = default if schema is None else LISTED[_known(schema)]
         if fixed and wire is not default:
             raise _not_here(str(schema), (default,))

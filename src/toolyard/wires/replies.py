@@ -1,5 +1,6 @@
 """What a client makes of a reply of the OXP family: an outcome, or the refusal as a typed error."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,12 +19,15 @@ from ..model.errors import (
     PathNotFound,
     Problem,
     RequestError,
+    ToolNotFound,
     ToolyardError,
 )
 from .contract import Reply
 from .family import tool_error_from
 
 Body = Mapping[str, Any]
+_not_found = re.compile(r"Tool '.*' was not found", re.DOTALL).fullmatch
+"""The documents' own words: an unknown tool has no status of its own."""
 
 
 def tools_from(reply: Reply, member: str) -> list[dict[str, Any]]:
@@ -66,6 +70,8 @@ def refusal_from(status: int, body: Body) -> ToolyardError:
         return MissingRequirements(message, missing, developer_message=details or message)
     if "retry_after_ms" in body:
         return Busy(message, retry_after_ms=int(body["retry_after_ms"]), developer_message=details)
+    if status == 400 and _not_found(message):
+        return ToolNotFound(message, developer_message=details)
     kind = {401: NotAuthenticated, 404: PathNotFound}.get(status, InternalError if status >= 500 else RequestError)
     return kind(message, developer_message=details)
 

@@ -1,0 +1,218 @@
+"""What cannot be a tool is refused when it is defined: one sentence, the author's file and line."""
+
+import functools
+import inspect
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Never
+
+import pytest
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
+
+from toolyard import Context, Toolkit
+from toolyard.model.errors import DefinitionError
+from toolyard.testing import client
+
+from .trying import giving, kit_of, taking, tool_of
+
+
+class Arbitrary:
+    """Nothing pydantic knows."""
+
+
+class OfObjects(Enum):
+    A = object()
+
+
+class Unfinished(BaseModel):
+    later: "NeverDefined"  # type: ignore[name-defined]  # noqa: F821
+
+
+@dataclass
+class HoldsASocket:
+    link: socket.socket
+
+
+class Machine:
+    def method(self, a: int) -> int:
+        """A method, not of an object."""
+        return a
+
+    def __call__(self, a: int) -> int:
+        return a
+
+
+def untyped(a, b: int):  # type: ignore[no-untyped-def]
+    """Has a parameter without a type."""
+
+
+def partly_untyped(a: int, *, b="x"):  # type: ignore[no-untyped-def]
+    """Has a default, which is no type."""
+
+
+def positional_only(a: int, /, b: int) -> None:
+    """Has a positional-only parameter."""
+
+
+def variadic(*numbers: int) -> None:
+    """Takes any number."""
+
+
+def keywords(**options: int) -> None:
+    """Takes any name."""
+
+
+def generator() -> Iterator[int]:
+    """Yields."""
+    yield 1
+
+
+async def async_generator() -> AsyncIterator[int]:
+    """Yields."""
+    yield 1
+
+
+def two_contexts(a: Context, b: Context) -> None:
+    """Wants two."""
+
+
+def unknown_name(a: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Names what is not there."""
+
+
+def unknown_result() -> "Nowhere":  # type: ignore[name-defined]  # noqa: F821
+    """Names what is not there."""
+
+
+def unknown_member(a: "threading.Nothing") -> None:  # type: ignore[name-defined]
+    """Names what a module does not have."""
+
+
+def not_an_expression(a: "int or") -> None:  # type: ignore[valid-type]  # noqa: F722
+    """Has half an annotation."""
+
+
+def not_a_type(a: 1) -> None:  # type: ignore[valid-type]
+    """Has a number for a type."""
+
+
+def carelessly_wrapped() -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        """Forgot functools.wraps."""
+
+    return wrapper
+
+
+FUNCTIONS: list[tuple[Callable[..., Any], str]] = [
+    (untyped, "untyped has a parameter 'a' without a type; write for example a: str"),
+    (partly_untyped, "partly_untyped has a parameter 'b' without a type"),
+    (positional_only, "positional_only has a positional-only parameter 'a'"),
+    (variadic, r"variadic takes \*numbers: int; a tool names each of its parameters"),
+    (keywords, r"keywords takes \*\*options: int; a tool names each of its parameters"),
+    (carelessly_wrapped(), r"wrapper takes \*args"),
+    (generator, "generator is a generator"),
+    (async_generator, "async_generator is a generator"),
+    (two_contexts, "two_contexts has two parameters for the Context, 'a' and 'b'"),
+    (Machine.method, "Machine.method is a method; add it from an object"),
+    (unknown_name, "unknown_name has a type that cannot be found: name 'Nowhere' is not defined"),
+    (unknown_result, "unknown_result has a type that cannot be found: name 'Nowhere' is not defined"),
+    (unknown_member, "unknown_member has a type that cannot be read: .*no attribute 'Nothing'"),
+    (not_an_expression, "not_an_expression has a type that cannot be read: "),
+    (not_a_type, "not_a_type cannot have that type for parameter 'a'"),
+]
+
+
+@pytest.mark.parametrize(("function", "sentence"), FUNCTIONS, ids=lambda case: getattr(case, "__name__", ""))
+def test_a_function_that_cannot_be_a_tool_is_refused_with_its_line(function: Callable[..., Any], sentence: str) -> None:
+    with pytest.raises(DefinitionError, match=sentence) as refusal:
+        tool_of(function)
+    place = refusal.value.place
+    assert place is not None
+    assert (place.file, place.line) == (__file__, inspect.unwrap(function).__code__.co_firstlineno)
+    assert "\n" not in str(refusal.value)
+
+
+TYPES: list[tuple[Any, str]] = [
+    (Arbitrary, "Arbitrary'>; use a plain type, a dataclass or a pydantic model$"),
+    (list[Arbitrary], "Arbitrary'>; use a plain type, a dataclass or a pydantic model$"),
+    (HoldsASocket, "socket'>; use a plain type, a dataclass or a pydantic model$"),
+    (Callable[[int], int], "CallableSchema"),
+    (type, "class 'type'"),
+    (Never, "Never; use a plain type"),
+    (Awaitable[int], "Awaitable"),
+    (OfObjects, "Unable to serialize unknown type: <class 'object'>"),
+    (Unfinished, "not fully defined; define every type it names$"),
+    (Annotated[str, Field(pattern="(?=a)b")], "its pattern cannot be used, look-around, .* is not supported$"),
+    (Annotated[str, Field(pattern=r"(a)\1")], "its pattern cannot be used, backreferences are not supported$"),
+    (Annotated[str, Field(pattern="(")], "its pattern cannot be used, unclosed group$"),
+    (Annotated[int, Field(multiple_of=0)], "its constraint cannot be used, .*multiple_of"),
+]
+
+
+@pytest.mark.parametrize(("type_", "reason"), TYPES, ids=str)
+def test_a_type_without_a_schema_is_refused_by_where_it_stands(type_: Any, reason: str) -> None:
+    for function, where in ((taking(type_)[0], "for parameter 'value'"), (giving(type_, None), "as its result")):
+        with pytest.raises(DefinitionError, match=f"cannot have that type {where}: .*{reason}") as refusal:
+            tool_of(function)
+        assert refusal.value.place is not None
+        assert refusal.value.place.file.endswith("trying.py")
+        assert "\n" not in str(refusal.value)
+        assert "arbitrary_types_allowed" not in str(refusal.value)
+
+
+class Lookahead(BaseModel):
+    model_config = ConfigDict(regex_engine="python-re")
+    password: str = Field(pattern=r"^(?=.*\d).+$")
+
+
+def test_a_pattern_that_only_python_could_check_is_refused_when_it_is_served() -> None:
+    kit = kit_of(taking(Lookahead)[0])
+    with (
+        pytest.raises(DefinitionError, match=r"Kit\.Tried has a schema that cannot be checked: .*\?=") as refusal,
+        client(kit),
+    ):
+        pass
+    assert refusal.value.place is not None
+
+
+def test_an_alias_that_is_a_path_is_refused() -> None:
+    def tried(value: Annotated[int, Field(validation_alias=AliasPath("a", 0))]) -> None:
+        """Tries."""
+
+    with pytest.raises(DefinitionError, match=r"AliasPath.*a parameter's alias is a name"):
+        tool_of(tried)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [functools.partial(divmod, 1), Machine(), Machine, len, 3, "text", None, functools.lru_cache(generator)],
+    ids=repr,
+)
+def test_what_is_not_a_function_is_refused_where_it_was_given(thing: Any) -> None:
+    kit = Toolkit("Kit")
+    with pytest.raises(DefinitionError, match="is not a function; decorate a function or a bound method") as refusal:
+        kit.tool()(thing)
+    assert refusal.value.place is not None
+    assert refusal.value.place.file == __file__
+    assert refusal.value.place.line
+    assert kit.tools == ()
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(DefinitionError, match=r"cannot be named '<lambda>'; .*name="):
+        Toolkit("Kit").tool(lambda: 1)
+
+
+def test_a_lambda_with_a_parameter_has_no_type_for_it() -> None:
+    with pytest.raises(DefinitionError, match="has a parameter 'a' without a type"):
+        tool_of(lambda a: a)
+
+
+def test_a_refused_function_leaves_the_toolkit_as_it_was() -> None:
+    kit = kit_of(taking(int)[0])
+    with pytest.raises(DefinitionError):
+        kit.tool(untyped)
+    assert [tool.id for tool in kit.tools] == ["Kit.Tried"]

@@ -1,0 +1,76 @@
+"""What a tool needs besides input: who lacks what is told everything at once; a tool sees what it declares."""
+
+import pytest
+
+from toolyard import Context, MissingRequirements, ToolError, authorization, secret, user_id
+from toolyard.testing import call
+
+from .trying import ID, kit_of
+
+
+async def everything(ctx: Context) -> list[str | None]:
+    """Needs all there is."""
+    return [ctx.secret("KEY"), ctx.token("google"), ctx.user_id]
+
+
+ALL = [authorization("google", scopes=["mail"]), secret("KEY"), user_id]
+
+
+def test_what_the_caller_sends_reaches_the_tool() -> None:
+    kit = kit_of(everything, requires=ALL)
+    got = call(kit, ID, secrets={"KEY": "k"}, tokens={"google": "t"}, user_id="ada")
+    assert got == ["k", "t", "ada"]
+
+
+def test_everything_that_is_missing_is_named_at_once() -> None:
+    with pytest.raises(MissingRequirements) as refusal:
+        call(kit_of(everything, requires=ALL), ID)
+    missing = refusal.value.missing
+    assert missing.secrets == ("KEY",)
+    assert missing.user_id is True
+    assert len(missing.authorization) == 1
+    assert "provider=google" in missing.authorization[0].url
+
+
+def test_a_provider_named_twice_is_one_challenge() -> None:
+    kit = kit_of(everything, requires=[authorization("google", scopes=["a"]), authorization("google", scopes=["b"])])
+    with pytest.raises(MissingRequirements) as refusal:
+        call(kit, ID)
+    assert len(refusal.value.missing.authorization) == 1
+
+
+@pytest.mark.parametrize("other", [{"OTHER": "x"}, {"key": "x"}])
+def test_another_secret_does_not_help(other: dict[str, str]) -> None:
+    with pytest.raises(MissingRequirements):
+        call(kit_of(everything, requires=secret("KEY")), ID, secrets=other)
+
+
+def test_a_tool_sees_no_secret_that_it_does_not_declare(caplog: pytest.LogCaptureFixture) -> None:
+    async def curious(ctx: Context) -> str:
+        """Asks for what is not its own."""
+        return ctx.secret("OTHER")
+
+    with pytest.raises(ToolError, match="failed unexpectedly"):
+        call(kit_of(curious, requires=secret("KEY")), ID, secrets={"KEY": "k", "OTHER": "hush"})
+    assert "Kit.Tried does not declare the secret 'OTHER': requires=secret('OTHER')" in caplog.text
+    assert "hush" not in caplog.text
+
+
+def test_a_tool_sees_no_token_that_it_does_not_declare(caplog: pytest.LogCaptureFixture) -> None:
+    async def curious(ctx: Context) -> str:
+        """Asks for what is not its own."""
+        return ctx.token("github")
+
+    with pytest.raises(ToolError, match="failed unexpectedly"):
+        call(kit_of(curious, requires=authorization("google")), ID, tokens={"google": "t", "github": "hush"})
+    assert "requires=authorization('github')" in caplog.text
+    assert "hush" not in caplog.text
+
+
+def test_a_tool_without_requirements_is_sent_none() -> None:
+    async def plain(ctx: Context) -> str | None:
+        """Needs nothing."""
+        return ctx.user_id
+
+    assert call(kit_of(plain), ID) is None
+    assert call(kit_of(plain), ID, user_id="ada") == "ada"

@@ -1,0 +1,41 @@
+"""The command line as a whole: its help, its version, and the list of settings."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.server.settings import PREFIX, rows
+
+from .processes import Ended, toolyard
+
+KEY = "ty_never_to_be_shown_0123456789"
+
+
+def test_every_setting_is_listed_and_no_value_of_it(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text(f"api_keys = ['{KEY}']", encoding="utf-8")
+    ended = toolyard("settings", folder=tmp_path, variables={"TOOLYARD_API_KEYS": KEY})
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert [line.partition(" = ")[0] for line in lines[::2]] == [row.name for row in rows()]
+    assert all(f"({PREFIX}{row.name.upper()})" in line for row, line in zip(rows(), lines[1::2], strict=True))
+    assert "port = 8000" in lines
+    assert KEY not in ended.out
+
+
+def test_the_version_is_told(here: Any) -> None:
+    assert here("--version") == Ended(0, "toolyard 0.1.0\n", "")
+
+
+def test_help_names_every_verb(here: Any) -> None:
+    shown = here("--help")
+    assert shown.code == 0
+    for verb in ("serve", "call", "list", "new", "settings", "--debug"):
+        assert verb in shown.out
+
+
+@pytest.mark.parametrize("verb", ["serve", "call", "list", "new", "settings"])
+def test_each_verb_has_help(here: Any, verb: str) -> None:
+    shown = here(verb, "--help")
+    assert shown.code == 0
+    assert f"toolyard {verb}" in shown.out

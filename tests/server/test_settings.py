@@ -1,0 +1,295 @@
+"""Settings: which source wins, and one clear sentence for a name nobody knows or a value that cannot be."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard import App, Toolkit
+from toolyard.model.errors import SettingsError
+from toolyard.server.settings import PREFIX, Settings, exactly, load_settings, rows
+
+SECRET = "ty_never_to_be_shown_0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without a toolyard.toml, an environment without settings."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+def write(text: str, name: str = "toolyard.toml") -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+# --- which source wins ---------------------------------------------------------------------------
+
+
+def test_without_any_source_there_are_defaults() -> None:
+    assert load_settings({}, {}) == Settings()
+    assert (Settings().host, Settings().port, Settings().api_keys) == ("127.0.0.1", 8000, [])
+
+
+def test_later_sources_win() -> None:
+    assert load_settings({}, {}).port == 8000
+    write("port = 1\nhost = 'file'\nthreads = 5")
+    assert load_settings({}, {}).port == 1
+    environment = {"TOOLYARD_PORT": "2", "TOOLYARD_HOST": "environment"}
+    assert load_settings({}, environment).port == 2
+    settings = load_settings({"port": 3}, environment)
+    assert (settings.port, settings.host, settings.threads) == (3, "environment", 5)
+
+
+def test_the_file_may_be_elsewhere() -> None:
+    write("port = 1")
+    write("port = 2", "other.toml")
+    write("port = 3", "third.toml")
+    assert load_settings({}, {}, "other.toml").port == 2
+    assert load_settings({}, {"TOOLYARD_CONFIG": "third.toml"}).port == 3
+    assert load_settings({}, {"TOOLYARD_CONFIG": "third.toml"}, "other.toml").port == 2
+
+
+def test_exactly_reads_neither_file_nor_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("port = 1")
+    monkeypatch.setenv("TOOLYARD_HOST", "elsewhere")
+    assert exactly(threads=7) == Settings(threads=7)
+
+
+def test_lists_do_not_leak_from_one_settings_into_the_next() -> None:
+    Settings().api_keys.append("x")
+    assert Settings().api_keys == []
+
+
+SAMPLES: dict[str, tuple[Any, str, Any]] = {
+    # setting: in the file, in the environment, as it is read
+    "tools": (["a.py", "b"], "a.py, b,", ["a.py", "b"]),
+    "host": ("::1", "::1", "::1"),
+    "port": (0, "0", 0),
+    "public_url": ("https://tools.example.com/x/", "https://tools.example.com/x/", "https://tools.example.com/x"),
+    "log_level": ("WARNING", "Warning", "warning"),
+    "reload": (True, "yes", True),
+    "api_keys": ([SECRET, f"ci:{SECRET}"], f"{SECRET},ci:{SECRET}", [SECRET, f"ci:{SECRET}"]),
+    "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
+    "jwt_audience": ("me", "me", "me"),
+    "jwt_max_ttl_s": (60, "60", 60.0),
+    "auth_failure_status": (400, "400", 400),
+    "show_exceptions": (True, "on", True),
+    "call_timeout_s": (0.5, "0.5", 0.5),
+    "queue_wait_s": (1, "1", 1.0),
+    "threads": (1, "1", 1),
+    "processes": (1, "1", 1),
+    "max_body_bytes": (1, "1", 1),
+    "max_json_depth": (1, "1", 1),
+    "max_header_bytes": (1024, "1024", 1024),
+    "header_timeout_s": (1, "1", 1.0),
+    "body_timeout_s": (1, "1", 1.0),
+    "keep_alive_s": (1, "1", 1.0),
+    "grace_s": (1, "1", 1.0),
+}
+
+
+def as_toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+@pytest.mark.parametrize("name", [row.name for row in rows()])
+def test_every_setting_is_read_from_the_file_and_the_environment(name: str) -> None:
+    in_file, in_environment, read = SAMPLES[name]
+    assert vars(load_settings({}, {f"TOOLYARD_{name.upper()}": in_environment}))[name] == read
+    write(f"{name} = {as_toml(in_file)}")
+    assert vars(load_settings({}, {}))[name] == read
+    assert vars(exactly(**{name: in_file}))[name] == read
+
+
+@pytest.mark.parametrize(
+    ("word", "means"),
+    [
+        ("true", True),
+        ("1", True),
+        ("Yes", True),
+        ("ON", True),
+        ("false", False),
+        ("0", False),
+        ("no", False),
+        ("off", False),
+    ],
+)
+def test_a_switch_has_many_words(word: str, means: bool) -> None:
+    assert load_settings({}, {"TOOLYARD_RELOAD": word}).reload is means
+
+
+def test_an_empty_list_in_the_environment_is_empty() -> None:
+    assert load_settings({}, {"TOOLYARD_API_KEYS": ""}).api_keys == []
+
+
+# --- names nobody knows --------------------------------------------------------------------------
+
+
+def test_an_unknown_key_in_the_file_is_refused_with_its_line() -> None:
+    write("# comment\nhost = '127.0.0.1'\n\nprot = 1\n")
+    with pytest.raises(SettingsError, match=r"^toolyard\.toml:4: there is no setting 'prot'; did you mean port\?$"):
+        load_settings({}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "name"),
+    [
+        ("[server]\nport = 1", 1, "server"),
+        ('host = "a"\n"odd key" = 1', 2, "odd key"),
+        ("\n\n[[zzz]]\na = 1", 3, "zzz"),
+    ],
+)
+def test_tables_and_quoted_keys_have_lines_too(text: str, line: int, name: str) -> None:
+    write(text)
+    with pytest.raises(
+        SettingsError, match=f"^toolyard.toml:{line}: there is no setting '{name}'; 'toolyard settings'"
+    ):
+        load_settings({}, {})
+
+
+def test_an_unknown_variable_is_refused_by_its_own_name() -> None:
+    with pytest.raises(SettingsError, match=r"^there is no setting 'TOOLYARD_LOG_LEVLE'; did you mean log_level\?$"):
+        load_settings({}, {"TOOLYARD_LOG_LEVLE": "info"})
+    with pytest.raises(SettingsError, match=r"^there is no setting 'TOOLYARD_QQQ'; 'toolyard settings' lists them$"):
+        load_settings({}, {"TOOLYARD_QQQ": "1"})
+
+
+def test_an_unknown_setting_of_a_mounted_app_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"there is no setting 'prot'; did you mean port\?"):
+        App(Toolkit("Kit")).asgi(prot=1)
+    with pytest.raises(SettingsError, match=r"there is no setting 'prot'; did you mean port\?"):
+        exactly(prot=1)
+
+
+KUBERNETES = {
+    "TOOLYARD_PORT": "tcp://10.0.0.1:8000",
+    "TOOLYARD_SERVICE_HOST": "10.0.0.1",
+    "TOOLYARD_SERVICE_PORT": "8000",
+    "TOOLYARD_SERVICE_PORT_HTTP": "8000",
+    "TOOLYARD_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+    "TOOLYARD_PORT_8000_TCP_ADDR": "10.0.0.1",
+    "TOOLYARD_PORT_8000_TCP_PORT": "8000",
+    "TOOLYARD_PORT_8000_TCP_PROTO": "tcp",
+    "TOOLYARD_POSTGRES_SERVICE_HOST": "10.0.0.2",
+    "TOOLYARD_POSTGRES_SERVICE_PORT": "5432",
+    "TOOLYARD_POSTGRES_PORT": "tcp://10.0.0.2:5432",
+    "TOOLYARD_POSTGRES_PORT_5432_TCP_PROTO": "tcp",
+}
+
+
+@pytest.mark.parametrize("variable", KUBERNETES)
+def test_what_kubernetes_says_of_a_service_called_toolyard_is_not_a_setting(variable: str) -> None:
+    assert load_settings({}, {variable: KUBERNETES[variable]}) == Settings()
+
+
+def test_variables_of_others_are_not_settings() -> None:
+    others = {"TOOLYARD_SERVER": "http://a", "TOOLYARD_KEY": SECRET, "PORT": "1", "toolyard_port": "2"}
+    assert load_settings({}, others) == Settings()
+
+
+# --- values that cannot be -----------------------------------------------------------------------
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("port", "x", "a whole number from 0 to 65535"),
+    ("port", 65536, "a whole number from 0 to 65535"),
+    ("port", -1, "a whole number from 0 to 65535"),
+    ("port", True, "a whole number from 0 to 65535"),
+    ("port", 80.0, "a whole number from 0 to 65535"),
+    ("port", "", "a whole number from 0 to 65535"),
+    ("port", "9" * 30, "a whole number from 0 to 65535"),
+    ("threads", 0, "a whole number from 1 to 10000"),
+    ("host", "", "text"),
+    ("host", 3, "text"),
+    ("call_timeout_s", 0, "a number of seconds greater than 0"),
+    ("call_timeout_s", "-1", "a number of seconds greater than 0"),
+    ("call_timeout_s", True, "a number of seconds greater than 0"),
+    ("call_timeout_s", float("inf"), "a number of seconds greater than 0"),
+    ("call_timeout_s", float("nan"), "a number of seconds greater than 0"),
+    ("call_timeout_s", "soon", "a number of seconds greater than 0"),
+    ("reload", "maybe", "true or false"),
+    ("reload", 2, "true or false"),
+    ("log_level", "loud", "one of debug, info, warning, error"),
+    ("auth_failure_status", 403, "one of 401, 400"),
+    ("tools", 3, "a list of texts (in the environment: separated by commas)"),
+    ("tools", [3], "a list of texts (in the environment: separated by commas)"),
+    ("public_url", "tools.example.com", "an address such as https://tools.example.com"),
+    ("public_url", "https://a b", "an address such as https://tools.example.com"),
+    ("public_url", "https://a?b=c", "an address such as https://tools.example.com"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "must_be"), WRONG, ids=str)
+def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(name: str, value: Any, must_be: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        exactly(**{name: value})
+    assert str(refusal.value) == f"{name} must be {must_be}, got {value!r}"
+
+
+def test_each_source_is_named_in_its_own_words() -> None:
+    with pytest.raises(SettingsError, match=r"^--log-level must be one of debug, info, warning, error, got 'loud'$"):
+        load_settings({"log_level": "loud"}, {})
+    with pytest.raises(SettingsError, match=r"^TOOLYARD_LOG_LEVEL must be one of .*, got 'loud'$"):
+        load_settings({}, {"TOOLYARD_LOG_LEVEL": "loud"})
+    write("# first\nlog_level = 'loud'")
+    with pytest.raises(SettingsError, match=r"^toolyard\.toml:2: log_level must be one of .*, got 'loud'$"):
+        load_settings({}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("api_keys", 12345678901),
+        ("api_keys", [12345678901]),
+        ("api_keys", {"key": SECRET}),
+        ("jwt_secret", 12345678901),
+    ],
+)
+def test_a_wrong_secret_is_never_shown(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=r"got something else$") as refusal:
+        exactly(**{name: value})
+    assert "12345678901" not in str(refusal.value)
+    assert SECRET not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+def test_a_key_that_is_none_is_never_shown() -> None:
+    with pytest.raises(SettingsError, match=r"api_keys: entry 2 is not a key") as refusal:
+        App(Toolkit("Kit")).asgi(api_keys=[SECRET, "hunter2"])
+    assert "hunter2" not in str(refusal.value)
+    with pytest.raises(SettingsError, match="jwt_secret is too short") as refusal:
+        App(Toolkit("Kit")).asgi(jwt_secret="hunter2")
+    assert "hunter2" not in str(refusal.value)
+
+
+# --- the file itself -----------------------------------------------------------------------------
+
+
+def test_a_file_that_was_asked_for_must_be_there() -> None:
+    for environment, config in (({}, "none.toml"), ({"TOOLYARD_CONFIG": "none.toml"}, None)):
+        with pytest.raises(SettingsError, match=r"^the configuration file none\.toml does not exist$"):
+            load_settings({}, environment, config)
+
+
+def test_a_file_that_is_not_toml_is_refused_with_its_line() -> None:
+    write("port = 1\nhost = \n")
+    with pytest.raises(SettingsError, match=r"^toolyard\.toml: this is not TOML: .*line 2"):
+        load_settings({}, {})
+    Path("toolyard.toml").write_bytes(b"host = '\xff'")
+    with pytest.raises(SettingsError, match=r"^toolyard\.toml: this is not TOML: "):
+        load_settings({}, {})
+
+
+def test_a_folder_is_not_a_file() -> None:
+    Path("toolyard.toml").mkdir()
+    with pytest.raises(SettingsError, match=r"the configuration file toolyard\.toml cannot be read: Is a directory"):
+        load_settings({}, {})
+
+
+def test_authentication_is_what_keys_or_a_secret_make() -> None:
+    assert not Settings().has_authentication
+    assert Settings(api_keys=[SECRET]).has_authentication
+    assert Settings(jwt_secret="s" * 16).has_authentication
