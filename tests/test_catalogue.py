@@ -61,7 +61,7 @@ def test_a_reference_means_one_version(catalogue: Catalogue, reference: str, ver
         (" Kit.Tool", "' Kit.Tool' is not a tool id"),
         ("Kit.Tool\n", r"'Kit.Tool\n' is not a tool id"),
         ("Kit.Tool@1\u0662", "is not a tool id"),
-        ("K" * (LONGEST_REFERENCE + 1), "..."),
+        ("Kit." + "T" * LONGEST_REFERENCE, "TTT...' is not a tool id"),
     ],
 )
 def test_what_is_not_there_is_not_found_and_says_why(catalogue: Catalogue, reference: str, why: str) -> None:

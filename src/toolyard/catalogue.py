@@ -71,10 +71,15 @@ class Catalogue:
                 references[f"{id}@{version}"] = tool
                 if version.minor == version.patch == 0:
                     references[f"{id}@{version.major}"] = tool
+        before = self._tools, self._references
         self._tools, self._references = tools, references
         self.version += 1
-        for listener in self._listeners:
-            listener()
+        try:
+            for listener in self._listeners:
+                listener()
+        except BaseException:
+            self._tools, self._references = before
+            raise
 
     def _resolve_slowly(self, reference: str, latest: bool) -> Tool:
         id, _, version = reference.partition("@")

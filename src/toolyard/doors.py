@@ -17,6 +17,7 @@ DOORS = {
     "prometheus": "toolyard.server.prometheus:render",
     "openapi": "toolyard.server.openapi:document",
     "pages": "toolyard.server.pages",
+    "sources": "toolyard.server.compose:sources_of",
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
     "testing": "toolyard.testing",
@@ -24,6 +25,7 @@ DOORS = {
 }
 
 VERBS = {
+    "sources": "toolyard.server.compose:sources_of",
     "serve": "toolyard.cli.serve:serve",
     "call": "toolyard.cli.call:call",
     "list": "toolyard.cli.list_tools:list_tools",

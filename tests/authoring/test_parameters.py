@@ -303,6 +303,7 @@ def with_hidden(
     behind_a_name: AdminOnly = False,
     renamed: Annotated[int, Hidden, Field(alias="other")] = 0,
     elsewhere: Annotated[int, Hidden, Field(validation_alias="third")] = 0,
+    choices: Annotated[int, Hidden, Field(validation_alias=AliasChoices("fourth", "fifth"))] = 0,
     many: list[Annotated[str, "each"]] = [],  # noqa: B006
 ) -> str:
     """Hides."""
@@ -311,7 +312,7 @@ def with_hidden(
 
 def test_hidden_parameters_are_marked_and_no_others() -> None:
     schemas = properties_of(with_hidden)
-    hidden = {"marked", "instance", "optional", "behind_a_name", "other", "third"}
+    hidden = {"marked", "instance", "optional", "behind_a_name", "other", "third", "fourth"}
     assert {name for name, schema in schemas.items() if schema.get("x-non-inferrable")} == hidden
     assert set(tool_of(with_hidden).hidden) == hidden
 

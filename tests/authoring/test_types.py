@@ -132,6 +132,8 @@ TYPES: list[tuple[Any, Any, Any]] = [
     (int, 10, 10),
     (int, 1.0, 1),
     (int, 2**70, 2**70),
+    (int, 1e19, 10**19),
+    (list[int | None], [None, 1e19], [None, 10**19]),
     (float, 10, 10.0),
     (float, 1e308, 1e308),
     (bool, True, True),
@@ -231,6 +233,8 @@ NOT_THAT: list[tuple[Any, Any, str]] = [
     (time, "nine", "value: Input should be in a valid time format, input is too short"),
     (UUID, "7", "value: Must be a UUID"),
     (Decimal, "a lot", "value: Input should be a valid decimal"),
+    (dict[int, str], {"a": "b"}, "value"),
+    (dict[int, str], {"1.5": "b"}, "value"),
     (set[int], [1, 1], "value: Must not have the same item twice"),
     (tuple[int, str], [1], "value: Must have at least 2 items"),
     (Annotated[int, Field(ge=1)], 0, "value: Must be at least 1"),
@@ -331,7 +335,16 @@ def test_a_computed_field_is_in_the_result_and_its_schema() -> None:
     assert listed(giving(Doubled, None))["output_schema"]["required"] == ["x", "twice"]
 
 
+class Anything(BaseModel):
+    anything: Any = None
+    maybe: float | None = None
+
+
 BROKEN: list[tuple[Any, Any]] = [
+    (Anything, Anything(anything=[float("nan")])),
+    (Anything, Anything(maybe=float("inf"))),
+    (list[Anything], [Anything(anything={"deep": float("-inf")})]),
+    (dict[str, Any], {"a": {"b": float("nan")}}),
     (int, "1"),
     (int, 1.5),
     (int, True),
@@ -388,6 +401,12 @@ def test_constraints_are_in_the_schema() -> None:
         "minLength": 1,
         "pattern": "^a",
     }
+
+
+def test_what_a_key_must_look_like_is_in_the_schema() -> None:
+    assert schema_of(dict[int, str])["propertyNames"] == {"pattern": "^-?[0-9]+$"}
+    assert schema_of(dict[date, str])["propertyNames"] == {"format": "date"}
+    assert "propertyNames" not in schema_of(dict[str, str])
 
 
 def test_a_schema_has_no_titles_made_from_names() -> None:
@@ -496,6 +515,12 @@ def test_a_members_name_may_be_a_keyword_of_json_schema() -> None:
     properties = schema_of(Keywords)["properties"]
     assert all(properties[name]["title"] == "Point" for name in names)
     assert properties["examples"]["items"]["title"] == "Point"
+
+
+def test_data_in_a_schema_is_left_as_it_is() -> None:
+    data = {"discriminator": "kind", "$ref": "#/$defs/None", "properties": 3}
+    schema = schema_of(Annotated[dict[str, Any], Field(examples=[data])])
+    assert schema["examples"] == [data]
 
 
 class Standard(typing.TypedDict):

@@ -1,5 +1,6 @@
 """A folder with tools, one server of them for all the tests that only ask, and the command line without a process."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,6 +101,9 @@ def here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Ended]]:
     """Runs a verb in this process, for the many ways to be refused."""
+
+    for name in [name for name in os.environ if name.startswith("TOOLYARD_")]:
+        monkeypatch.delenv(name)
 
     def run(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["toolyard", *arguments])

@@ -128,7 +128,7 @@ def test_missing_and_unknown_parameters_are_named(ask: Any) -> None:
 
 
 def test_a_failure_on_purpose_is_told(ask: Any) -> None:
-    assert ask("call", "Kit.Fail") == Ended(1, "", "It is closed\n  on Sundays\n")
+    assert ask("call", "Kit.Fail") == Ended(1, "", "It is closed\n  on Sundays\n  try Monday\n")
 
 
 def test_a_failure_as_json_is_whole_and_on_standard_output(server: Served, folder: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_server_that_is_not_there_is_named(folder: Path, verb: list[str]) -> N
     nobody = f"http://127.0.0.1:{free_port()}"
     ended = toolyard(*verb, "--server", nobody, folder=folder)
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.splitlines()[0] == f"No answer from {nobody}"
+    assert ended.err.splitlines()[0] == f"No answer from {nobody}; is the server running?"
     assert "Connection refused" in ended.err
     assert "Traceback" not in ended.err
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolyard import Toolkit
+from toolyard import ToolError, Toolkit, authorization, secret, user_id
 
 kit = Toolkit("Kit", version="1.0.0", description="For tests.")
 opened = asyncio.Event()
@@ -27,6 +27,23 @@ async def half(number: float) -> float:
 async def count(number: int) -> int:
     """Gives back a whole number."""
     return number
+
+
+@kit.tool
+async def fail() -> None:
+    """Fails, and says all that can be said of it."""
+    raise ToolError(
+        "It failed",
+        developer_message="on purpose",
+        can_retry=True,
+        retry_after_ms=5,
+        additional_prompt_content="Try again.",
+    )
+
+
+@kit.tool(requires=[authorization("google", scopes=["mail"]), secret("KEY"), user_id])
+async def locked() -> None:
+    """Needs everything."""
 
 
 @kit.tool

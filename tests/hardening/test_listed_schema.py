@@ -148,10 +148,10 @@ likely = {
     "named": st.dictionaries(texts, numbers, max_size=3),
     "union": st.lists(numbers, max_size=3) | st.dictionaries(texts, numbers, max_size=3),
     "matching": st.from_regex(r"\Aa+b?\Z"),
-    "length": st.from_regex(r"\AP([1-9]D)?(T[1-9]H)?\Z"),
-    "id": st.uuids().map(str),
-    "day": st.dates().map(str),
-    "moment": st.datetimes().map(lambda moment: moment.isoformat() + "Z"),
+    "length": st.from_regex(r"\AP([1-9]D)?(T[1-9]H)?\Z") | times,
+    "id": st.uuids().map(str) | times,
+    "day": st.dates().map(str) | times,
+    "moment": st.datetimes().map(lambda moment: moment.isoformat() + "Z") | times,
 }
 
 
@@ -184,6 +184,8 @@ def listed(app: InProcess) -> dict[str, Any]:
 @example(input={"text": "", "whole": 1.0})
 @example(input={"text": "", "choice": 1.0})
 @example(input={"text": "", "level": 1.0})
+@example(input={"text": "", "moment": "2025-01-31T12:00:00"})
+@example(input={"text": "", "day": "1738324800"})
 def test_a_call_is_refused_exactly_when_the_listed_schema_says_so(
     app: InProcess, listed: dict[str, Any], input: dict[str, Any]
 ) -> None:
@@ -208,3 +210,32 @@ def test_an_authors_own_validator_is_the_only_other_judge(
     assert reply.status == (200 if taken else 422), reply
     if allowed and not taken:
         assert reply.json["parameter_errors"] == {"number": "must be even"}
+
+
+class Measure(BaseModel):
+    value: float
+
+
+def known(name: str) -> str:
+    return {"a": "b"}[name]
+
+
+@kit.tool
+async def take_these(
+    whole: int = 0,
+    measure: Measure | None = None,
+    keyed: dict[int, str] | None = None,
+    name: Annotated[str, AfterValidator(known)] = "a",
+) -> bool:
+    """Takes what is hard to take."""
+    return measure is None or measure.value < 1e309
+
+
+@pytest.mark.parametrize(
+    ("input", "status"),
+    [({"whole": 1e19}, 200), ({"keyed": {"a": "x"}}, 422), ({"keyed": {"-7": "x"}}, 200), ({"name": "c"}, 200)],
+    ids=["a whole float beyond 64 bits", "a key that is no number", "a key that is one", "a validator that raises"],
+)
+def test_these_are_taken_as_the_schema_says(app: InProcess, input: dict[str, Any], status: int) -> None:
+    """The last is a failure of the tool, and so it is the tool's answer."""
+    assert app.call("Rich.TakeThese", input).status == status

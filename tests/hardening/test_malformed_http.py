@@ -231,6 +231,13 @@ def test_a_body_of_a_length_that_is_too_large_is_413(server: str, path: str) -> 
         assert_serves(server, connection)
 
 
+def test_chunks_that_never_end_are_413_as_soon_as_they_are_too_large(server: str) -> None:
+    with connected(server) as connection:
+        connection.send(CHUNKED + chunks(*[b"x" * 2**16] * (MAX_BODY_BYTES // 2**16 + 2)).removesuffix(b"0\r\n\r\n"))
+        assert_refused(connection.reply(), 413)
+    assert_serves(server)
+
+
 @pytest.mark.parametrize("size", [2**16, 2 * MAX_BODY_BYTES])
 def test_chunks_that_are_too_large_together_are_413(server: str, size: int) -> None:
     parts = [b"x" * size] * (2 * MAX_BODY_BYTES // size)

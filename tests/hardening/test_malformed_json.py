@@ -137,8 +137,8 @@ def test_json_may_be_nested_as_deeply_as_it_says_and_no_deeper(server: str, brac
     opening, closing = bracket[:-1], bracket[-1]
 
     def nested(levels: int) -> bytes:
-        """Within two levels of the call itself."""
-        return echo(opening * (levels - 2) + "1" + closing * (levels - 2))
+        """Within two levels of the call itself and one of a list with much else in it."""
+        return echo("[" + "[], " * MAX_DEPTH + opening * (levels - 3) + "1" + closing * (levels - 3) + "]")
 
     assert value_of(server, nested(MAX_DEPTH))
     assert "nested" in post(server, nested(MAX_DEPTH + 1), 400).json["message"]
@@ -245,6 +245,15 @@ def test_a_member_nobody_knows_is_refused(server: str, path: str, name: str) -> 
     for place in [(), ("request",)] if "request" in good else [()]:
         body = replaced(good, place, {**at(good, place), name: 1})
         post(server, json.dumps(body).encode(), 400, path=path)
+
+
+@pytest.mark.parametrize("path", ["/tools/call", "/oxp/tools/call", "/otc/tools/call"])
+def test_the_drafts_other_name_for_input_is_known_to_the_draft_alone(server: str, path: str) -> None:
+    call = {"tool_id": "Kit.Echo", "inputs": {"value": 1}}
+    post(server, json.dumps({"request": call}).encode(), 400, path=path)
+    post(server, json.dumps(call).encode(), 400, path=path)
+    draft = ask(server, request("POST", "/otc/draft/call", body=json.dumps({"request": call}).encode()))
+    assert draft.json["output"] == {"value": 1}
 
 
 @pytest.mark.parametrize("call_id", ["", "x" * 257, "a\nb", "\x00", "\x7f", "\x85", "🙂" * 257])

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from .documented import Documented
+from toolyard.server.shapes import NAMES
+
+from .documented import Documented, names_no_tool
 from .inprocess import InProcess, inprocess
 from .served import kit
 from .test_malformed_json import FORMS
@@ -101,6 +103,74 @@ def test_a_list_is_answered_whatever_comes_with_it(
     app: InProcess, documented: Documented, path: str, document: Any
 ) -> None:
     assert_sound(app, documented, "GET", path, json.dumps(document).encode())
+
+
+@randomly
+@given(path=st.sampled_from(CALLS), document=documents | mutated())
+def test_the_document_allows_what_is_understood_and_nothing_else(
+    app: InProcess, documented: Documented, path: str, document: Any
+) -> None:
+    reply = app.request("POST", path, json.dumps(document).encode())
+    if not documented.allows(path, document):
+        assert reply.status == 400, reply
+    elif reply.status == 400:
+        assert names_no_tool(reply.json), reply
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("schema", [None, "", *NAMES])
+@pytest.mark.parametrize(
+    "call", [{"tool_id": "Kit.Open"}, {"tool_id": "Kit.Open@latest"}, {"tool_id": "Kit.Open", "inputs": {}}]
+)
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_every_form_of_a_call_is_taken_where_the_document_says_so(
+    app: InProcess, documented: Documented, path: str, schema: str | None, call: dict[str, Any], is_flat: bool
+) -> None:
+    named = {} if schema is None else {"$schema": schema}
+    document = {**named, **call} if is_flat else {**named, "request": call}
+    reply = app.post(path, document)
+    assert reply.status == (200 if documented.allows(path, document) else 400), reply
+    assert documented.problem("POST", path, reply) is None
+
+
+@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.parametrize("schema", ["", "x", *NAMES])
+def test_a_list_is_given_in_the_protocols_that_the_document_names(
+    app: InProcess, documented: Documented, path: str, schema: str
+) -> None:
+    reply = app.request("GET", f"{path}?$schema={schema}")
+    assert reply.status == (200 if schema in documented.schemas(path) else 400)
+    assert documented.problem("GET", path, reply) is None
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize(
+    ("call", "headers", "statuses"),
+    [
+        ({"tool_id": "Kit.Echo", "input": {"value": 1}}, {}, [200]),
+        ({"tool_id": "Kit.Open"}, {}, [200]),
+        ({"tool_id": "Kit.Fail"}, {}, [200]),
+        ({"tool_id": "Kit.Half", "input": {"number": "1"}}, {}, [422, 200]),
+        ({"tool_id": "Kit.Locked"}, {}, [400]),
+        ({"tool_id": "Kit.None"}, {}, [400]),
+        ({"tool_id": "Kit.Open"}, {"content-type": "text/plain"}, [415]),
+        ({"tool_id": "Kit.Open"}, {"content-length": str(2**30)}, [413]),
+        ({"tool_id": "Kit.Open"}, {"content-length": "many"}, [400]),
+        ({"tool_id": "Kit.Open"}, {"content-encoding": "gzip"}, [415]),
+    ],
+)
+def test_every_kind_of_answer_is_documented(
+    app: InProcess,
+    documented: Documented,
+    path: str,
+    call: dict[str, Any],
+    headers: dict[str, str],
+    statuses: list[int],
+) -> None:
+    document = call if path in ("/tools/call", "/oxp/call") else {"request": call}
+    reply = app.request("POST", path, json.dumps(document).encode(), headers)
+    assert reply.status in statuses, reply
+    assert documented.problem("POST", path, reply) is None
 
 
 @randomly

@@ -15,9 +15,8 @@ HALF_A_BODY = GOOD[:-5]
 CHUNKED = request("POST", "/tools/call", {"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_a_request_that_does_not_go_on_is_answered_408(impatient: str) -> None:
+    starts = [
         GOOD[:1],
         GOOD[:10],
         HALF_A_HEADER,
@@ -29,15 +28,16 @@ CHUNKED = request("POST", "/tools/call", {"Content-Type": "application/json", "T
         CHUNKED + b"2\r\n{}\r\n0\r\n",
         b"\r\n",
         HEAD.replace(b"POST", b"GET").replace(b"/tools/call", b"/tools") + b"\r\n\r\n{",
-    ],
-)
-def test_a_request_that_does_not_go_on_is_answered_408(impatient: str, data: bytes) -> None:
-    with connected(impatient) as connection:
-        connection.send(data)
-        reply = connection.reply()
-        assert_refused(reply, 408)
-        assert reply.is_last
-        assert connection.wait_until_closed() == b""
+    ]
+    with ExitStack() as stack:
+        slow = {start: stack.enter_context(connected(impatient)) for start in starts}
+        for start, connection in slow.items():
+            connection.send(start)
+        for start, connection in slow.items():
+            reply = connection.reply()
+            assert_refused(reply, 408)
+            assert reply.is_last, start
+            assert connection.wait_until_closed() == b"", start
     assert_serves(impatient)
 
 

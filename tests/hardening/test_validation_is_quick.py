@@ -46,12 +46,17 @@ def test_a_pattern_cannot_be_made_to_backtrack(server: str, text: str, status: i
     assert status_of(server, "Kit.Match", {"text": text}) == status
 
 
+@pytest.mark.parametrize("pattern", [r"^(?=a)(a+)+$", r"^(a+)\1$", r"(?<!a)b", "(", "a{1000000}"])
+def test_a_pattern_that_cannot_be_checked_in_linear_time_is_refused_when_it_is_written(pattern: str) -> None:
+    with pytest.raises(DefinitionError, match=r"Kit\.Take"):
+        compile_schema({"type": "string", "pattern": pattern}, kit.tools[0])
+
+
 @pytest.mark.parametrize("doubled", [False, True])
 @pytest.mark.parametrize(
     ("tool_id", "items"),
     [
         ("Kit.Strings", [f"{number:x}" for number in range(MANY)]),
-        ("Kit.Strings", ["x" * 30 + str(number) for number in range(MANY)]),
         ("Kit.Numbers", list(range(MANY))),
         ("Kit.Numbers", [number / 7 for number in range(MANY)]),
         ("Kit.Numbers", [2**63 + number for number in range(MANY)]),
@@ -60,7 +65,6 @@ def test_a_pattern_cannot_be_made_to_backtrack(server: str, text: str, status: i
         ("Kit.Numbers", [1e200 * (number + 1) for number in range(MANY)]),
         ("Kit.Objects", [{"id": number, "of": [number]} for number in range(MANY)]),
         ("Kit.Objects", [{f"k{number}": None} for number in range(MANY)]),
-        ("Kit.Objects", [{"a": number, "b": MANY - number} for number in range(MANY)]),
         ("Kit.Objects", [{"a": PRIME * number} for number in range(MANY)]),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value[1]!r}"[:30],

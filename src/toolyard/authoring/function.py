@@ -2,7 +2,8 @@
 
 Input reaches `bind` after it was checked against the schema, so pydantic may be lenient there: what is
 left for it to do is to make typed values (dates, models, enums) and to run the author's own validators. Strict types
-it makes from JSON only (a date from a string): what it refuses as values, it is given as JSON.
+it makes from JSON only (a date from a string): what it refuses as values, it is given as JSON, in which a whole number
+has no fraction (`1e19` is an integer to the schema).
 """
 
 import inspect
@@ -18,7 +19,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, SchemaError, SchemaSerializer, to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..model.errors import InvalidInput, Problem
@@ -68,7 +69,7 @@ class Function:
         except ValidationError:
             pass
         try:
-            return self._bind_json(msgspec.json.encode(input))
+            return self._bind_json(msgspec.json.encode(_whole(input)))
         except ValidationError as error:
             raise InvalidInput(_problems(error)) from None
 
@@ -98,7 +99,7 @@ class Function:
         adapter, schema = self._form_or_refuse(returns, "serialization", "as its result")
         if returns in _PLAIN:
             return schema, _as_it_is
-        to_python = adapter.serializer.to_python
+        to_python = _serializer(adapter).to_python
         return schema, lambda value: to_python(value, mode="json", by_alias=True, warnings=False)
 
     def _form_or_refuse(self, type_: Any, mode: Mode, where: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
@@ -121,6 +122,13 @@ class Function:
 
 
 _typed_dict: Any = TypedDict
+
+
+def _serializer(adapter: TypeAdapter[Any]) -> SchemaSerializer:
+    """The type's own, but for a number that is not finite: it stays one, for the engine to see, and is not None."""
+    made: Any = adapter.core_schema
+    config: Any = {**made.get("config", {}), "ser_json_inf_nan": "constants"}
+    return SchemaSerializer(made, config)
 
 
 def _object_schema(made: dict[str, Any]) -> dict[str, Any]:
@@ -155,6 +163,14 @@ def _problem(error: Any) -> Problem:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     sentence = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return Problem(path, sentence, got=error.get("input"), missing=error["type"] == "missing")
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _whole(below) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_whole(below) for below in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _as_it_is(value: Any) -> Any:

@@ -11,6 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 Recursion = Literal["refuse", "open"]
+_WHOLE_TEXT = "^-?[0-9]+$"
 _DECIMAL_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
 
 
@@ -40,13 +41,22 @@ class Schemas(GenerateJsonSchema):
                 option["pattern"] = _DECIMAL_TEXT
         return made
 
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        """With what whole numbers look like as names, which pydantic checks and does not say."""
+        made = super().dict_schema(schema)
+        if schema.get("keys_schema", {}).get("type") == "int":
+            made["propertyNames"] = {**made.get("propertyNames", {}), "pattern": _WHOLE_TEXT}
+        return made
+
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
         """Without the format, which demands a zone: the time on a clock has none."""
         return {"type": "string", "examples": ["12:00:00"]}
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        """With the format, which demands a zone, unless the type forbids one."""
-        if schema.get("tz_constraint") == "naive":
+        """With the format, which demands a zone, unless the type forbids one. Of a result it is promised only where
+        the type demands a zone too: `datetime.now()` has none."""
+        zone = schema.get("tz_constraint")
+        if zone == "naive" or (self.mode == "serialization" and zone != "aware"):
             return {"type": "string", "examples": ["2025-01-31T12:00:00"]}
         return super().datetime_schema(schema)
 

@@ -207,7 +207,7 @@ class _Options:
         value = self._options.get(option)
         if value is None or isinstance(value, kind):
             return () if value is None else (value,)
-        values = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (None,)
+        values = tuple(value) if isinstance(value, Iterable) else (None,)
         if not all(isinstance(each, kind) for each in values):
             self._refuse(f"has {option}={value!r}; it must be one or a list of {wanted}")
         return values

@@ -180,6 +180,8 @@ def _sentences(error: ToolyardError, given: dict[str, Any]) -> list[str]:
         lines += [f"  open {challenge.url}" for challenge in error.missing.authorization]
         lines += [f"  pass --secret {id}=…" for id in error.missing.secrets]
         lines += ["  pass --user-id …"] if error.missing.user_id else []
+    elif isinstance(error, ToolError) and error.additional_prompt_content:
+        lines.append(f"  {error.additional_prompt_content}")
     return lines
 
 

@@ -9,7 +9,6 @@ import typer
 from ..client.client import DEFAULT_URL, Client
 from ..doors import open_door
 from ..model.errors import SetupError
-from ..server.compose import sources_of
 
 Server = Annotated[str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address.")]
 Key = Annotated[str | None, typer.Option(envvar="TOOLYARD_KEY", help="An API key or token for the server.")]
@@ -21,7 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, whole.")]
 def connect(server: str = DEFAULT_URL, key: str | None = None, file: str | None = None) -> Iterator[Client]:
     """A client of either."""
     if file is not None:
-        with open_door("testing").client(*sources_of([file])) as client:
+        with open_door("testing").client(*open_door("sources")([file]), public_url=DEFAULT_URL) as client:
             yield client
         return
     if not server.startswith(("http://", "https://")):

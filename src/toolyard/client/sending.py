@@ -66,4 +66,4 @@ def _reply(response: Any) -> Reply:
 
 def _unreachable(url: str, error: Exception) -> Unreachable:
     reason = str(error) or type(error).__name__
-    return Unreachable(f"No answer from {url}", developer_message=reason)
+    return Unreachable(f"No answer from {url}; is the server running?", developer_message=reason)

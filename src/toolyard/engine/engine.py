@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..catalogue import Catalogue
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import ToolError, ToolTimedOut
+from ..model.errors import InvalidInput, ToolError, ToolTimedOut
 from ..model.running import Channel, Hook, Host, Run, Runner
 from ..model.seam import SYSTEM, Seam
 from ..model.tool import Tool
@@ -97,7 +97,13 @@ class Engine:
             input, context = command.input, command.context
             if not plan.accepts(input):
                 raise explain(plan.input_check, tool.input_schema, input)
-            arguments = plan.bind(input)
+            try:
+                arguments = plan.bind(input)
+            except InvalidInput:
+                raise
+            except Exception as raised:  # an author's validator
+                call_id = command.call_id or self._new_id()
+                return Outcome(call_id, 0.0, error=self._unexpected(tool, call_id, raised))
             if context.user_id is not None:
                 caller = Caller(caller.tenant, caller.subject, context.user_id)
             if plan.has_requirements:
@@ -133,23 +139,22 @@ class Engine:
             run.channel.cancelled = True
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
-            error = self._unexpected(run, cancelled)  # the tool cancelled itself
+            error = self._unexpected(run.tool, run.call_id, cancelled)  # the tool cancelled itself
         except BrokenResult as broken:
             _log.error("%s (call %s) gave a result that cannot be used: %s", run.tool.reference, run.call_id, broken)
-            error = self._hidden(run, f"the result cannot be used: {broken}")
+            error = self._hidden(run.tool, f"the result cannot be used: {broken}")
         except (Exception, SystemExit) as raised:
-            error = self._unexpected(run, raised)
+            error = self._unexpected(run.tool, run.call_id, raised)
         return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
 
-    def _unexpected(self, run: Run, raised: BaseException) -> ToolError:
-        _log.error("%s (call %s) raised", run.tool.reference, run.call_id, exc_info=raised)
-        reason = str(raised) if isinstance(raised, ChildFailed) else f"{type(raised).__name__}: {raised}"
-        return self._hidden(run, reason)
+    def _unexpected(self, tool: Tool, call_id: str, raised: BaseException) -> ToolError:
+        _log.error("%s (call %s) raised", tool.reference, call_id, exc_info=raised)
+        return self._hidden(tool, _text_of(raised))
 
-    def _hidden(self, run: Run, reason: str) -> ToolError:
+    def _hidden(self, tool: Tool, reason: str) -> ToolError:
         """An unexpected failure: its text is for the log, not for the model."""
         return ToolError(
-            f"{run.tool.id} failed unexpectedly",
+            f"{tool.id} failed unexpectedly",
             developer_message=reason if self._limits.show_exceptions else None,
             can_retry=False,
         )
@@ -168,6 +173,15 @@ class Engine:
             slots=Slots(tool.id, tool.concurrency, self._limits.queue_s) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
         )
+
+
+def _text_of(raised: BaseException) -> str:
+    """Even of an exception that cannot say what it is."""
+    try:
+        text = str(raised)
+    except Exception:  # an author's code
+        text = "it cannot be shown"
+    return text if isinstance(raised, ChildFailed) else f"{type(raised).__name__}: {text}"
 
 
 async def _bounded(timeout: float, attempt: Coroutine[Any, Any, Any], waiting_for: Any, run: Run) -> Any:

@@ -56,7 +56,10 @@ class Threads:
         me = threading.get_ident()
         self.running[me] = run
         try:
-            return code.dump(code.invoke(arguments, run))
+            value = code.invoke(arguments, run)
+            if hasattr(value, "__await__"):
+                raise TypeError(f"{run.tool.id} is a plain function that returned an awaitable; make it async def")
+            return code.dump(value)
         finally:
             del self.running[me]
 

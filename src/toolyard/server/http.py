@@ -33,6 +33,9 @@ class Phase(IntEnum):
     """After a chunk's first line, until its data comes. After the last one's come trailers instead."""
 
 
+IDLE, HEADER, BODY, TRAILER = Phase
+
+
 class Ticks:
     """The time as of the last sweep: looking at the clock for every request would cost more than it tells."""
 
@@ -52,15 +55,15 @@ class PoliteProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._phase, self._since, self._header_bytes = Phase.HEADER, Ticks.now, 0
+        self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
 
     def data_received(self, data: bytes) -> None:
-        if self._phase is Phase.IDLE:
-            self._phase, self._since, self._header_bytes = Phase.HEADER, Ticks.now, 0
-        if self._phase is not Phase.BODY:
+        if self._phase is IDLE:
+            self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
+        if self._phase is not BODY:
             self._header_bytes += len(data)
         super().data_received(data)
-        if self._header_bytes > self.max_header_bytes and self._phase in (Phase.HEADER, Phase.TRAILER):
+        if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
 
     # -- what the parser calls ---------------------------------------------------------------------
@@ -69,14 +72,14 @@ class PoliteProtocol(HttpToolsProtocol):
         if self._header_bytes > self.max_header_bytes:
             self._measure_header()
         super().on_headers_complete()
-        self._phase = Phase.BODY
+        self._phase = BODY
         self.headers = []  # trailers go here, and are not to be taken for headers
 
     def on_chunk_header(self) -> None:
-        self._phase, self._header_bytes = Phase.TRAILER, 0
+        self._phase, self._header_bytes = TRAILER, 0
 
     def on_body(self, body: bytes) -> None:
-        self._phase, cycle = Phase.BODY, self.cycle
+        self._phase, cycle = BODY, self.cycle
         if not cycle.response_complete:
             cycle.body += body
             if len(cycle.body) > HIGH_WATER_LIMIT:
@@ -84,7 +87,7 @@ class PoliteProtocol(HttpToolsProtocol):
             cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        self._phase = Phase.IDLE
+        self._phase = IDLE
         self.cycle.more_body = False
         self.cycle.message_event.set()
 
@@ -109,17 +112,17 @@ class PoliteProtocol(HttpToolsProtocol):
 
     def look(self) -> None:
         """Called by the sweep: ends a wait that has been too long."""
-        if self._phase is Phase.IDLE:
+        if self._phase is IDLE:
             self._wait_for_another()
             return
-        limit = self.header_timeout_s if self._phase is Phase.HEADER else self.body_timeout_s
+        limit = self.header_timeout_s if self._phase is HEADER else self.body_timeout_s
         if Ticks.now - self._since > limit:
             self._refuse_late()
 
     def _refuse_late(self) -> None:
         if self._is_answering_another():
             self._since = Ticks.now
-        elif self._phase is Phase.HEADER and self._header_bytes == 0:
+        elif self._phase is HEADER and self._header_bytes == 0:
             self.transport.close()
         else:
             self._refuse(408, "The request took too long to arrive")
@@ -154,7 +157,7 @@ class PoliteProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _is_in_body(self) -> bool:
-        return self._phase in (Phase.BODY, Phase.TRAILER)
+        return self._phase in (BODY, TRAILER)
 
     def _is_answering_another(self) -> bool:
         """Whether a request before the one that is being read has no answer yet."""
