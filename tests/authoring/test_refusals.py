@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Annotated, Any, Never
 
 import pytest
-from pydantic import AliasPath, BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from toolyard import Context, Toolkit
 from toolyard.model.errors import DefinitionError
@@ -216,3 +216,11 @@ def test_a_refused_function_leaves_the_toolkit_as_it_was() -> None:
     with pytest.raises(DefinitionError):
         kit.tool(untyped)
     assert [tool.id for tool in kit.tools] == ["Kit.Tried"]
+
+
+def test_a_reference_to_elsewhere_is_refused_and_not_followed() -> None:
+    def foreign(a: Annotated[int, WithJsonSchema({"$ref": "https://example.com/schema"})]) -> None:
+        """Has a schema that lives somewhere else."""
+
+    with pytest.raises(DefinitionError, match="a reference to https://example"):
+        Toolkit("Foreign").tool(foreign)

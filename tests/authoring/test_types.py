@@ -33,8 +33,9 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType, TypedDict
 
-from toolyard import InvalidInput, ToolError
+from toolyard import InvalidInput, ToolError, Toolkit
 from toolyard.model.errors import DefinitionError
+from toolyard.testing import call
 
 from .trying import ask, giving, listed, received, schema_of, taking, tool_of, words_in
 
@@ -534,3 +535,26 @@ def test_typings_own_typed_dict_is_refused_in_one_sentence() -> None:
         with pytest.raises(DefinitionError, match=rf"{where}: .*typing_extensions\.TypedDict") as refusal:
             tool_of(function)
         assert "\n" not in str(refusal.value)
+
+
+def test_a_subclass_of_a_plain_type_is_a_result() -> None:
+    kit = Toolkit("Subclasses")
+
+    class Colour(enum.StrEnum):
+        RED = "red"
+
+    class Metres(float):
+        pass
+
+    @kit.tool
+    async def colour() -> str:
+        """Returns a string that is more than one."""
+        return Colour.RED
+
+    @kit.tool
+    async def metres() -> float:
+        """Returns a float that is more than one."""
+        return Metres(1.5)
+
+    assert call(kit, "Subclasses.Colour") == "red"
+    assert call(kit, "Subclasses.Metres") == 1.5

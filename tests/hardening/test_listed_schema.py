@@ -101,11 +101,11 @@ texts = st.sampled_from(
     ["", "a", "ab", "aab", "red", "cat", "dog", "abcd", "12345", "ä", "🙂🙂🙂", "é\u0301"]
 ) | st.text(max_size=6)
 numbers = (
-    st.sampled_from([0, 1, -1, 3, 6, 7, -3, 9, 10, 0.0, 1.0, 2.5, -0.0, 0.1, 1e18, 2**53, 2**63, -(2**64), 10**30])
+    st.sampled_from([0, 1, -1, 3, 6, 7, -3, 9, 10, 0.0, 1.0, 2.5, -0.0, 0.1, 1e22, 2**53, 2**63, -(2**64), 10**30])
     | st.integers(-20, 20)
     | st.floats(-20, 20)
     | st.integers()
-    | st.floats(-1e18, 1e18)
+    | st.floats(allow_nan=False, allow_infinity=False)
 )
 times = st.sampled_from(
     [
@@ -212,10 +212,6 @@ def test_an_authors_own_validator_is_the_only_other_judge(
         assert reply.json["parameter_errors"] == {"number": "must be even"}
 
 
-class Measure(BaseModel):
-    value: float
-
-
 def known(name: str) -> str:
     return {"a": "b"}[name]
 
@@ -223,12 +219,11 @@ def known(name: str) -> str:
 @kit.tool
 async def take_these(
     whole: int = 0,
-    measure: Measure | None = None,
     keyed: dict[int, str] | None = None,
     name: Annotated[str, AfterValidator(known)] = "a",
 ) -> bool:
     """Takes what is hard to take."""
-    return measure is None or measure.value < 1e309
+    return True
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,18 @@ from typing_extensions import TypedDict
 from ..model.errors import InvalidInput, Problem
 from ..model.running import Run
 from .context import Context
-from .schemas import Recursion, RecursiveType, Schemas, inline
+from .schemas import ForeignReference, Recursion, RecursiveType, Schemas, inline
 from .signature import UNTYPED, origin_of, read_signature, refuse
 
 MOST_PROBLEMS = 20
 Mode = Literal["validation", "serialization"]
 _NOTHING = (None, type(None))
-_PLAIN = frozenset({str, int, float, bool})
+_PLAIN: dict[Any, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    bool: bool,
+}
 _NO_JSON_FORM = (
     PydanticSchemaGenerationError,
     PydanticSerializationError,
@@ -97,8 +102,8 @@ class Function:
         if returns is UNTYPED or returns is Any:
             return {}, to_jsonable_python
         adapter, schema = self._form_or_refuse(returns, "serialization", "as its result")
-        if returns in _PLAIN:
-            return schema, _as_it_is
+        if isinstance(returns, type) and returns in _PLAIN:
+            return schema, _plain_writer(returns)
         to_python = _serializer(adapter).to_python
         return schema, lambda value: to_python(value, mode="json", by_alias=True, warnings=False)
 
@@ -113,6 +118,8 @@ class Function:
         adapter = TypeAdapter(type_)
         try:
             return adapter, inline(adapter.json_schema(schema_generator=Schemas, mode=mode), self._recursion)
+        except ForeignReference as error:
+            refuse(self.function, f"has a schema with a reference to {error}; write what it refers to in its place")
         except RecursiveType as error:
             refuse(
                 self.function,
@@ -122,6 +129,19 @@ class Function:
 
 
 _typed_dict: Any = TypedDict
+
+
+def _plain_writer(plain: Any) -> Callable[[Any], Any]:
+    """As it is, and what is more than that (an enum's member, another library's float) as the plain value in it. What
+    is something else stays so, for the output schema to refuse."""
+    to_plain = _PLAIN[plain]
+
+    def write(value: Any) -> Any:
+        if type(value) is plain or not isinstance(value, plain) or isinstance(value, bool):
+            return value
+        return to_plain(value)
+
+    return write
 
 
 def _serializer(adapter: TypeAdapter[Any]) -> SchemaSerializer:

@@ -19,6 +19,10 @@ class RecursiveType(Exception):
     """A type that contains itself, by name."""
 
 
+class ForeignReference(Exception):
+    """A `$ref` to something outside the schema, which is never fetched."""
+
+
 class Schemas(GenerateJsonSchema):
     """pydantic's generator, without titles made from names, and with patterns that run in linear time."""
 
@@ -86,6 +90,8 @@ def _resolve(node: Any, definitions: dict[str, Any], open_names: tuple[str, ...]
             if key != "discriminator"
         }
     name = node["$ref"].removeprefix("#/$defs/")
+    if name not in definitions:
+        raise ForeignReference(node["$ref"])
     beside = {key: value for key, value in node.items() if key != "$ref"}
     if name in open_names:
         if recursion == "open":

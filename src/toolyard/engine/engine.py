@@ -143,7 +143,7 @@ class Engine:
         except BrokenResult as broken:
             _log.error("%s (call %s) gave a result that cannot be used: %s", run.tool.reference, run.call_id, broken)
             error = self._hidden(run.tool, f"the result cannot be used: {broken}")
-        except (Exception, SystemExit) as raised:
+        except BaseException as raised:  # a tool that says sys.exit() has failed like any other
             error = self._unexpected(run.tool, run.call_id, raised)
         return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
 
