@@ -67,7 +67,8 @@ class BodyReader:
         """Raises for a body that is too large, too deep, or not JSON."""
         if len(body) > self._max_bytes:
             raise self._too_large()
-        if body.count(b"[") + body.count(b"{") > self._max_depth:
+        depth = self._max_depth
+        if len(body) > 2 * depth and body.count(b"[") + body.count(b"{") > depth:
             self._refuse_too_deep(body)
         if body and (headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers):
             _refuse_other_media(headers)

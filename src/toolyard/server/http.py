@@ -16,7 +16,8 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from ..wires.contract import Reply
+from ..wires import otc, otc_draft, oxp
+from ..wires.contract import Headers, Reply
 from ..wires.family import encode
 from .shell import Shell
 
@@ -56,13 +57,14 @@ class PoliteProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
+        self._answered = Ticks.now
 
     def data_received(self, data: bytes) -> None:
         if self._phase is IDLE:
             self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
         if self._phase is not BODY:
             self._header_bytes += len(data)
-        super().data_received(data)
+        HttpToolsProtocol.data_received(self, data)
         if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
 
@@ -71,7 +73,7 @@ class PoliteProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._header_bytes > self.max_header_bytes:
             self._measure_header()
-        super().on_headers_complete()
+        HttpToolsProtocol.on_headers_complete(self)
         self._phase = BODY
         self.headers = []  # trailers go here, and are not to be taken for headers
 
@@ -90,6 +92,16 @@ class PoliteProtocol(HttpToolsProtocol):
         self._phase = IDLE
         self.cycle.more_body = False
         self.cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, but for its timer: the sweep ends a connection that waits too long for another request."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self._answered = Ticks.now
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
     def send_400_response(self, msg: str) -> None:
         """Called while the parser's error is being handled."""
@@ -113,7 +125,8 @@ class PoliteProtocol(HttpToolsProtocol):
     def look(self) -> None:
         """Called by the sweep: ends a wait that has been too long."""
         if self._phase is IDLE:
-            self._wait_for_another()
+            if self.cycle.response_complete and Ticks.now - self._answered > self.timeout_keep_alive:
+                self.transport.close()
             return
         limit = self.header_timeout_s if self._phase is HEADER else self.body_timeout_s
         if Ticks.now - self._since > limit:
@@ -126,13 +139,6 @@ class PoliteProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             self._refuse(408, "The request took too long to arrive")
-
-    def _wait_for_another(self) -> None:
-        """A body that comes after its answer ends uvicorn's wait for another request, which must have an end."""
-        if self.timeout_keep_alive_task is None and self.cycle.response_complete:
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
 
     def _refuse_large_header(self) -> None:
         self._refuse(431, f"The request's header is larger than {self.max_header_bytes} bytes")
@@ -207,20 +213,26 @@ class Direct:
 
 def write(cycle: RequestResponseCycle, reply: Reply) -> None:
     """A whole reply, and what uvicorn does after one."""
-    body = reply.body
-    parts = [STATUS_LINE[reply.status]]
+    body, headers = reply.body, reply.headers
     if cycle.waiting_for_100_continue:
         cycle.keep_alive = False  # the body was not asked for, so whether it comes is not known
-    for name, value in reply.headers:
-        parts += (name, b": ", value, b"\r\n")
+    head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
     if not cycle.keep_alive:
-        parts.append(b"connection: close\r\n")
-    parts.append(b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n")
-    if cycle.scope["method"] != "HEAD":
-        parts.append(body)
-    cycle.transport.write(b"".join(parts))
+        head += b"connection: close\r\n"
+    length = b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n"
+    cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
     cycle.response_started = cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
+
+
+def _rendered(headers: Headers) -> bytes:
+    return b"".join(b"%b: %b\r\n" % header for header in headers)
+
+
+_RENDERED = {
+    id(wire.headers): _rendered(wire.headers) for wire in (oxp.FLAT, otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT)
+}
+"""The headers that almost every reply has. They live as long as the program, so their identity is their name."""

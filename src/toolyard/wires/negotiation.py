@@ -64,7 +64,8 @@ def decode_call(body: bytes, choose: Choose) -> Decoded:
         call = parsed.request
         if call is UNSET:
             return wire, command_of(parsed, parsed.input)
-        return wire, command_of(call, _input_of(call, wire), latest=wire is otc_draft.DRAFT)
+        input = call.input if call.inputs is UNSET else _input_of(call, wire)
+        return wire, command_of(call, input, latest=wire is otc_draft.DRAFT)
     except RequestError as error:
         return guess_wire(body, choose), error
 
@@ -110,7 +111,7 @@ def decode_list(query: bytes, body: bytes, default: Wire, *, fixed: bool) -> tup
 
 
 def _by_body(body: FlatBody, unnamed: Wire) -> Wire:
-    named = None if body.schema is UNSET else SCHEMAS[_known(body.schema)]
+    named = None if body.schema is UNSET else SCHEMAS.get(body.schema) or SCHEMAS[_known(body.schema)]
     if body.request is UNSET and body.tool_id is not UNSET:
         return oxp.FLAT
     if body.request is UNSET or is_flat(body):
@@ -148,8 +149,7 @@ def _known(schema: str) -> str:
 
 
 def _input_of(call: CallBody, wire: Wire) -> dict[str, Any] | UnsetType:
-    if call.inputs is UNSET:
-        return call.input
+    """Of a call that has `inputs`."""
     if wire is not otc_draft.DRAFT:
         raise MalformedRequest("The request is not valid", developer_message="Object contains unknown field 'inputs'")
     return call.inputs if call.input is UNSET else call.input

@@ -74,6 +74,9 @@ class Oxp:
         return encode({"items": [tool_json(tool, tool.input_schema) for tool in tools]})
 
     def encode_outcome(self, outcome: Outcome) -> Reply:
+        if outcome.value is not None:
+            body = encode(Success(outcome.call_id, outcome.duration_ms, True, outcome.value))
+            return Reply(200, body, self.headers)
         return Reply(200, result_bytes(outcome), self.headers)
 
     def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
