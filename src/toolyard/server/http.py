@@ -125,12 +125,16 @@ class PoliteProtocol(HttpToolsProtocol):
     def look(self) -> None:
         """Called by the sweep: ends a wait that has been too long."""
         if self._phase is IDLE:
-            if self.cycle.response_complete and Ticks.now - self._answered > self.timeout_keep_alive:
+            if self.cycle.response_complete and self._is_over(self._answered, self.timeout_keep_alive):
                 self.transport.close()
             return
         limit = self.header_timeout_s if self._phase is HEADER else self.body_timeout_s
-        if Ticks.now - self._since > limit:
+        if self._is_over(self._since, limit):
             self._refuse_late()
+
+    def _is_over(self, since: float, limit_s: float) -> bool:
+        """Whether a wait has been longer than its limit. `since` may be older than it says, by one sweep."""
+        return Ticks.now - since > limit_s + SWEEP_S
 
     def _refuse_late(self) -> None:
         if self._is_answering_another():
