@@ -1,9 +1,9 @@
 """uvicorn's HTTP protocol with the manners it lacks: limits on slow and oversized requests, and JSON refusals; and a
 shorter way through it for whole requests and whole replies.
 
-A timer for every request would cost more than it is worth, so one sweep looks at all connections, five times a second. ASGI
-passes a reply in two messages, checked header by header; ours are made of checked parts, so `Direct` writes them as
-one piece. (Both reach into uvicorn, which is why its version is pinned closely.)
+A timer for every request would cost more than it is worth, so one sweep looks at all connections, five times a second.
+ASGI passes a reply in two messages, checked header by header; ours are made of checked parts, so `Direct` writes them
+as one piece. (Both reach into uvicorn, which is why its version is pinned closely.)
 """
 
 import asyncio
