@@ -30,6 +30,12 @@ def flat(tool_id: str) -> Exchange:
     return post("/tools/call", body, lambda reply: bool(reply["success"] and reply["value"] == 15))
 
 
+def keyed(tool_id: str) -> Exchange:
+    """With a key of its own for each request."""
+    body = {"call_id": "@@N@@", "tool_id": tool_id, "input": {"a": 10, "b": 5}}
+    return post("/tools/call", body, lambda reply: bool(reply["success"] and reply["value"] == 15))
+
+
 def enveloped(tool_id: str) -> Exchange:
     body = {"$schema": "otc://1.0", "request": {"tool_id": tool_id, "input": {"a": 10, "b": 5}}}
     return post("/tools/call", body, lambda reply: bool(reply.get("result", reply)["value"] == 15))
@@ -48,8 +54,12 @@ def floor(*options: str, name: str = "floor") -> Contender:
     return Contender(name, lambda port: [*command, str(port)], flat("Bench.Add"))
 
 
-def toolyard(tools: str = "add.py", tool_id: str = "Bench.Add", name: str = "toolyard") -> Contender:
+def toolyard(
+    tools: str = "add.py", tool_id: str = "Bench.Add", name: str = "toolyard", *, recorded: bool = False
+) -> Contender:
     command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
+    if not recorded:
+        command += ["--config", str(HERE / "tools" / "unrecorded.toml")]
     command += ["--log-level", "warning", "--port"]
     return Contender(name, lambda port: [*command, str(port)], flat(tool_id))
 

@@ -1,12 +1,14 @@
 """What is measured, one function a scenario; each gives rows of the one table."""
 
+import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from bench import contenders
-from bench.contenders import LIST, PEERS, Peer, enveloped, flat, install
+from bench.contenders import LIST, PEERS, Peer, enveloped, flat, install, keyed
 from bench.measure import SERVER_CORE, Effort, Entrant, Start, cold_starts, interleave, load
 from bench.report import Bar, Row, missing, rate_row, value_row
 from bench.servers import Contender, Exchange, ServerError, serving
@@ -35,6 +37,31 @@ def envelope(effort: Effort) -> list[Row]:
 def thread(effort: Effort) -> list[Row]:
     ours = contenders.toolyard(), flat("Bench.AddSync")
     return contest("sync tool in a thread", [on_floor(), ours], effort, Bar(">=", 0.4))
+
+
+def recorded(effort: Effort) -> list[Row]:
+    ours = contenders.toolyard(name="toolyard, every call recorded", recorded=True)
+    return contest("OXP call, recorded", [on_floor(), (ours, ours.call)], effort, Bar(">=", 0.65))
+
+
+def durable(effort: Effort) -> list[Row]:
+    """Two durable writes a call. 8,000 of them a second are 0.27 of the floor where that does 29,700."""
+    flushes = value_row("flush of the disk", "fsync", flush_times(), "{:.3f}", " ms", None)
+    ours = contenders.toolyard(name="toolyard, with a key"), keyed("Bench.Add")
+    return [flushes, *contest("keyed OXP call, durable", [on_floor(), ours], effort, Bar(">=", 0.27))]
+
+
+def flush_times() -> list[float]:
+    """How long it takes to make a small write durable here, in milliseconds."""
+    times = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(50):
+            file.write(b"x" * 4096)
+            file.flush()
+            started = time.perf_counter()
+            os.fsync(file.fileno())
+            times.append((time.perf_counter() - started) * 1000)
+    return times
 
 
 def listing(effort: Effort) -> list[Row]:
@@ -162,6 +189,8 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "call": call,
     "envelope": envelope,
     "thread": thread,
+    "recorded": recorded,
+    "durable": durable,
     "list": listing,
     "scale": scale,
     "start": start,

@@ -21,6 +21,7 @@ DOORS = {
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
     "testing": "toolyard.testing",
+    "aes_gcm": "cryptography.hazmat.primitives.ciphers.aead:AESGCM",
     "toml": "tomllib",
 }
 
@@ -29,6 +30,8 @@ VERBS = {
     "serve": "toolyard.cli.serve:serve",
     "call": "toolyard.cli.call:call",
     "list": "toolyard.cli.list_tools:list_tools",
+    "calls": "toolyard.cli.calls:calls",
+    "show": "toolyard.cli.calls:show",
     "new": "toolyard.cli.new:new",
     "settings": "toolyard.cli.settings:settings",
 }

@@ -106,10 +106,10 @@ def test_nothing_is_printed_as_nothing(ask: Any) -> None:
 
 
 def test_json_prints_the_whole_result(ask: Any) -> None:
-    ended = ask("call", "Kit.Add", "a=10", "b=5", "--json", "--call-id", "c-1")
+    ended = ask("call", "Kit.Add", "a=10", "b=5", "--json", "--call-id", "whole")
     body = json.loads(ended.out)
     assert body.pop("duration") >= 0
-    assert body == {"call_id": "c-1", "success": True, "value": 15}
+    assert body == {"call_id": "whole", "success": True, "value": 15}
     assert ended.code == 0
 
 
@@ -247,7 +247,8 @@ def test_a_server_that_is_not_there_is_named(folder: Path, verb: list[str]) -> N
 
 
 def test_a_key_is_an_option_or_a_variable(here: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving("tools.py", folder=folder, variables={"TOOLYARD_API_KEYS": KEY}) as locked:
+    variables = {"TOOLYARD_API_KEYS": KEY, "TOOLYARD_STORE": "sqlite:locked.db"}
+    with serving("tools.py", folder=folder, variables=variables) as locked:
         monkeypatch.setenv("TOOLYARD_SERVER", locked.address)
         refused = here("call", "Kit.Nothing")
         by_option = here("call", "Kit.Nothing", "--key", KEY)

@@ -233,7 +233,7 @@ def test_an_app_that_does_not_start_ends_with_2(tmp_path: Path) -> None:
     ended = toolyard("serve", "tools.py", "--port", "0", folder=tmp_path)
     assert (ended.code, ended.out) == (2, "")
     assert "tools.py:12: the app's lifespan raised RuntimeError: no database" in ended.err
-    assert ended.err.splitlines()[-1] == "toolyard: the server could not start; the reason is above"
+    assert len(ended.err.splitlines()) == 1
     assert "Traceback" not in ended.err
     called = toolyard("call", "Kit.Ping", "--file", "tools.py", folder=tmp_path)
     assert called == Ended(2, "", "toolyard: tools.py:12: the app's lifespan raised RuntimeError: no database\n")

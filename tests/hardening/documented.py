@@ -8,8 +8,9 @@ from .raw import Reply
 
 
 def names_no_tool(refusal: Any) -> bool:
-    """Whether a call was refused for naming a tool that is not there, the one thing that no schema can tell."""
-    return "was not found" in refusal["message"] and "is not a tool id" not in refusal["developer_message"]
+    """Whether a call was refused for what no schema can tell: its tool is not there, or its key is taken."""
+    unknown = "was not found" in refusal["message"] and "is not a tool id" not in refusal["developer_message"]
+    return unknown or "call_id was used for another call" in refusal["message"]
 
 
 class Documented:

@@ -49,9 +49,10 @@ def is_allowed(case: Case) -> bool:
 
 
 def aimed(body: Any) -> Any:
-    """The same call, of a tool that takes anything."""
+    """The same call, of a tool that takes anything, and without a key that another call may have."""
     if "request" in body:
         return {**body, "request": aimed(body["request"])}
+    body = {name: value for name, value in body.items() if name != "call_id"}
     return {**body, "tool_id": "Kit.Echo", "input": {"value": body.get("input")}}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
-from toolyard.server.settings import PREFIX, Settings, exactly, load_settings, rows
+from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 
 SECRET = "ty_never_to_be_shown_0123456789"
 
@@ -56,7 +56,7 @@ def test_the_file_may_be_elsewhere() -> None:
 def test_exactly_reads_neither_file_nor_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     write("port = 1")
     monkeypatch.setenv("TOOLYARD_HOST", "elsewhere")
-    assert exactly(threads=7) == Settings(threads=7)
+    assert exactly(threads=7) == Settings(threads=7, store=MEMORY)
 
 
 def test_lists_do_not_leak_from_one_settings_into_the_next() -> None:
@@ -72,6 +72,13 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "public_url": ("https://tools.example.com/x/", "https://tools.example.com/x/", "https://tools.example.com/x"),
     "log_level": ("WARNING", "Warning", "warning"),
     "reload": (True, "yes", True),
+    "store": ("sqlite:x.db", "sqlite:x.db", "sqlite:x.db"),
+    "record": ("keyed", "KEYED", "keyed"),
+    "retention_s": (60, "60", 60.0),
+    "key_ttl_s": (60, "60", 60.0),
+    "sync_wait_s": (1, "1", 1.0),
+    "max_attempts": (1, "1", 1),
+    "secret_key": ("0" * 64, "0" * 64, "0" * 64),
     "api_keys": ([SECRET, f"ci:{SECRET}"], f"{SECRET},ci:{SECRET}", [SECRET, f"ci:{SECRET}"]),
     "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
     "jwt_audience": ("me", "me", "me"),

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL
-from ..model.errors import SetupError, ToolyardError
+from .failing import told
 from .target import File, Json, Key, Server, connect
 
 
@@ -19,15 +19,8 @@ def list_tools(
     versions: Annotated[bool, typer.Option("--all", help="Every version, not only the newest.")] = False,
 ) -> None:
     """List the tools of a server or file."""
-    with connect(server, key, file) as client:
-        try:
-            tools = client.list(all_versions=versions)
-        except ToolyardError as error:
-            if isinstance(error, SetupError):
-                raise
-            details = f"\n  {error.developer_message}" if error.developer_message else ""
-            sys.stderr.write(f"{error.message}{details}\n")
-            raise typer.Exit(1) from None
+    with connect(server, key, file) as client, told():
+        tools = client.list(all_versions=versions)
     if json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(tools), indent=2).decode() + "\n")
         return

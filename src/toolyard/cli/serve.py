@@ -10,7 +10,6 @@ import msgspec
 import typer
 
 from ..doors import open_door
-from ..model.errors import SetupError
 from ..server.compose import Yard, sources_of
 from ..server.run import listen, set_up_logging
 from ..server.settings import load_settings
@@ -51,11 +50,7 @@ def serve(
     yard = Yard(sources_of(served), settings)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
-    try:
-        open_door("serve")(yard, listener, lambda address: announce(yard, served, address))
-    except SystemExit as left:  # uvicorn's way to say that the app did not start
-        if left.code:
-            raise SetupError("the server could not start; the reason is above") from None
+    open_door("serve")(yard, listener, lambda address: announce(yard, served, address))
 
 
 def _leave(*_: object) -> None:

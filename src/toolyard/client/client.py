@@ -13,12 +13,13 @@ from ..model.call import CallContext, CallTool, Outcome
 from ..model.seam import random_id
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Reply, Request, Wire
-from .flows import Flow, Pause, call, health, list_tools, value_of
+from .flows import Flow, Pause, call, health, list_calls, list_tools, show_call, value_of
 from .sending import AsyncHttpSending, HttpSending
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 WIRES: dict[str, Wire] = {"oxp": oxp.FLAT, "otc": otc.OTC, "otc_draft": otc_draft.DRAFT}
 WireName = Literal["oxp", "otc", "otc_draft"]
+Rows = list[dict[str, Any]]
 
 
 class Sending(Protocol):
@@ -96,12 +97,20 @@ class Client:
         outcome: Outcome = self._drive(call(self._wire, command(tool_id, input, **options), self._retries))
         return outcome
 
-    def list(self, *, all_versions: bool = False, for_model: bool = False) -> list[dict[str, Any]]:
+    def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
         """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
-        tools: list[dict[str, Any]] = self._drive(
-            list_tools(self._wire, all_versions=all_versions, for_model=for_model)
-        )
+        tools: Rows = self._drive(list_tools(self._wire, all_versions=all_versions, for_model=for_model))
         return tools
+
+    def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
+        """A call of this caller's, as the ledger has it; after at most `wait_s` seconds if it is still running."""
+        call: dict[str, Any] = self._drive(show_call(call_id, wait_s))
+        return call
+
+    def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
+        """This caller's calls, newest first."""
+        calls: Rows = self._drive(list_calls({"state": state, "tool": tool, "limit": str(limit)}))
+        return calls
 
     def healthy(self) -> bool:
         """Whether the server takes calls."""
@@ -157,11 +166,22 @@ class AsyncClient:
         outcome: Outcome = await self._drive(call(self._wire, command(tool_id, input, **options), self._retries))
         return outcome
 
-    async def list(self, *, all_versions: bool = False, for_model: bool = False) -> list[dict[str, Any]]:
+    async def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
         """As `Client.list`."""
         flow = list_tools(self._wire, all_versions=all_versions, for_model=for_model)
-        tools: list[dict[str, Any]] = await self._drive(flow)
+        tools: Rows = await self._drive(flow)
         return tools
+
+    async def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
+        """As `Client.show`."""
+        call: dict[str, Any] = await self._drive(show_call(call_id, wait_s))
+        return call
+
+    async def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
+        """As `Client.calls`."""
+        flow = list_calls({"state": state, "tool": tool, "limit": str(limit)})
+        calls: Rows = await self._drive(flow)
+        return calls
 
     async def healthy(self) -> bool:
         """As `Client.healthy`."""

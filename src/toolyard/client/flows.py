@@ -3,7 +3,7 @@
 They wait by yielding a `Pause`. `client.py` drives them, with or without `await`.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import Struct
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy
 from ..wires.contract import Reply, Request, Wire
+from ..wires.lifecycle import LIFECYCLE
 
 
 class Pause(Struct, frozen=True):
@@ -53,6 +54,20 @@ def list_tools(wire: Wire, *, all_versions: bool, for_model: bool) -> Flow:
         for tool in tools:
             _hide(tool)
     return tools
+
+
+def show_call(call_id: str, wait_s: float) -> Flow:
+    """A call of the caller's, as the ledger has it."""
+    reply = yield LIFECYCLE.encode_show(call_id, wait_s)
+    assert reply is not None  # noqa: S101
+    return LIFECYCLE.decode(reply)
+
+
+def list_calls(wanted: Mapping[str, str | None]) -> Flow:
+    """The caller's calls, newest first."""
+    reply = yield LIFECYCLE.encode_list(wanted)
+    assert reply is not None  # noqa: S101
+    return LIFECYCLE.decode(reply)["calls"]
 
 
 def health() -> Flow:

@@ -11,24 +11,31 @@ import asyncio
 import logging
 import types
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from math import isfinite
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from ..catalogue import Catalogue
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, ToolError, ToolTimedOut
+from ..model.record import new_call
 from ..model.running import Channel, Hook, Host, Run, Runner
 from ..model.seam import SYSTEM, Seam
 from ..model.tool import Tool
 from ..running.processes import ChildFailed
+from ..trust.keys import KeyRing
+from .keyed import KeyedCalls, Work
 from .output import BrokenResult, to_json
+from .recorder import Recorder
 from .slots import Slots
 from .validation import compile_schema, explain, first_difference
 
 _log = logging.getLogger("toolyard.engine")
+_encode = msgspec.json.Encoder().encode
 
 
 class Limits(Struct, frozen=True):
@@ -68,12 +75,16 @@ class Engine:
         runners: dict[str, Runner],
         check_requirements: RequirementsCheck,
         limits: Limits,
+        keyed: KeyedCalls,
+        recorder: Recorder | None,
+        ring: KeyRing,
         seam: Seam = SYSTEM,
     ) -> None:
         self._catalogue = catalogue
         self._runners = runners
         self._check_requirements = check_requirements
-        self._limits = limits
+        self._limits, self._keyed, self._recorder = limits, keyed, recorder
+        self._seal = partial(ring.seal, "context")
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
@@ -91,32 +102,62 @@ class Engine:
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> Outcome:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
+        if command.call_id is not None:
+            return await self._keyed.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
         plan = self._plans[tool]
         if plan.slots is not None:
             await plan.slots.take()
         try:
-            input, context = command.input, command.context
-            if not plan.accepts(input):
-                raise explain(plan.input_check, tool.input_schema, input)
             try:
-                arguments = plan.bind(input)
-            except InvalidInput:
-                raise
-            except Exception as raised:  # an author's validator
-                call_id = command.call_id or self._new_id()
-                return Outcome(call_id, 0.0, error=self._unexpected(tool, call_id, raised))
-            if context.user_id is not None:
-                caller = Caller(caller.tenant, caller.subject, context.user_id)
-            if plan.has_requirements:
-                self._check_requirements(tool, command, caller, base_url)
-            run = Run(
-                tool, command.call_id or self._new_id(), caller, input, channel,
-                command.trace_id, context.user_info, context.secrets, context.tokens, self.resources.get(tool.host),
-            )  # fmt: skip
-            return await self._execute(plan, arguments, run)
+                arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
+            except ToolError as error:
+                return Outcome(self._new_id(), 0.0, error=error)
+            outcome = await self._execute(plan, arguments, run)
         finally:
             if plan.slots is not None:
                 plan.slots.give_back()
+        if self._recorder is not None:
+            self._recorder.add(command, run, outcome)
+        return outcome
+
+    def _checked(
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+    ) -> tuple[dict[str, Any], Run]:
+        """The arguments and the run of a call that may be made. Raises what is wrong with it, and ToolError where the
+        author's own validator fails."""
+        input, context = command.input, command.context
+        if not plan.accepts(input):
+            raise explain(plan.input_check, tool.input_schema, input)
+        try:
+            arguments = plan.bind(input)
+        except InvalidInput:
+            raise
+        except Exception as raised:  # an author's validator
+            raise self._unexpected(tool, command.call_id or "", raised) from None
+        if context.user_id is not None:
+            caller = Caller(caller.tenant, caller.subject, context.user_id)
+        if plan.has_requirements:
+            self._check_requirements(tool, command, caller, base_url)
+        run = Run(
+            tool, command.call_id or self._new_id(), caller, input, channel,
+            command.trace_id, context.user_info, context.secrets, context.tokens, self.resources.get(tool.host),
+        )  # fmt: skip
+        return arguments, run
+
+    async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
+        """What is known of a call whose tool is not there any more."""
+        return await self._keyed.replay(command, caller) if command.call_id is not None else None
+
+    def work(
+        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
+    ) -> Work:
+        """What to record of a keyed call, and how to run it then. Raises what is wrong with it."""
+        plan = self._plans[tool]
+        arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
+        new = new_call(command, run)
+        if tool.on_lost == "rerun" and (command.context.secrets or command.context.tokens):
+            new.sealed = self._seal(_encode(command.context), run.call_id.encode())
+        return Work(new, lambda: self._execute(plan, arguments, run), plan.slots)
 
     async def _execute(self, plan: Plan, arguments: dict[str, Any], run: Run) -> Outcome:
         """A tool that never waits is done after its first step, and then needs no timer."""

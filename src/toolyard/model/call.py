@@ -30,6 +30,9 @@ class CallTool(Struct):
     context: CallContext = NO_CONTEXT
     latest: bool = False
     """Whether this wire has `@latest`."""
+    wire: str = ""
+    family: str = ""
+    """Wires that share their keys."""
 
 
 class ListTools(Struct, frozen=True):

@@ -6,6 +6,7 @@ and must not reach a model. None of them knows a status code: each wire has one 
 error to answer.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -37,6 +38,10 @@ class UnsupportedProtocol(RequestError):
 
 class NotAuthenticated(RequestError):
     """No credentials, or none that are valid."""
+
+
+class KeyConflict(RequestError):
+    """The `call_id` was used for another call."""
 
 
 class ToolNotFound(RequestError):
@@ -129,6 +134,28 @@ class ToolError(ToolyardError):
         self.can_retry = can_retry
         self.retry_after_ms = retry_after_ms
         self.additional_prompt_content = additional_prompt_content
+
+    def members(self) -> dict[str, Any]:
+        """What it says, as JSON has it; what was not said is left out."""
+        said = {
+            "message": self.message,
+            "developer_message": self.developer_message,
+            "can_retry": self.can_retry,
+            "additional_prompt_content": self.additional_prompt_content,
+            "retry_after_ms": self.retry_after_ms,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    @classmethod
+    def from_members(cls, said: Mapping[str, Any]) -> "ToolError":
+        """The other direction."""
+        return ToolError(
+            said.get("message", "The tool failed"),
+            developer_message=said.get("developer_message"),
+            can_retry=said.get("can_retry"),
+            retry_after_ms=said.get("retry_after_ms"),
+            additional_prompt_content=said.get("additional_prompt_content"),
+        )
 
 
 class ToolTimedOut(ToolError):

@@ -11,13 +11,14 @@ os.register_at_fork(after_in_child=_ids.clear)
 
 
 def random_id() -> str:
-    """128 random bits. The system is asked for many at once: one by one, they cost more than a whole call does."""
+    """The time, a count and 76 random bits: one after another in order, which makes them cheap to index. They are made
+    many at once: to ask the system for random bits one by one would cost more than a whole call does."""
     try:
         return _ids.pop()
     except IndexError:
-        many = os.urandom(16 * 256).hex()
-        _ids.extend(many[start : start + 32] for start in range(32, len(many), 32))
-        return many[:32]
+        start, many = f"{int(time.time() * 1e6):011x}"[-11:], os.urandom(10 * 256).hex()
+        _ids.extend(f"{start}{count:02x}{many[count * 19 : count * 19 + 19]}" for count in range(255, 0, -1))
+        return f"{start}00{many[:19]}"
 
 
 class Seam(Struct, frozen=True):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Mapping
 from ..engine.engine import Engine
 from ..model.call import CallTool
 from ..model.caller import Caller
-from ..model.errors import NotAuthenticated, ToolyardError, UnsupportedProtocol
+from ..model.errors import NotAuthenticated, ToolNotFound, ToolyardError, UnsupportedProtocol
 from ..model.running import QuietChannel
 from ..model.seam import Seam
 from ..trust.authentication import Authenticate
@@ -60,9 +60,17 @@ class CallDesk:
         try:
             if self._readiness.status != "ok":
                 raise self._readiness.refusal()
-            tool = self._engine.resolve(command.tool_id, latest=command.latest)
-            tool_id = tool.id
-            outcome = await self._engine.call(tool, command, caller, QuietChannel(), exchange.base_url)
+            command.wire, command.family = wire.name, wire.family
+            try:
+                tool = self._engine.resolve(command.tool_id, latest=command.latest)
+            except ToolNotFound:
+                known = await self._engine.replay(command, caller)
+                if known is None:
+                    raise
+                outcome = known
+            else:
+                tool_id = tool.id
+                outcome = await self._engine.call(tool, command, caller, QuietChannel(), exchange.base_url)
             ended = "success" if outcome.error is None else outcome.error.code
             reply = wire.encode_outcome(outcome)
         except ToolyardError as error:

@@ -4,33 +4,45 @@ A new wire is one module in `wires/` and its routes here; a new runner is one li
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from ..catalogue import Catalogue
 from ..engine.engine import Engine, Limits
+from ..engine.keyed import KeyedCalls
+from ..engine.recorder import Recorder
+from ..engine.recovery import Recovery
+from ..engine.retention import sweep
+from ..model.errors import SettingsError
 from ..model.running import Runner, Source
 from ..model.seam import SYSTEM, Seam
 from ..running.inline import Inline
 from ..running.loading import load
 from ..running.processes import Processes
 from ..running.threads import Threads
+from ..store.contract import Store
+from ..store.sqlite import SqliteStore
 from ..trust.authentication import authentication
+from ..trust.fingerprints import Fingerprints
+from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
 from ..wires import otc, otc_draft, oxp
-from ..wires.contract import Wire
-from . import family_routes, site_routes
+from ..wires.contract import Answers
+from ..wires.lifecycle import LIFECYCLE
+from . import call_routes, family_routes, site_routes
 from .calls import CallDesk
 from .exchange import BodyReader
 from .lag import LagWatch
 from .listing import Listing
 from .metrics import Metrics
 from .readiness import Readiness
-from .settings import Settings, load_settings
+from .settings import MEMORY, Settings, load_settings
 from .shell import Receive, Scope, Send, Shell
 
-WIRES: dict[str, Wire] = {"/otc/draft": otc_draft.DRAFT, "/otc": otc.OTC, "": oxp.FLAT}
+WIRES: dict[str, Answers] = {"/v1": LIFECYCLE, "/otc/draft": otc_draft.DRAFT, "/otc": otc.OTC, "": oxp.FLAT}
 """Which wire answers for a path that is not served: the first prefix that fits."""
 
 
@@ -46,7 +58,12 @@ class Yard:
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         runners: dict[str, Runner] = {"inline": Inline(), "thread": self._threads, "process": self._processes}
         limits = Limits(settings.call_timeout_s, settings.queue_wait_s, settings.show_exceptions)
-        self.engine = Engine(self.catalogue, runners, RequirementsDesk(seam.new_id), limits, seam)
+        self.store, ring = open_store(settings, seam)
+        self._keyed = KeyedCalls(self.store, Fingerprints(ring.subkey("fingerprint")), settings.sync_wait_s)
+        self._recorder = Recorder(self.store) if settings.record == "all" else None
+        desk = RequirementsDesk(seam.new_id)
+        self.engine = Engine(self.catalogue, runners, desk, limits, self._keyed, self._recorder, ring, seam)
+        self._recovery = Recovery(self.store, self.catalogue, self.engine, self._keyed, ring)
         self._authenticate = authentication(
             settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
@@ -78,11 +95,18 @@ class Yard:
             if self._life is not None:
                 return
             async with AsyncExitStack() as stack:
+                await self.store.open()
+                stack.push_async_callback(self.store.close)
+                if self._recorder is not None:
+                    stack.push_async_callback(self._recorder.close)
                 for source in self.sources:
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
+                stack.push_async_callback(self._keyed.close, self.settings.grace_s)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
+                await self._recovery.settle(self.settings.max_attempts)
+                stack.callback(asyncio.create_task(sweep(self.store)).cancel)
                 self._life = stack.pop_all()
             self.readiness.status = "ok"
             self.started = True
@@ -97,7 +121,7 @@ class Yard:
     def _routes(self, seam: Seam) -> list[Any]:
         listing = Listing(self.catalogue)
         desk = CallDesk(self.engine, listing, self._authenticate, self.metrics, self.readiness, seam)
-        routes = family_routes.routes(desk)
+        routes = family_routes.routes(desk) + call_routes.routes(self.store, self._keyed, self._authenticate)
         return routes + site_routes.routes(self, self._authenticate, routes)
 
     async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
@@ -111,6 +135,19 @@ class Yard:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
+    """The ledger that the settings name, not opened yet, and the ring of keys beside it."""
+    kind, _, path = settings.store.partition(":")
+    if kind != "sqlite" or not path:
+        raise SettingsError(f"store must be sqlite:FILE, got {settings.store!r}")
+    store = SqliteStore(
+        path, seam.new_id(), retention_s=settings.retention_s, key_ttl_s=settings.key_ttl_s, now=seam.now
+    )
+    if settings.store == MEMORY:
+        return store, KeyRing(secrets.token_bytes(LENGTH))
+    return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
 
 
 def sources_of(targets: Iterable[str]) -> list[Source]:

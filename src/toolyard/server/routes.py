@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..wires.contract import Reply, Wire
+from ..wires.contract import Answers, Reply
 from .exchange import Exchange
 
 Handler = Callable[[Exchange], Awaitable[Reply]]
@@ -40,6 +40,6 @@ class Route(Struct, frozen=True):
     method: str
     path: str
     handler: Handler
-    wire: Wire
+    wire: Answers
     doc: Doc
     reads_json: bool = False

@@ -21,14 +21,14 @@ SWITCH_INTERVAL_S = 0.0002
 
 
 def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken."""
+    """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
     config = uvicorn.Config(
         Direct(yard.asgi),
         http=polite(settings.header_timeout_s, settings.body_timeout_s, settings.max_header_bytes),
         ws="none",
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         log_level="warning" if settings.log_level == "info" else settings.log_level,
         access_log=False,
@@ -41,8 +41,13 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     address = address_of(listener)
     yard.asgi.public_url = yard.asgi.public_url or address
     server = Server(config, yard, lambda: announce(address))
+
+    async def live() -> None:
+        async with yard.lifetime():
+            await server.serve(sockets=[listener])
+
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(server.serve(sockets=[listener]))
+        runner.run(live())
 
 
 class Server(uvicorn.Server):

@@ -17,6 +17,7 @@ from ..doors import open_door
 from ..model.errors import Place, SettingsError
 
 FILE = "toolyard.toml"
+MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
 OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
 """Variables that are read by others than the server."""
@@ -112,6 +113,13 @@ class Settings:
     public_url: str | None = row(None, "The address clients reach the server by, for links in answers.", address)
     log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
     reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
+    store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE.", text)
+    record: str = row("all", "Which calls the ledger keeps: all, or only those with a key.", choice("all", "keyed"))
+    retention_s: float = row(7 * 86400.0, "How long finished calls are kept.", seconds)
+    key_ttl_s: float = row(86400.0, "How long a call_id stays taken; at least as long as its call is kept.", seconds)
+    sync_wait_s: float = row(25.0, "How long a request waits for a keyed call before it is told to come back.", seconds)
+    max_attempts: int = row(3, "How many times a call whose attempts are lost is started.", whole(1, 100))
+    secret_key: str | None = row(None, "64 hexadecimal digits; without it a key file is made.", text, secret=True)
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     jwt_audience: str | None = row(None, "The aud a token may name.", text)
@@ -153,10 +161,10 @@ def load_settings(
 
 
 def exactly(**given: Any) -> Settings:
-    """These settings and nothing else: no file, no environment."""
+    """These settings and nothing else: no file, no environment, and a ledger that is gone afterwards."""
     for name in given:
         _known(name, name, None)
-    return Settings(**{name: _read(name, value, name, None) for name, value in given.items()})
+    return Settings(**{"store": MEMORY, **{name: _read(name, value, name, None) for name, value in given.items()}})
 
 
 def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:

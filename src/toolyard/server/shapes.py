@@ -260,3 +260,42 @@ class ValidationErrorResponse(Shape):
     message: str
     parameter_errors: dict[str, str]
     schema: OtcOrDraftSchema | UnsetType = field(default=UNSET, name="$schema")
+
+
+class LifecycleError(Shape):
+    """Why a request was not taken."""
+
+    message: str
+
+
+class LifecycleInvalid(Shape):
+    """Which parameters are not valid, and why."""
+
+    message: str
+    parameter_errors: dict[str, str]
+
+
+class ListedCall(Shape, rename="camel"):
+    """A call as its caller sees it: `value` once it is complete, `error` once it has failed."""
+
+    call_id: str
+    tool: str
+    wire: str
+    state: Literal["PENDING", "PROCESSING", "COMPLETE", "ERROR"]
+    attempt: int
+    created_at: float
+    input: dict[str, Any]
+    code: str | UnsetType = UNSET
+    waiting_for: str | UnsetType = UNSET
+    started_at: float | UnsetType = UNSET
+    finished_at: float | UnsetType = UNSET
+    duration_ms: float | UnsetType = UNSET
+    value: Any = UNSET
+    error: Failure | UnsetType = UNSET
+
+
+class ListedCalls(Shape):
+    """`cursor` is there when there may be more."""
+
+    calls: list[ListedCall]
+    cursor: str | UnsetType = UNSET

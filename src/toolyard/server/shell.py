@@ -5,11 +5,11 @@ of the route's wire, and the connection stays usable.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from ..model.errors import InternalError, MethodNotAllowed, PathNotFound, ToolyardError
-from ..wires.contract import Reply, Wire
+from ..wires.contract import Answers, Reply
 from .exchange import BodyReader, Exchange, Gone
 from .routes import Route
 from .settings import Settings
@@ -29,7 +29,7 @@ class Shell:
         self,
         routes: Iterable[Route],
         reader: BodyReader,
-        wires: dict[str, Wire],
+        wires: Mapping[str, Answers],
         lifespan: Lifespan,
         ready: Callable[[], Awaitable[None]],
         settings: Settings,
@@ -114,7 +114,7 @@ class Shell:
             raise MethodNotAllowed(f"{path} takes {' or '.join(methods)}, not {method}", methods)
         raise PathNotFound(f"Nothing is served at {path[:200]}")
 
-    def _wire_of(self, path: str) -> Wire:
+    def _wire_of(self, path: str) -> Answers:
         for prefix, wire in self._wires.items():
             if path.startswith(prefix):
                 return wire

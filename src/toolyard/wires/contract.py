@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import ToolyardError
+from ..model.record import Family
 from ..model.tool import Tool
 
 Headers = list[tuple[bytes, bytes]]
@@ -35,12 +36,23 @@ class Reply(Struct):
     headers: Headers
 
 
-class Wire(Protocol):
+class Answers(Protocol):
+    """What every wire has: an answer to every error of the tree."""
+
+    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply: ...
+
+
+class Wire(Answers, Protocol):
     """One protocol of the OXP family."""
 
     @property
     def name(self) -> str:
         """In metrics and logs."""
+        ...
+
+    @property
+    def family(self) -> Family:
+        """Which wires share its keys."""
         ...
 
     @property
@@ -53,10 +65,6 @@ class Wire(Protocol):
     def encode_list(self, tools: Sequence[Tool]) -> bytes: ...
 
     def encode_outcome(self, outcome: Outcome) -> Reply: ...
-
-    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
-        """Total: every error of the tree has an answer."""
-        ...
 
     def encode_status(self, status: str) -> Reply:
         """`GET /health`: ready for calls or not."""

@@ -1,7 +1,6 @@
 """What OXP 1.0, OTC 1.0 and the OTC draft have in common: the request, its context, and the answers to errors."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,13 +13,13 @@ from ..model.errors import (
     Busy,
     InternalError,
     InvalidInput,
+    KeyConflict,
     MalformedRequest,
     MethodNotAllowed,
     Missing,
     MissingRequirements,
     NotAuthenticated,
     PathNotFound,
-    ToolError,
     ToolNotFound,
     ToolyardError,
     Unavailable,
@@ -190,6 +189,7 @@ STATUS: dict[type[ToolyardError], int] = {
     MalformedRequest: 400,
     UnsupportedProtocol: 400,
     NotAuthenticated: 401,
+    KeyConflict: 400,
     ToolNotFound: 400,
     InvalidInput: 422,
     MissingRequirements: 400,
@@ -249,28 +249,3 @@ def missing_json(missing: Missing) -> dict[str, Any]:
     if missing.user_id:
         made["user_id"] = True
     return made
-
-
-def tool_error_json(error: ToolError) -> dict[str, Any]:
-    """The `error` of a call whose tool failed; what the author did not say is left out."""
-    made: dict[str, Any] = {"message": error.message}
-    for member, value in (
-        ("developer_message", error.developer_message),
-        ("can_retry", error.can_retry),
-        ("additional_prompt_content", error.additional_prompt_content),
-        ("retry_after_ms", error.retry_after_ms),
-    ):
-        if value is not None:
-            made[member] = value
-    return made
-
-
-def tool_error_from(body: Mapping[str, Any]) -> ToolError:
-    """The other direction, for the client."""
-    return ToolError(
-        body.get("message", "The tool failed"),
-        developer_message=body.get("developer_message"),
-        can_retry=body.get("can_retry"),
-        retry_after_ms=body.get("retry_after_ms"),
-        additional_prompt_content=body.get("additional_prompt_content"),
-    )

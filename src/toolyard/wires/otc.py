@@ -5,6 +5,7 @@ from typing import Any
 
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import ToolError, ToolyardError
+from ..model.record import Family
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
 from .family import OTC_1_0, STATUS, encode, error_headers, error_json, list_query, request_json
@@ -18,6 +19,7 @@ class Otc:
     """The wire."""
 
     name = "otc"
+    family: Family = "oxp"
     headers: Headers = [JSON]
 
     def encode_list(self, tools: Sequence[Tool]) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
+from ..model.record import Family
 from ..model.seam import random_id
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
@@ -16,7 +17,6 @@ from .family import (
     list_query,
     request_json,
     requirements_json,
-    tool_error_json,
 )
 from .replies import outcome_from, tools_from
 
@@ -25,6 +25,7 @@ class Draft:
     """The wire."""
 
     name = "otc_draft"
+    family: Family = "otc_draft"
     headers: Headers = [JSON]
 
     def encode_list(self, tools: Sequence[Tool]) -> bytes:
@@ -38,7 +39,7 @@ class Draft:
             "success": outcome.error is None,
         }
         if outcome.error is not None:
-            body["output"] = {"error": tool_error_json(outcome.error)}
+            body["output"] = {"error": outcome.error.members()}
         elif outcome.value is not None and bytes(outcome.value) != b"null":
             body["output"] = {"value": outcome.value}
         return Reply(200, encode(body), self.headers)
@@ -79,7 +80,7 @@ def _flat_result(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _failed_before(error: InvalidInput | ToolError, command: CallTool | None) -> dict[str, Any]:
     """This document has no 422: input that does not fit is a failed call, which took no time."""
-    shown = tool_error_json(error) if isinstance(error, ToolError) else _invalid_input_json(error)
+    shown = error.members() if isinstance(error, ToolError) else _invalid_input_json(error)
     call_id = command.call_id if command and command.call_id else random_id()
     return {"$schema": OTC_DRAFT, "call_id": call_id, "success": False, "output": {"error": shown}}
 

@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import ToolError, ToolyardError
+from ..model.record import Family
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
 from .family import (
@@ -18,7 +19,6 @@ from .family import (
     list_query,
     request_json,
     requirements_json,
-    tool_error_json,
 )
 from .replies import outcome_from, tools_from
 
@@ -44,7 +44,7 @@ def result_bytes(outcome: Outcome) -> bytes:
             "call_id": outcome.call_id,
             "duration": outcome.duration_ms,
             "success": False,
-            "error": tool_error_json(outcome.error),
+            "error": outcome.error.members(),
         }
     )
 
@@ -68,6 +68,7 @@ class Oxp:
     """The flat form."""
 
     name = "oxp"
+    family: Family = "oxp"
     headers: Headers = [JSON, VERSION]
 
     def encode_list(self, tools: Sequence[Tool]) -> bytes:

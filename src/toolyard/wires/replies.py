@@ -19,11 +19,11 @@ from ..model.errors import (
     PathNotFound,
     Problem,
     RequestError,
+    ToolError,
     ToolNotFound,
     ToolyardError,
 )
 from .contract import Reply
-from .family import tool_error_from
 
 Body = Mapping[str, Any]
 _not_found = re.compile(r"Tool '.*' was not found", re.DOTALL).fullmatch
@@ -32,7 +32,7 @@ _not_found = re.compile(r"Tool '.*' was not found", re.DOTALL).fullmatch
 
 def tools_from(reply: Reply, member: str) -> list[dict[str, Any]]:
     """The tools of a list reply."""
-    body = _body(reply)
+    body = body_of(reply)
     tools = body.get(member)
     if reply.status != 200 or not isinstance(tools, list):
         raise refusal_from(reply.status, body)
@@ -41,7 +41,7 @@ def tools_from(reply: Reply, member: str) -> list[dict[str, Any]]:
 
 def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
     """`result_of` finds the flat result in a wire's body."""
-    body = _body(reply)
+    body = body_of(reply)
     if reply.status != 200:
         raise refusal_from(reply.status, body)
     result = result_of(body)
@@ -54,7 +54,7 @@ def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
     if result["success"]:
         outcome.value = Raw(msgspec.json.encode(result.get("value")))
     else:
-        outcome.error = tool_error_from(result.get("error") or {})
+        outcome.error = ToolError.from_members(result.get("error") or {})
     return outcome
 
 
@@ -86,7 +86,7 @@ def _missing(body: Body) -> Missing:
     )
 
 
-def _body(reply: Reply) -> Body:
+def body_of(reply: Reply) -> Body:
     try:
         body = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError):

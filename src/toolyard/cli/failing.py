@@ -1,0 +1,21 @@
+"""How a verb tells that the server refused, or is not there: on standard error, with exit code 1."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from ..model.errors import SetupError, ToolyardError
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    try:
+        yield
+    except ToolyardError as error:
+        if isinstance(error, SetupError):
+            raise
+        details = f"\n  {error.developer_message}" if error.developer_message else ""
+        sys.stderr.write(f"{error.message}{details}\n")
+        raise typer.Exit(1) from None

@@ -1,0 +1,128 @@
+"""A call as the ledger knows it."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .call import CallTool, Outcome
+from .errors import ToolError
+from .lifecycle import State
+from .running import Run
+
+_encode = msgspec.json.Encoder().encode
+Ran = tuple[CallTool, Run, Outcome]
+"""A call without a key that has run: all that the ledger needs, as it is."""
+
+Family = Literal["oxp", "otc_draft", "mcp", "lifecycle"]
+"""Wires that share their keys: OXP with OTC 1.0; the others each for itself."""
+
+
+class Key(Struct, frozen=True):
+    """What makes a call the same call: whose it is, over which family of wires, and the id they gave it."""
+
+    tenant: str
+    subject: str
+    family: str
+    call_id: str
+
+
+class NewCall(Struct):
+    """A call to be recorded."""
+
+    key: Key
+    keyed: bool
+    """Whether the caller chose the `call_id`: only then may the call be joined, replayed or refused by it."""
+    wire: str
+    tool: str
+    """As the caller asked for it."""
+    reference: str
+    """What it was resolved to: id and version."""
+    input: bytes
+    fingerprint: bytes = b""
+    user_id: str | None = None
+    trace_id: str | None = None
+    sealed: bytes | None = None
+    """Secrets and tokens the caller passed, sealed, where a second attempt would need them."""
+    on_lost: str = "unknown"
+
+
+class Ending(Struct):
+    """How a call ended."""
+
+    state: State
+    code: str
+    duration_ms: float
+    value: bytes | None = None
+    error: bytes | None = None
+    """The ToolError as JSON."""
+    releases_key: bool = False
+    """The outcome says that trying again may help, so the key is free again."""
+
+
+class CallRecord(Struct):
+    """A row of the ledger."""
+
+    seq: int
+    key: Key
+    keyed: bool
+    wire: str
+    tool: str
+    reference: str
+    input: bytes
+    fingerprint: bytes
+    user_id: str | None
+    trace_id: str | None
+    sealed: bytes | None
+    on_lost: str
+    state: State
+    code: str | None
+    waiting_for: str | None
+    attempt: int
+    holder: str | None
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    duration_ms: float | None
+    value: bytes | None
+    error: bytes | None
+
+    def outcome(self) -> Outcome:
+        """What its caller is told, the first time and every time after."""
+        if self.state is State.COMPLETE:
+            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"))
+        return Outcome(
+            self.key.call_id,
+            self.duration_ms or 0.0,
+            error=ToolError.from_members(msgspec.json.decode(self.error or b"{}")),
+        )
+
+
+def new_call(command: CallTool, run: Run) -> NewCall:
+    """What is recorded of a call that is about to run."""
+    caller = run.caller
+    return NewCall(
+        key=Key(caller.tenant, caller.subject, command.family, run.call_id),
+        keyed=command.call_id is not None,
+        wire=command.wire,
+        tool=command.tool_id,
+        reference=run.tool.reference,
+        input=_encode(run.input),
+        user_id=caller.user_id,
+        trace_id=run.trace_id,
+        on_lost=run.tool.on_lost,
+    )
+
+
+def ending_of(outcome: Outcome) -> Ending:
+    """What is recorded of how it ended."""
+    error = outcome.error
+    if error is None:
+        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=bytes(outcome.value or b"null"))
+    return Ending(
+        State.ERROR,
+        error.code,
+        outcome.duration_ms,
+        error=_encode(error.members()),
+        releases_key=error.can_retry is True,
+    )

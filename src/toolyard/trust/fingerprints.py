@@ -1,0 +1,36 @@
+"""What makes two requests the same request: the tool as asked for, the user, and the input.
+
+Never the resolved version, so that a deploy does not turn a retry into a conflict; never tokens or secrets. Input is
+brought into one form first, after RFC 8785: members in order, and one spelling for each number.
+"""
+
+import hmac
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Fingerprints:
+    """Keyed, so that a ledger that leaks does not tell which guess at an input was right."""
+
+    def __init__(self, key: bytes) -> None:
+        self._start = hmac.new(key, digestmod=sha256)
+
+    def of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
+        digest = self._start.copy()
+        digest.update(_encode((tool, user_id, canonical(input))))
+        return digest.digest()
+
+
+def canonical(value: Any) -> Any:
+    """Whole floats as integers, all the way down."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {name: canonical(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    return value

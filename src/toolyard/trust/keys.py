@@ -1,0 +1,74 @@
+"""One ring of keys. A subkey for each purpose is made from it, so that no two purposes share a key.
+
+The ring is a setting, or a file that is made at the first start, readable by its owner alone.
+"""
+
+import hmac
+import os
+import secrets
+from hashlib import sha256
+from pathlib import Path
+
+from ..doors import open_door
+from ..model.errors import Place, SettingsError
+
+LENGTH = 32
+_NONCE = 12
+
+
+class KeyRing:
+    """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again."""
+
+    def __init__(self, master: bytes) -> None:
+        self._master = master
+
+    def subkey(self, purpose: str) -> bytes:
+        return hmac.new(self._master, purpose.encode(), sha256).digest()
+
+    def seal(self, purpose: str, secret: bytes, bound_to: bytes) -> bytes:
+        """Encrypted and authenticated. `bound_to` must be given again to open it: a sealed thing cannot be moved."""
+        nonce = os.urandom(_NONCE)
+        sealed: bytes = open_door("aes_gcm")(self.subkey(purpose)).encrypt(nonce, secret, bound_to)
+        return nonce + sealed
+
+    def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
+        opened: bytes = open_door("aes_gcm")(self.subkey(purpose)).decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
+        return opened
+
+
+def ring_from(text: str | None, file: Path) -> KeyRing:
+    """From the setting, or from the file, which is made if it is not there. Raises SettingsError."""
+    if text is not None:
+        return KeyRing(_decoded(text, None))
+    try:
+        return KeyRing(_decoded(file.read_text(encoding="ascii").strip(), Place(str(file))))
+    except FileNotFoundError:
+        return KeyRing(_made(file))
+
+
+def _made(file: Path) -> bytes:
+    """Two processes that start at once end up with the same key: the one whose file is there first."""
+    master = secrets.token_bytes(LENGTH)
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(master.hex() + "\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        return _decoded(file.read_text(encoding="ascii").strip(), Place(str(file)))
+    finally:
+        os.unlink(draft)
+    return master
+
+
+def _decoded(text: str, place: Place | None) -> bytes:
+    try:
+        master = bytes.fromhex(text)
+    except ValueError:
+        master = b""
+    if len(master) != LENGTH:
+        raise SettingsError(f"secret_key must be {LENGTH * 2} hexadecimal digits", place)
+    return master

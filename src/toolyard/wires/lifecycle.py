@@ -1,0 +1,83 @@
+"""The lifecycle API's words: calls as their callers see them, and errors as `{"message", "reason"?}`."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from msgspec import Raw
+
+from ..model.call import CallTool
+from ..model.errors import InvalidInput, ToolyardError
+from ..model.lifecycle import State
+from ..model.record import CallRecord
+from .contract import JSON, Headers, Reply, Request
+from .family import STATUS, encode, error_headers
+from .replies import body_of, refusal_from
+
+LIMITED = 429
+
+
+class Lifecycle:
+    """The wire, as far as it answers."""
+
+    name = "lifecycle"
+    headers: Headers = [JSON]
+
+    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
+        body: dict[str, Any] = {"message": error.message}
+        if isinstance(error, InvalidInput):
+            body["parameter_errors"] = {problem.path: problem.sentence for problem in error.problems}
+        headers = error_headers(error)
+        status = LIMITED if headers and headers[0][0] == b"retry-after" else STATUS.get(type(error), 200)
+        return Reply(status, encode(body), self.headers + headers)
+
+    def encode_call(self, call: CallRecord) -> Reply:
+        return Reply(200, encode(call_json(call)), self.headers)
+
+    def encode_calls(self, calls: list[CallRecord], limit: int) -> Reply:
+        """With a cursor for the next ones, if there may be any."""
+        body: dict[str, Any] = {"calls": [call_json(call) for call in calls]}
+        if len(calls) == limit:
+            body["cursor"] = str(calls[-1].seq)
+        return Reply(200, encode(body), self.headers)
+
+    def encode_show(self, call_id: str, wait_s: float) -> Request:
+        query = urlencode({"wait": f"{wait_s:g}"} if wait_s else {})
+        return Request("GET", f"/v1/calls/{quote(call_id, safe='')}", query=query.encode())
+
+    def encode_list(self, wanted: Mapping[str, str | None]) -> Request:
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return Request("GET", "/v1/calls", query=urlencode(given).encode())
+
+    def decode(self, reply: Reply) -> dict[str, Any]:
+        """The body. Raises what the server refused with."""
+        body = body_of(reply)
+        if reply.status != 200:
+            raise refusal_from(reply.status, body)
+        return dict(body)
+
+
+def call_json(call: CallRecord) -> dict[str, Any]:
+    """What its caller may know of a call: everything but what was sealed."""
+    made: dict[str, Any] = {
+        "callId": call.key.call_id,
+        "tool": call.reference,
+        "wire": call.wire,
+        "state": call.state,
+        "code": call.code,
+        "attempt": call.attempt,
+        "waitingFor": call.waiting_for,
+        "createdAt": call.created_at,
+        "startedAt": call.started_at,
+        "finishedAt": call.finished_at,
+        "durationMs": call.duration_ms,
+        "input": Raw(call.input),
+    }
+    if call.state is State.COMPLETE:
+        made["value"] = Raw(call.value or b"null")
+    elif call.state is State.ERROR:
+        made["error"] = Raw(call.error or b"{}")
+    return {name: value for name, value in made.items() if value is not None}
+
+
+LIFECYCLE = Lifecycle()
