@@ -28,6 +28,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Where to listen (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="The port (8000); 0 takes a free one.")] = None,
+    store: Annotated[str | None, typer.Option(help="The ledger (sqlite:toolyard.db).")] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a file changes.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
@@ -37,7 +38,8 @@ def serve(
 
     Every setting can also come from TOOLYARD_* or toolyard.toml; 'toolyard settings' lists them.
     """
-    flags: dict[str, Any] = {"tools": targets or None, "host": host, "port": port, "log_level": log_level}
+    flags: dict[str, Any] = {"tools": targets or None, "host": host, "port": port, "store": store}
+    flags["log_level"] = log_level
     flags = {name: value for name, value in flags.items() if value is not None}
     settings = load_settings({**flags, **({"reload": True} if reload else {})}, config=config)
     set_up_logging(settings.log_level)

@@ -217,8 +217,7 @@ def _lock(path: Path) -> IO[bytes]:
     except OSError:
         lock.close()
         raise StoreInUse(
-            "another process writes to this ledger; give this one its own with --store sqlite:other.db, or share a "
-            "PostgreSQL with --store postgresql://…",
+            "another process writes to this ledger; give this one its own with --store sqlite:other.db",
             Place(str(path)),
         ) from None
     lock.truncate(0)
