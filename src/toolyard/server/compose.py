@@ -58,8 +58,9 @@ class Yard:
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         runners: dict[str, Runner] = {"inline": Inline(), "thread": self._threads, "process": self._processes}
         limits = Limits(settings.call_timeout_s, settings.queue_wait_s, settings.show_exceptions)
-        self.store, ring = open_store(settings, seam)
-        self._keyed = KeyedCalls(self.store, Fingerprints(ring.subkey("fingerprint")), settings.sync_wait_s)
+        self.store, self._ring = open_store(settings, seam)
+        ring = self._ring
+        self._keyed = KeyedCalls(self.store, Fingerprints(ring), settings.sync_wait_s)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         desk = RequirementsDesk(seam.new_id)
         self.engine = Engine(self.catalogue, runners, desk, limits, self._keyed, self._recorder, ring, seam)
@@ -96,6 +97,7 @@ class Yard:
                 return
             async with AsyncExitStack() as stack:
                 await self.store.open()
+                self._ring.subkey("fingerprint")  # a ring that cannot be read is found now
                 stack.push_async_callback(self.store.close)
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.close)
@@ -146,7 +148,7 @@ def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
         path, seam.new_id(), retention_s=settings.retention_s, key_ttl_s=settings.key_ttl_s, now=seam.now
     )
     if settings.store == MEMORY:
-        return store, KeyRing(secrets.token_bytes(LENGTH))
+        return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
 
 

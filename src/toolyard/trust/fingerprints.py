@@ -5,10 +5,13 @@ brought into one form first, after RFC 8785: members in order, and one spelling 
 """
 
 import hmac
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 import msgspec
+
+from .keys import KeyRing
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -16,8 +19,12 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class Fingerprints:
     """Keyed, so that a ledger that leaks does not tell which guess at an input was right."""
 
-    def __init__(self, key: bytes) -> None:
-        self._start = hmac.new(key, digestmod=sha256)
+    def __init__(self, ring: KeyRing) -> None:
+        self._ring = ring
+
+    @cached_property
+    def _start(self) -> "hmac.HMAC":
+        return hmac.new(self._ring.subkey("fingerprint"), digestmod=sha256)
 
     def of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
         digest = self._start.copy()

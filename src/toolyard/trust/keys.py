@@ -6,6 +6,8 @@ The ring is a setting, or a file that is made at the first start, readable by it
 import hmac
 import os
 import secrets
+from collections.abc import Callable
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,10 +19,15 @@ _NONCE = 12
 
 
 class KeyRing:
-    """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again."""
+    """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again. It is read, or
+    made, when the first of them is needed: an app that is only imported leaves no file behind."""
 
-    def __init__(self, master: bytes) -> None:
-        self._master = master
+    def __init__(self, read: Callable[[], bytes]) -> None:
+        self._read = read
+
+    @cached_property
+    def _master(self) -> bytes:
+        return self._read()
 
     def subkey(self, purpose: str) -> bytes:
         return hmac.new(self._master, purpose.encode(), sha256).digest()
@@ -37,13 +44,17 @@ class KeyRing:
 
 
 def ring_from(text: str | None, file: Path) -> KeyRing:
-    """From the setting, or from the file, which is made if it is not there. Raises SettingsError."""
+    """From the setting, or from the file, which is made if it is not there. Using it raises SettingsError."""
     if text is not None:
-        return KeyRing(_decoded(text, None))
+        return KeyRing(lambda: _decoded(text, None))
+    return KeyRing(lambda: _from_file(file))
+
+
+def _from_file(file: Path) -> bytes:
     try:
-        return KeyRing(_decoded(file.read_text(encoding="ascii").strip(), Place(str(file))))
+        return _decoded(file.read_text(encoding="ascii").strip(), Place(str(file)))
     except FileNotFoundError:
-        return KeyRing(_made(file))
+        return _made(file)
 
 
 def _made(file: Path) -> bytes:

@@ -1,0 +1,70 @@
+"""The ring of keys: made once, readable by its owner alone, and a key for each purpose."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidTag
+
+from toolyard.model.errors import SettingsError
+from toolyard.trust.fingerprints import Fingerprints
+from toolyard.trust.keys import KeyRing, ring_from
+
+
+def test_a_ring_is_made_when_it_is_first_used_and_then_kept(tmp_path: Path) -> None:
+    file = tmp_path / "yard.key"
+    ring = ring_from(None, file)
+    assert not file.exists()
+    key = ring.subkey("a")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert ring_from(None, file).subkey("a") == key
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_each_purpose_has_its_own_key() -> None:
+    ring = KeyRing(lambda: b"m" * 32)
+    assert ring.subkey("a") != ring.subkey("b")
+
+
+@pytest.mark.parametrize("text", ["", "abc", "zz" * 32, "00" * 31])
+def test_what_is_no_key_is_refused_without_showing_it(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "yard.key"
+    file.write_text(text)
+    for ring in (ring_from(None, file), ring_from(text, file)):
+        with pytest.raises(SettingsError, match="64 hexadecimal digits") as refusal:
+            ring.subkey("a")
+        assert not text or text not in str(refusal.value)
+
+
+def test_what_is_sealed_is_opened_only_where_it_belongs() -> None:
+    ring = KeyRing(lambda: b"m" * 32)
+    sealed = ring.seal("context", b"secret", b"call-1")
+    assert b"secret" not in sealed
+    assert ring.unseal("context", sealed, b"call-1") == b"secret"
+    assert sealed != ring.seal("context", b"secret", b"call-1")
+    changed = sealed[:-1] + bytes([sealed[-1] ^ 1])
+    stranger = KeyRing(lambda: b"n" * 32)
+    for keys, purpose, what, bound_to in (
+        (ring, "context", sealed, b"call-2"),
+        (ring, "other", sealed, b"call-1"),
+        (ring, "context", changed, b"call-1"),
+        (stranger, "context", sealed, b"call-1"),
+    ):
+        with pytest.raises(InvalidTag):
+            keys.unseal(purpose, what, bound_to)
+
+
+def test_a_fingerprint_is_of_the_tool_the_user_and_the_input_however_it_is_written() -> None:
+    of = Fingerprints(KeyRing(lambda: b"m" * 32)).of
+    same = of("Kit.Tool", "u", {"a": 1, "b": [2.0, {"c": None}]})
+    assert of("Kit.Tool", "u", {"b": [2, {"c": None}], "a": 1.0}) == same
+    others = [
+        of("Kit.Tool@1", "u", {"a": 1, "b": [2.0, {"c": None}]}),
+        of("Kit.Tool", None, {"a": 1, "b": [2.0, {"c": None}]}),
+        of("Kit.Tool", "u", {"a": 1, "b": [2.5, {"c": None}]}),
+        of("Kit.Tool", "u", {"a": True, "b": [2.0, {"c": None}]}),
+        of("Kit.Tool", "u", {"a": "1", "b": [2.0, {"c": None}]}),
+        Fingerprints(KeyRing(lambda: b"n" * 32)).of("Kit.Tool", "u", {"a": 1, "b": [2.0, {"c": None}]}),
+    ]
+    assert same not in others
+    assert len(set(others)) == len(others)
