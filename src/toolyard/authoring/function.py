@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticSerializationError, SchemaError, SchemaSerializer, to_jsonable_python
 from typing_extensions import TypedDict
 
-from ..model.errors import InvalidInput, Problem
+from ..model.errors import InvalidInput, Problem, path_of
 from ..model.running import Run
 from .context import Context
 from .schemas import ForeignReference, Recursion, RecursiveType, Schemas, inline
@@ -178,11 +178,8 @@ def _reason(error: Exception) -> str:
 
 
 def _problem(error: Any) -> Problem:
-    path = ""
-    for part in error["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     sentence = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return Problem(path, sentence, got=error.get("input"), missing=error["type"] == "missing")
+    return Problem(path_of(error["loc"]), sentence, got=error.get("input"), missing=error["type"] == "missing")
 
 
 def _whole(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from .validation import path_of
+from ..model.errors import path_of
 
 _encode = msgspec.json.Encoder().encode
 

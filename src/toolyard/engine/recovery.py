@@ -12,7 +12,7 @@ from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool
 from ..model.caller import Caller
 from ..model.errors import ToolError, ToolyardError
-from ..model.lifecycle import State
+from ..model.lifecycle import CODES, Move, State
 from ..model.record import CallRecord, Ending
 from ..model.running import QuietChannel
 from ..store.contract import Store
@@ -37,7 +37,7 @@ class Recovery:
                     lost, "outcome_unknown", "The server stopped while the tool ran; whether it was done is not known"
                 )
             elif lost.attempt >= max_attempts:
-                await self._end(lost, "abandoned", f"The tool was started {lost.attempt} times and never ended")
+                await self._end(lost, CODES[Move.ABANDON], f"The tool was started {lost.attempt} times and never ended")
             else:
                 await self._run_again(lost)
 
@@ -47,7 +47,7 @@ class Recovery:
             tool = self._catalogue.resolve(lost.reference)
             attempt = self._engine.work(tool, self._command(lost), caller, QuietChannel()).attempt
         except ToolyardError as error:
-            await self._end(lost, "outcome_unknown", f"The tool cannot be run again: {error.message}")
+            await self._end(lost, CODES[Move.UNKNOWN], f"The tool cannot be run again: {error.message}")
             return
         number = await self._store.restart(lost.seq, lost.attempt)
         if number is not None:

@@ -12,7 +12,7 @@ import jsonschema_rs
 import msgspec
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from ..model.errors import DefinitionError, InvalidInput, Problem
+from ..model.errors import DefinitionError, InvalidInput, Problem, path_of
 from ..model.tool import Tool
 
 MOST_PROBLEMS = 20
@@ -111,14 +111,6 @@ def _is_small(value: Any) -> bool:
                 return False
             pending.extend(item.values() if isinstance(item, dict) else item)
     return True
-
-
-def path_of(parts: list[str | int]) -> str:
-    """`address.city`, `items[2].id`."""
-    path = ""
-    for part in parts:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-    return path
 
 
 def problems_of(error: Any) -> Iterator[Problem]:

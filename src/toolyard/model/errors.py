@@ -6,7 +6,7 @@ and must not reach a model. None of them knows a status code: each wire has one 
 error to answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -55,6 +55,14 @@ class Problem(Struct, frozen=True):
     sentence: str
     got: Any = None
     missing: bool = False
+
+
+def path_of(parts: Iterable[str | int]) -> str:
+    """`address.city`, `items[2].id`."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
 
 
 class InvalidInput(RequestError):

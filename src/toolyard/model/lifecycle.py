@@ -1,6 +1,6 @@
 """The life of a call, as data: which states there are, and what leads from one to another.
 
-Stores write by this table, the documentation is made from it, and the model tests walk it.
+The codes and the states that end a call are read from here; the conditional writes of the stores follow the table.
 """
 
 from enum import StrEnum

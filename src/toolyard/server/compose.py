@@ -1,6 +1,6 @@
 """The composition root: the one place that names concrete parts and puts them together.
 
-A new wire is one module in `wires/` and its routes here; a new runner is one line in `_runners`.
+A new wire is one module in `wires/` and its routes here; a new runner is one line in `runners`.
 """
 
 import asyncio
