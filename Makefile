@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test lint types unit bench clean help
+.PHONY: serve test lint types unit soak bench clean help
 
 help:            ## what there is
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -23,6 +23,9 @@ types: $(VENV)/dev.ok
 
 unit: $(VENV)/dev.ok
 	$(BIN)/python -m pytest
+
+soak: $(VENV)/dev.ok  ## kill, pause and restart everything under load for SOAK_MINUTES (10)
+	$(BIN)/python -m tests.chaos.soak
 
 bench: $(VENV)/core.ok  ## speed beside its peers; writes bench/results.md
 	$(BIN)/python bench/run.py

@@ -20,6 +20,7 @@ class Catalogue:
         self.version = 0
         self._tools: dict[str, dict[Version, Tool]] = {}
         self._references: dict[str, Tool] = {}
+        self._names: dict[str, Tool] = {}
         self._listeners: list[Callable[[], None]] = []
         self.add(*tools)
 
@@ -55,6 +56,10 @@ class Catalogue:
         tool = self._references.get(reference)
         return tool if tool is not None else self._resolve_slowly(reference, latest)
 
+    def named(self, wire_name: str) -> Tool | None:
+        """The newest version of the tool that wires list under that name."""
+        return self._names.get(wire_name)
+
     def newest(self) -> list[Tool]:
         """The newest version of each tool, by id."""
         return [versions[max(versions)] for _, versions in sorted(self._tools.items())]
@@ -71,14 +76,15 @@ class Catalogue:
                 references[f"{id}@{version}"] = tool
                 if version.minor == version.patch == 0:
                     references[f"{id}@{version.major}"] = tool
-        before = self._tools, self._references
+        before = self._tools, self._references, self._names
         self._tools, self._references = tools, references
+        self._names = {tool.wire_name: tool for tool in self.newest()}
         self.version += 1
         try:
             for listener in self._listeners:
                 listener()
         except BaseException:
-            self._tools, self._references = before
+            self._tools, self._references, self._names = before
             raise
 
     def _resolve_slowly(self, reference: str, latest: bool) -> Tool:

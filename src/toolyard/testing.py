@@ -14,6 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Unpack
+from urllib.parse import unquote
 
 from .client.client import AsyncClient, CallOptions, Client, WireName
 from .model.running import Source
@@ -55,11 +56,11 @@ async def async_client(
 ) -> AsyncIterator[AsyncClient]:
     """The same, on the loop that is running."""
     yard = Yard(sources, exactly(**settings))
-    async with yard.lifetime(), AsyncClient(wire=wire, retries=retries, sending=_Direct(yard)) as bound:
+    async with yard.lifetime(), AsyncClient(wire=wire, retries=retries, sending=Direct(yard)) as bound:
         yield bound
 
 
-class _Direct:
+class Direct:
     """Speaks ASGI to the yard."""
 
     def __init__(self, yard: Yard) -> None:
@@ -85,7 +86,7 @@ class _Threaded:
     """The same, from outside the loop."""
 
     def __init__(self, yard: Yard, loop: asyncio.AbstractEventLoop) -> None:
-        self._direct, self._loop = _Direct(yard), loop
+        self._direct, self._loop = Direct(yard), loop
 
     def send(self, request: Request) -> Reply:
         return asyncio.run_coroutine_threadsafe(self._direct.send(request), self._loop).result()
@@ -98,7 +99,8 @@ def _scope(request: Request) -> dict[str, Any]:
     return {
         "type": "http",
         "method": request.method,
-        "path": request.path,
+        "path": unquote(request.path),
+        "raw_path": request.path.encode(),
         "query_string": request.query,
         "headers": [(b"host", b"testserver"), *request.headers.items()],
         "scheme": "http",

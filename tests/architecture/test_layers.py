@@ -26,6 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "engine": {"model", "catalogue", "running", "store", "trust"},
     "wires": {"model"},
     "client": {"model", "wires", "doors"},
+    "worker": {"model", "running", "wires", "client"},
     "server": {
         "model",
         "authoring",
@@ -39,7 +40,7 @@ ARROWS: dict[str, set[str]] = {
         "doors",
         "version",
     },
-    "cli": {"version", "model", "authoring", "catalogue", "client", "server", "doors"},
+    "cli": {"version", "model", "authoring", "catalogue", "client", "worker", "server", "doors"},
     "testing": {"model", "client", "server", "wires"},
     "reference": {"toolyard"},
     "__init__": {"model", "authoring", "client", "doors"},

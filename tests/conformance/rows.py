@@ -3,8 +3,9 @@
 A file holds `clauses` (what a document asks for, in our words) and `rows` (how it is shown). A clause says
 where it comes from in one of three ways: `source` (hash of the sentence), `pointer` (place in the published
 OpenAPI document) or `decided` (the documents leave it open or disagree, and this is our decision).
-A row is one request and the reply it must get (`kind: http`), or the name of the test that shows what one
-request cannot show: the client's side (`kind: client`) or more of a server's life (`kind: test`).
+A row is one request and the reply it must get (`kind: http`), several of them in turn (`kind: steps`, see `steps.py`),
+or the name of the test that shows what requests cannot show: the client's side (`kind: client`) or more of a server's
+life (`kind: test`).
 Unknown members are refused: a typing mistake must not turn into an expectation that is never checked.
 """
 
@@ -16,11 +17,13 @@ from typing import Any
 
 import yaml
 
+from .steps import Step, steps_of
+
 HERE = Path(__file__).parent
-WIRES = ("oxp", "otc", "otc_draft")
+WIRES = ("oxp", "otc", "otc_draft", "lifecycle")
 LEVELS = ("MUST", "SHOULD", "MAY")
-KINDS = ("http", "client", "test")
-SERVERS = ("open", "keys", "keys-400", "jwt")
+KINDS = ("http", "steps", "client", "test")
+SERVERS = ("open", "keys", "keys-400", "jwt", "callers", "hasty")
 
 REQUEST_MEMBERS = {"method", "path", "headers", "json", "body", "body_hex"}
 EXPECT_MEMBERS = {"status", "headers", "json", "exact", "absent", "schema", "text_has", "text_lacks"}
@@ -56,6 +59,7 @@ class Row:
     expect: Mapping[str, Any] = field(default_factory=dict)
     follow: Mapping[str, Any] | None = None
     test: str | None = None
+    steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS or self.server not in SERVERS:
@@ -69,6 +73,9 @@ class Row:
                 raise ValueError(f"row {self.id}: unknown members {sorted(unknown)}")
             if not {"method", "path"} <= set(self.request) or any("status" not in e for e in expectations):
                 raise ValueError(f"row {self.id}: a row needs a method, a path and the status to expect")
+        elif self.kind == "steps":
+            if not self.steps:
+                raise ValueError(f"row {self.id}: a row of this kind has steps")
         elif self.test is None or "::" not in self.test:
             raise ValueError(f"row {self.id}: a row of this kind names the test that shows it")
 
@@ -83,8 +90,14 @@ class Document:
 def parse(wire: str, text: str) -> Document:
     data = yaml.safe_load(text)
     clauses = tuple(Clause(**clause) for clause in data["clauses"])
-    rows = tuple(Row(wire=wire, **{**row, "clauses": tuple(row["clauses"])}) for row in data["rows"])
-    return Document(wire, clauses, rows)
+    openings = data.get("openings", {})
+    return Document(wire, clauses, tuple(row_of(wire, row, openings) for row in data["rows"]))
+
+
+def row_of(wire: str, written: Mapping[str, Any], openings: Mapping[str, Any]) -> Row:
+    steps = tuple(steps_of(written.get("steps", ()), openings))
+    kind = {"kind": "steps"} if steps else {}
+    return Row(**{"wire": wire, **kind, **written, "clauses": tuple(written["clauses"]), "steps": steps})
 
 
 @cache

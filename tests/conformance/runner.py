@@ -6,7 +6,8 @@ not mind what a row asks for (a GET with a body, a wrong Content-Length, bytes t
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,7 +48,9 @@ def encode_headers(request: Mapping[str, Any], body: bytes, host: str) -> dict[s
     return {name: fill(value) for name, value in headers.items() if value is not None}
 
 
-def send(base_url: str, request: Mapping[str, Any]) -> Reply:
+@contextmanager
+def open_request(base_url: str, request: Mapping[str, Any]) -> Iterator[http.client.HTTPResponse]:
+    """A reply whose body is still to be read."""
     address = urlsplit(base_url)
     assert address.hostname is not None
     body = encode_body(request)
@@ -58,11 +61,18 @@ def send(base_url: str, request: Mapping[str, Any]) -> Reply:
             connection.putheader(name, value)
         connection.endheaders()
         send_body(connection, body)
-        response = connection.getresponse()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return Reply(response.status, headers, response.read())
+        yield connection.getresponse()
     finally:
         connection.close()
+
+
+def send(base_url: str, request: Mapping[str, Any]) -> Reply:
+    with open_request(base_url, request) as response:
+        return Reply(response.status, headers_of(response), response.read())
+
+
+def headers_of(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
 
 
 def send_body(connection: http.client.HTTPConnection, body: bytes) -> None:
@@ -87,7 +97,8 @@ def header_problems(expect: Mapping[str, Any], reply: Reply) -> list[str]:
 def text_problems(expect: Mapping[str, Any], reply: Reply) -> list[str]:
     missing = [f"text: should have {want!r}" for want in expect.get("text_has", []) if want not in reply.text]
     present = [f"text: should not have {want!r}" for want in expect.get("text_lacks", []) if want in reply.text]
-    return missing + present
+    whole = [] if expect.get("text", reply.text) == reply.text else [f"text: expected {expect['text']!r}"]
+    return missing + present + whole
 
 
 def schema_entries(expect: Mapping[str, Any]) -> list[tuple[str, str]]:

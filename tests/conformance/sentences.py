@@ -15,11 +15,16 @@ SEED_FILES = {
     "oxp": "oxp-1.0-call-tool.txt",
     "otc": "otc-1.0-call-tool.txt",
     "otc_draft": "otc-draft-rfc.txt",
+    "lifecycle": "tool-call-lifecycle.txt",
 }
 
 MARKER = re.compile(r"^(?:[•*-]|\d+\.|#+) ")
 END = re.compile(r"(?<=[.!?])(?<!e\.g\.)\s+(?=[A-Z*`])")
 ASKS = re.compile(r"\b(?:MUST|SHOULD|MAY)\b")
+LIFECYCLE_ASKS = re.compile(
+    r"required$|^POST/|^(?:PENDING|PROCESSING|COMPLETE|ERROR)[A-Z]|^200|toolUseId"
+    r"|\b(?:[Mm]ust|may|will|require|Use|uses|Send heartbeats|Stop|Without|When|Once|passes|marked|typical|confirm)\b"
+)
 DRAFT_ASKS = re.compile(r"\b(?:MUST|SHOULD|MAY|must|should)\b|\(required\)")
 
 
@@ -35,8 +40,9 @@ def digest(sentence: str) -> str:
 
 
 def asking(wire: str, text: str) -> list[str]:
-    """The sentences that ask for something; the draft also writes `must` small and `(required)`."""
-    pattern = DRAFT_ASKS if wire == "otc_draft" else ASKS
+    """The sentences that ask for something; the draft also writes `must` small and `(required)`, and the lifecycle's
+    page hardly ever says it in such words at all."""
+    pattern = {"otc_draft": DRAFT_ASKS, "lifecycle": LIFECYCLE_ASKS}.get(wire, ASKS)
     return [sentence for sentence in sentences(text) if pattern.search(sentence)]
 
 

@@ -10,16 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from .tokens import API_KEY, JWT_SECRET
+from .tokens import API_KEY, CALLERS, JWT_SECRET
 
 START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 15.0
 POLL_S = 0.02
 
+KEYS = ",".join(f"{name}:{key}" for name, key in CALLERS.items())
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "open": {},
     "keys": {"TOOLYARD_API_KEYS": API_KEY},
     "keys-400": {"TOOLYARD_API_KEYS": API_KEY, "TOOLYARD_AUTH_FAILURE_STATUS": "400"},
+    "callers": {"TOOLYARD_API_KEYS": KEYS},
+    "hasty": {"TOOLYARD_API_KEYS": KEYS, "TOOLYARD_LEASE_S": "1", "TOOLYARD_MAX_ATTEMPTS": "2"},
     "jwt": {"TOOLYARD_JWT_SECRET": JWT_SECRET},
 }
 

@@ -75,7 +75,8 @@ async def ask_after_its_life(method: str, path: str, body: bytes = b"") -> tuple
     app = App(toolkit).asgi()
     async with app.lifespan():
         before = await ask(app, method, path, body)
-    return before, await ask(app, method, path, body)
+    async with asyncio.timeout(5):
+        return before, await ask(app, method, path, body)
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/oxp/health", "/otc/health", "/otc/draft/health"])
@@ -104,6 +105,24 @@ def test_a_call_to_a_server_that_is_not_ready_is_a_400_that_says_when_to_come_ba
     assert int(after.headers["retry-after"]) >= 1
     assert int(after.headers["retry-after-ms"]) >= 1
     assert after.headers["x-should-retry"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/sessions", {}),
+        ("POST", "/v1/tools/claim", {}),
+        ("POST", "/v1/tools/heartbeats", {"heartbeats": [{"sessionId": "s", "requestId": "t", "attempt": 1}]}),
+        ("GET", "/v1/calls", None),
+    ],
+)
+def test_the_lifecycle_api_of_a_server_that_is_not_ready_is_a_429(method: str, path: str, body: Any) -> None:
+    sent = b"" if body is None else json.dumps(body).encode()
+    before, after = asyncio.run(ask_after_its_life(method, path, sent))
+    assert before.status in (200, 201)
+    assert after.status == 429
+    assert json.loads(after.body).keys() == {"message"}
+    assert int(after.headers["retry-after"]) >= 1
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

@@ -13,13 +13,13 @@ from .rows import WIRES, Document, Row, all_clauses, all_rows, documents, load
 from .sentences import SEEDS, asking, digest, seed, sentences
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = {"oxp": "oxp.md", "otc": "otc.md", "otc_draft": "otc.md"}
-CLAUSE_ID = re.compile(r"\b(?:OXP|OTC|DRAFT)-[A-Z]+-[0-9]{2}\b")
+DOCS = {"oxp": "oxp.md", "otc": "otc.md", "otc_draft": "otc.md", "lifecycle": "lifecycle.md"}
+CLAUSE_ID = re.compile(r"\b(?:OXP|OTC|DRAFT|LIFE)-[A-Z]+-[0-9]{2}\b")
 
 with_seeds = pytest.mark.skipif(not SEEDS.is_dir(), reason="the source documents are not beside the checkout")
 with_schemas = pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the published schemas are not beside the checkout")
 each_document = pytest.mark.parametrize("document", [pytest.param(d, id=d.wire) for d in documents()])
-each_proof = pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in all_rows() if row.kind != "http"])
+each_proof = pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in all_rows() if row.test])
 
 
 @each_document

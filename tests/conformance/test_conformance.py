@@ -1,4 +1,4 @@
-"""Every row that is a request, against real servers: alone, in any order, and all in a row."""
+"""Every row that is a request or several, against real servers: alone, in any order, and all in a row."""
 
 from pathlib import Path
 
@@ -8,13 +8,21 @@ from .conftest import Address
 from .rows import Row, all_rows
 from .runner import run
 from .serving import running
+from .walking import fresh, take_all
 
 HTTP_ROWS = [row for row in all_rows() if row.kind == "http"]
+STEP_ROWS = [row for row in all_rows() if row.kind == "steps"]
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in HTTP_ROWS])
 def test_the_server_answers_as_the_row_says(row: Row, address: Address) -> None:
     problems = run(row, address(row.server))
+    assert not problems, "\n".join([f"{row.id}: {row.title}", *problems])
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in STEP_ROWS])
+def test_the_server_answers_step_by_step_as_the_row_says(row: Row, address: Address) -> None:
+    problems = take_all(row.steps, address(row.server), fresh())
     assert not problems, "\n".join([f"{row.id}: {row.title}", *problems])
 
 

@@ -1,4 +1,4 @@
-"""The credentials that rows name: one API key, and JSON Web Tokens made by hand.
+"""The credentials that rows name: API keys, and JSON Web Tokens made by hand.
 
 HS256 is written out here with `hmac`, so that the tests share no library, and no mistakes, with the server.
 """
@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 
 API_KEY = "ty_conformance_key_0123456789"
+CALLERS = {"ada": "ty_conformance_ada_0123456789", "bob": "ty_conformance_bob_0123456789"}
+"""Two callers that have nothing to do with each other."""
 JWT_SECRET = "conformance-secret-0123456789abcdef"
 FOREIGN_SECRET = "a-secret-the-server-never-saw-0123456789"
 

@@ -29,10 +29,22 @@ from .markdown import Block
 
 DOCUMENTED_PORT = 8000
 DEADLINE_S = 30.0
-READY = {"toolyard serve": "Stop with Ctrl-C.", "uvicorn": "Uvicorn running on"}
+READY = {
+    "toolyard serve": "Stop with Ctrl-C.",
+    "toolyard worker": "Stop with Ctrl-C.",
+    "uvicorn": "Uvicorn running on",
+}
 """What a server says once it is up."""
 
-_serves = re.compile(r"(?:\w+=\S+ )*(toolyard serve|uvicorn)\b").match
+OPERATOR = """toolyard() {
+    case "$1" in
+        calls | show | cancel | resolve) env -u TOOLYARD_SERVER toolyard "$@" ;;
+        *) command toolyard "$@" ;;
+    esac
+}"""
+"""Readers have the usual port and no TOOLYARD_SERVER, so these verbs find the ledger in their folder."""
+
+_serves = re.compile(r"(?:\w+=\S+ )*(toolyard serve|toolyard worker|uvicorn)\b").match
 _claim = re.compile(r"#\s*(=>|raises)\s*(.+)$").search
 _duration = re.compile(r'("duration":\s*)[0-9.]+')
 
@@ -126,7 +138,7 @@ class Shell:
 
     def _wait_for(self, command: str) -> str:
         kept, at = self._home / "environment", self._home / "folder"
-        script = f'{self.real(command)}\ncode=$?\nenv -0 > "{kept}"\npwd > "{at}"\nexit $code'
+        script = f'{OPERATOR}\n{self.real(command)}\ncode=$?\nenv -0 > "{kept}"\npwd > "{at}"\nexit $code'
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=self._at,

@@ -82,7 +82,7 @@ def test_line_feeds_alone_do_not_end_lines(server: str) -> None:
 @pytest.mark.parametrize("method", ["FOO", "get", "G€T".encode().decode("latin-1"), "POSTPOST"])
 def test_a_method_nobody_knows_is_405_with_allow(server: str, method: str) -> None:
     reply = refusal(server, request(method), 405)
-    assert reply.headers["allow"] == "GET, HEAD, POST"
+    assert reply.headers["allow"] == "DELETE, GET, HEAD, POST, PUT"
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PURGE", "PROPFIND", "POST"])

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.conformance.serving import running
 from toolyard.server.compose import Yard
-from toolyard.server.openapi import document
+from toolyard.server.openapi.document import document
 from toolyard.server.settings import exactly
 
 from .documented import Documented, names_no_tool
@@ -64,8 +64,11 @@ def test_the_document_is_true(case: Case, server: str) -> None:
         "additional_checks": [is_understood],
         "excluded_checks": [positive_data_acceptance],
     }
+    for given in (case.query, case.body):
+        if isinstance(given, dict) and "wait" in given and is_allowed(case):
+            given["wait"] = 0
     case.call_and_validate(**options)
-    if is_allowed(case) and isinstance(case.body, Mapping):
+    if is_allowed(case) and isinstance(case.body, Mapping) and not case.path.startswith("/v1/"):
         case.body = aimed(case.body)
         assert case.call_and_validate(**options).status_code == 200
 

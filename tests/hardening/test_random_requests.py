@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from toolyard.server.shapes import NAMES
+from toolyard.server.openapi.shapes import NAMES
 
 from .documented import Documented, names_no_tool
 from .inprocess import InProcess, inprocess

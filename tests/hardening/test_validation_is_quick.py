@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from toolyard import Toolkit
-from toolyard.engine.validation import compile_schema
 from toolyard.model.errors import DefinitionError
+from toolyard.running.validation import compile_schema
 
 from .raw import DEADLINE_S, ask, assert_serves, request
 

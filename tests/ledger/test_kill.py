@@ -1,82 +1,15 @@
 """`kill -9`, and what is left of it: nothing that was acknowledged is lost, nothing is silently run twice."""
 
-import os
-import signal
-import sqlite3
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
-from urllib.request import urlopen
 
-import msgspec
 import pytest
 
-from tests.conformance.serving import command, environment, free_port, wait_until_healthy
-from toolyard import Client, ServerError, ToolError, ToolyardError
+from toolyard import Client, ServerError, ToolError
 
-TOOLS = str(Path(__file__).with_name("tools.py"))
-
-
-class Server:
-    """A real one, in a folder, that can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.marks = folder / "marks"
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        log = self.folder / "server.log"
-        variables = environment("open") | {"MARKS": str(self.marks)}
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                command(TOOLS, "--port", str(self.port)), cwd=self.folder, env=variables, stdout=output, stderr=output
-            )
-        wait_until_healthy(self.process, self.port, log)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def marked(self) -> int:
-        return len(self.marks.read_text().splitlines()) if self.marks.exists() else 0
-
-    def wait_for_marks(self, count: int) -> None:
-        deadline = time.monotonic() + 30
-        while self.marked() < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-    def call(self, call_id: str) -> Any:
-        with urlopen(f"{self.url}/v1/calls/{call_id}?wait=20") as reply:
-            return msgspec.json.decode(reply.read())
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path)
-    made.start()
-    yield made
-    with suppress(ProcessLookupError):
-        made.kill()
-
-
-@contextmanager
-def calling(server: Server, tool: str, call_id: str, **options: Any) -> Iterator[None]:
-    """A call that is under way, and whose connection will break."""
-
-    def call() -> None:
-        with Client(server.url, retries=0) as client, suppress(ToolyardError):
-            client.call(tool, {"text": call_id}, call_id=call_id, **options)
-
-    caller = threading.Thread(target=call)
-    caller.start()
-    yield
-    caller.join()
+from .serving import Server, calling
 
 
 def test_a_call_that_was_lost_ends_as_unknown_and_is_not_run_again(server: Server) -> None:
@@ -161,14 +94,3 @@ def test_everything_acknowledged_survives_and_nothing_runs_twice(server: Server)
                 now = error.message
             assert now == answer, "what was acknowledged has changed"
     assert len(told) >= 150
-
-
-def test_a_flush_comes_before_the_answer(server: Server, tmp_path: Path) -> None:
-    """Every kept row is in the file that a second reader sees, at the moment of the answer."""
-    with Client(server.url) as client:
-        client.call("Marks.Quick", {"text": "x"}, call_id="flushed")
-    server.kill()
-    copy = sqlite3.connect(f"file:{server.folder / 'toolyard.db'}?mode=ro", uri=True)
-    (row,) = copy.execute("SELECT state, value FROM calls WHERE call_id = 'flushed'").fetchall()
-    assert row == ("COMPLETE", b"1")
-    assert os.path.exists(server.folder / "toolyard.key")

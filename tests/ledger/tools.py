@@ -1,5 +1,6 @@
 """Tools that leave a mark each time they run, and then wait to be killed."""
 
+import asyncio
 import os
 import time
 
@@ -16,6 +17,10 @@ def mark(text: str) -> int:
         os.fsync(file.fileno())
         file.seek(0)
         return len(file.readlines())
+
+
+def may_go() -> bool:
+    return os.path.exists(os.environ["MARKS"] + ".go")
 
 
 @kit.tool
@@ -46,3 +51,73 @@ def poison(text: str) -> None:
 async def quick(text: str) -> int:
     """Leaves a mark."""
     return mark(text)
+
+
+@kit.tool
+async def patient(text: str, ctx: Context) -> str:
+    """Leaves a mark, tells how far it is, and goes on until somebody makes the file `go`."""
+    mark(text)
+    ctx.progress(1, 2, "half way")
+    try:
+        while not may_go():
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        mark("stopped")
+        raise
+    return text
+
+
+@kit.tool
+def stubborn(text: str, ctx: Context) -> str:
+    """Leaves a mark, and goes on in its thread until it is told that nobody waits."""
+    mark(text)
+    while not ctx.cancelled:
+        time.sleep(0.01)
+    mark("stopped")
+    return text
+
+
+@kit.tool(runs="process")
+def heavy(text: str) -> str:
+    """Leaves a mark with its process id, and stays."""
+    mark(str(os.getpid()))
+    time.sleep(600)
+    return text
+
+
+@kit.tool(idempotent=True)
+async def harmless(text: str) -> str:
+    """Leaves a mark, and stays the first time."""
+    if mark(text) == 1:
+        await asyncio.sleep(600)
+    return text
+
+
+@kit.tool(on_disconnect="continue")
+async def unmoved(text: str) -> str:
+    """Leaves a mark and, once somebody makes the file `go`, another."""
+    return await patient_mark(text)
+
+
+@kit.tool(on_disconnect="cancel")
+async def attached(text: str) -> str:
+    """The same, but goes with its client."""
+    return await patient_mark(text)
+
+
+async def patient_mark(text: str) -> str:
+    mark(text)
+    try:
+        while not may_go():
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        mark("stopped")
+        raise
+    mark("done")
+    return text
+
+
+@kit.tool(concurrency=1)
+async def single(text: str) -> str:
+    """One at a time."""
+    return await patient_mark(text)

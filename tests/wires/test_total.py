@@ -15,11 +15,13 @@ from toolyard.model.errors import (
     Missing,
     MissingRequirements,
     Problem,
+    Refused,
     RequestError,
     ServerError,
     ToolError,
     ToolyardError,
 )
+from toolyard.store.contract import StoreDown
 from toolyard.wires import negotiation, otc, otc_draft, oxp
 from toolyard.wires.contract import Wire
 
@@ -35,12 +37,13 @@ def leaves(kind: type[ToolyardError]) -> Iterator[type[ToolyardError]]:
         yield from leaves(each)
 
 
+assert issubclass(StoreDown, ServerError), "errors of other layers count, too"
 REACHING_A_WIRE = sorted(
     {
         error
         for kind in (RequestError, ServerError, ToolError)
         for error in leaves(kind)
-        if error not in (RequestError, ServerError) and error.__module__ == "toolyard.model.errors"
+        if error not in (RequestError, ServerError) and error.__module__.startswith("toolyard.")
     },
     key=lambda error: error.__name__,
 )
@@ -53,6 +56,8 @@ def made(error: type[ToolyardError]) -> ToolyardError:
         return error("no", Missing((Challenge("1", "http://x/1", "http://x/1/status"),)), developer_message="why")
     if issubclass(error, MethodNotAllowed):
         return error("no", ("GET",))
+    if issubclass(error, Refused):
+        return error("no", "held")
     if issubclass(error, Busy):
         return error("no", retry_after_ms=1500)
     return error("no", developer_message="why")

@@ -73,7 +73,7 @@ class Context:
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tells whoever waits how far the tool has come."""
-        self._run.channel.progress(done, total, message)
+        self._run.progress(done, total, message)
 
     def log(self, message: str, level: str = "info", **fields: Any) -> None:
         """To the server's log, and to the client where its protocol has one."""

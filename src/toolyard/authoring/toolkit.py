@@ -10,7 +10,19 @@ import msgspec
 
 from ..model.errors import DefinitionError, Place
 from ..model.running import Host
-from ..model.tool import NAME, WIRE_NAME, Hints, Icon, OnLost, Requirements, Runs, Tool, ToolkitInfo, Version
+from ..model.tool import (
+    NAME,
+    WIRE_NAME,
+    Hints,
+    Icon,
+    OnDisconnect,
+    OnLost,
+    Requirements,
+    Runs,
+    Tool,
+    ToolkitInfo,
+    Version,
+)
 from .function import Function
 from .requirements import combine
 from .schemas import Recursion
@@ -62,6 +74,7 @@ class Toolkit:
         read_only: bool = False,
         destructive: bool | None = None,
         on_lost: OnLost | None = None,
+        on_disconnect: OnDisconnect | None = None,
         runs: Runs | None = None,
         tags: Iterable[str] = (),
         icons: Iterable[Icon | str] = (),
@@ -74,9 +87,12 @@ class Toolkit:
         name: the tool's part of the id (default: the function's name in CamelCase).
         wire_name: what models see (default: the id with an underscore for the dot).
         version: default the toolkit's.
-        timeout: seconds the tool may run. concurrency: how many of it run at once.
+        timeout: seconds the tool may run without telling its progress.
+        concurrency: how many of it run at once, on all nodes together.
         read_only, idempotent, destructive: hints for clients; the first two also say that a lost
         attempt may simply be run again (`on_lost="rerun"`).
+        on_disconnect: whether a client that goes away ends its call ("cancel") or not ("continue"). Without it,
+        calls with a key go on and others are cancelled.
         runs: "inline" on the event loop (the default of an async function), "thread" (the default
         of any other), or "process" for work that keeps a processor busy.
         """
@@ -113,6 +129,7 @@ class Toolkit:
                 timeout=checked.positive("timeout", float),
                 concurrency=checked.positive("concurrency", int),
                 on_lost=checked.on_lost,
+                on_disconnect=checked.on_disconnect,
                 runs=checked.runs,
                 tags=checked.several("tags", str, "texts"),
                 icons=tuple(
@@ -126,7 +143,7 @@ class Toolkit:
 _KNOWN = frozenset(
     {
         "name", "wire_name", "version", "title", "description", "annotations", "requires", "timeout", "concurrency",
-        "idempotent", "read_only", "destructive", "on_lost", "runs", "tags", "icons", "recursion",
+        "idempotent", "read_only", "destructive", "on_lost", "on_disconnect", "runs", "tags", "icons", "recursion",
     }
 )  # fmt: skip
 
@@ -186,6 +203,12 @@ class _Options:
         harmless = self._options.get("idempotent") or self._options.get("read_only")
         chosen: OnLost = self._one_of("on_lost", ("rerun", "unknown"), "rerun" if harmless else "unknown")
         return chosen
+
+    @property
+    def on_disconnect(self) -> OnDisconnect | None:
+        given = self._options.get("on_disconnect")
+        chosen: OnDisconnect = self._one_of("on_disconnect", ("cancel", "continue"), "cancel")
+        return None if given is None else chosen
 
     @property
     def runs(self) -> Runs:

@@ -1,5 +1,6 @@
 """`toolyard call`."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,10 @@ import typer
 from ..client.client import DEFAULT_URL, CallOptions, Client
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
+from ..model.seam import random_id
 from .target import File, Json, Key, Server, connect
+
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def call(
@@ -25,6 +29,7 @@ def call(
     secret: Annotated[list[str] | None, typer.Option(metavar="ID=VALUE", help="A secret for the tool.")] = None,
     token: Annotated[list[str] | None, typer.Option(metavar="PROVIDER=TOKEN", help="A token for the tool.")] = None,
     call_id: Annotated[str | None, typer.Option(help="The call's idempotency key.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, however long it takes.")] = False,
 ) -> None:
     """Call a tool and print what it returns.
 
@@ -36,7 +41,8 @@ def call(
         "user_id": user_id,
         "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
         "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
-        "call_id": call_id,
+        "call_id": call_id or random_id(),
+        "wait": wait,
     }
     with connect(server, key, file) as client:
         try:
@@ -47,6 +53,11 @@ def call(
             if isinstance(error, SetupError):
                 raise
             _fail(error, given, json)
+        except KeyboardInterrupt:
+            if file is not None:
+                raise
+            sys.stderr.write(f"\nNot waited for; look for it with: toolyard show {options['call_id']}\n")
+            raise typer.Exit(INTERRUPTED) from None
     _show(outcome, json)
 
 

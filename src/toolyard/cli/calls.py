@@ -7,71 +7,96 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ..client.client import DEFAULT_URL
+from ..model.lifecycle import State
 from .failing import told
-from .target import Json, Key, Server, connect
+from .ledger import Caller, Server, Store, looking_after
+from .target import Json, Key
+
+EVERY_S = 1.0
+CLEAR = "\x1b[H\x1b[2J"
+COLUMNS = ("CALL", "STATE", "CODE", "TOOL", "CALLER", "ATTEMPT", "AGE")
 
 
 def calls(
-    server: Server = DEFAULT_URL,
+    server: Server = None,
     key: Key = None,
+    store: Store = None,
     json: Json = False,
-    state: Annotated[str | None, typer.Option(help="PENDING, PROCESSING, COMPLETE or ERROR.")] = None,
+    state: Annotated[State | None, typer.Option(case_sensitive=False, help="Only calls in this state.")] = None,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool, as it was asked for.")] = None,
-    limit: Annotated[int, typer.Option(help="How many, at most.")] = 20,
-    watch: Annotated[bool, typer.Option("--watch", help="Show them again every second.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many, at most.")] = 20,
+    watch: Annotated[bool, typer.Option("--watch", help="Show them again every second, until Ctrl-C.")] = False,
 ) -> None:
-    """List the newest calls: state, tool, attempt, age."""
-    with connect(server, key) as client:
+    """List the newest calls: those of all callers, or at a server those of the key's."""
+
+    def look() -> str:
+        with told(), looking_after(server, key, store) as desk:
+            listed = desk.calls(state=state, tool=tool, limit=limit)
+        return pretty(listed) if json else table(listed, time.time())
+
+    if not watch:
+        sys.stdout.write(look())
+        return
+    try:
         while True:
-            with told():
-                listed = client.calls(state=state, tool=tool, limit=limit)
-            if json:
-                _print(listed)
-            else:
-                sys.stdout.write(table(listed, time.time()))
-            if not watch:
-                return
-            sys.stdout.write("\n")
-            sys.stdout.flush()
-            time.sleep(1)
+            _show_again(look())
+            time.sleep(EVERY_S)
+    except KeyboardInterrupt:
+        return
 
 
 def show(
     call_id: Annotated[str, typer.Argument(help="The call's id.")],
-    server: Server = DEFAULT_URL,
+    server: Server = None,
     key: Key = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for its end.")] = 0.0,
+    store: Store = None,
+    caller: Caller = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for its end.")] = 0.0,
 ) -> None:
     """Show a call: what was asked, how far it has come, how it ended."""
-    with connect(server, key) as client, told():
-        _print(client.show(call_id, wait))
+    with told(), looking_after(server, key, store, caller) as desk:
+        shown = desk.show(call_id, wait)
+    sys.stdout.write(pretty(shown))
 
 
 def table(listed: list[dict[str, Any]], now: float) -> str:
-    """A line a call."""
-    rows = [
-        (
-            call["callId"],
-            call["state"],
-            call.get("code", ""),
-            call["tool"],
-            f"attempt {call['attempt']}",
-            _age(now - call["createdAt"]),
-        )
-        for call in listed
-    ]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "".join(line + "\n" for line in lines)
+    """A line a call. Who asks as a caller knows whose they are."""
+    rows = [COLUMNS, *(_row(call, now) for call in listed)]
+    shown = [place for place, name in enumerate(COLUMNS) if name != "CALLER" or any(row[place] for row in rows[1:])]
+    widths = {place: max(len(row[place]) for row in rows) for place in shown}
+    return "".join("  ".join(row[place].ljust(widths[place]) for place in shown).rstrip() + "\n" for row in rows)
+
+
+def line(call: dict[str, Any]) -> str:
+    """One call, without a heading."""
+    return "  ".join(cell for cell in _row(call, time.time()) if cell) + "\n"
+
+
+def pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def _row(call: dict[str, Any], now: float) -> tuple[str, ...]:
+    caller = f"{call['tenant']}/{call['caller']}" if "tenant" in call else call.get("caller", "")
+    return (
+        call["callId"],
+        call["state"],
+        call.get("code") or call.get("waitingFor", ""),
+        call["tool"],
+        caller,
+        str(call["attempt"]),
+        _age(now - call["createdAt"]),
+    )
+
+
+def _show_again(text: str) -> None:
+    """On a screen, in the place of what was there."""
+    sys.stdout.write(CLEAR + text if sys.stdout.isatty() else text + "\n")
+    sys.stdout.flush()
 
 
 def _age(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
-            return f"{seconds / size:.0f}{unit} ago"
-    return f"{max(seconds, 0):.0f}s ago"
-
-
-def _print(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"

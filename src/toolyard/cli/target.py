@@ -23,7 +23,12 @@ def connect(server: str = DEFAULT_URL, key: str | None = None, file: str | None 
         with open_door("testing").client(*open_door("sources")([file]), public_url=DEFAULT_URL) as client:
             yield client
         return
+    with Client(address(server), key=key) as client:
+        yield client
+
+
+def address(server: str) -> str:
+    """The server's address, without a slash at its end."""
     if not server.startswith(("http://", "https://")):
         raise SetupError(f"--server must be an address such as {DEFAULT_URL}, got {server!r}")
-    with Client(server, key=key) as client:
-        yield client
+    return server.rstrip("/")

@@ -13,7 +13,18 @@ from ..model.call import CallContext, CallTool, Outcome
 from ..model.seam import random_id
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Reply, Request, Wire
-from .flows import Flow, Pause, call, health, list_calls, list_tools, show_call, value_of
+from .flows import (
+    Flow,
+    Pause,
+    call,
+    call_to_its_end,
+    cancel_call,
+    health,
+    list_calls,
+    list_tools,
+    show_call,
+    value_of,
+)
 from .sending import AsyncHttpSending, HttpSending
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -45,6 +56,7 @@ class CallOptions(TypedDict, total=False):
     user_info: Mapping[str, Any]
     secrets: Mapping[str, str]
     tokens: Mapping[str, str]
+    wait: bool
 
 
 def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[CallOptions]) -> CallTool:
@@ -57,6 +69,21 @@ def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[Cal
         options.get("tokens", {}), options.get("secrets", {}), options.get("user_id"), options.get("user_info", {})
     )
     return CallTool(tool_id, dict(input or {}), call_id, options.get("trace_id"), context)
+
+
+def drive(flow: Flow, sending: Sending) -> Any:
+    """Sends what the flow asks for, and returns what it ends with."""
+    reply: Reply | None = None
+    while True:
+        try:
+            step = flow.send(reply)
+        except StopIteration as end:
+            return end.value
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            reply = None
+        else:
+            reply = sending.send(step)
 
 
 class Client:
@@ -88,13 +115,15 @@ class Client:
     def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
         """What the tool returns. Raises ToolError, InvalidInput, MissingRequirements, …
 
-        Options: call_id, trace_id, user_id, user_info, secrets={id: value}, tokens={provider: token}.
+        Options: call_id, trace_id, user_id, user_info, secrets={id: value}, tokens={provider: token}, and wait=True to
+        wait for a call that is still running, however long it takes.
         """
         return value_of(self.outcome(tool_id, input, **options))
 
     def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
         """How the call ended, a tool's failure included."""
-        outcome: Outcome = self._drive(call(self._wire, command(tool_id, input, **options), self._retries))
+        flow = call_to_its_end if options.get("wait") else call
+        outcome: Outcome = self._drive(flow(self._wire, command(tool_id, input, **options), self._retries))
         return outcome
 
     def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
@@ -112,22 +141,17 @@ class Client:
         calls: Rows = self._drive(list_calls({"state": state, "tool": tool, "limit": str(limit)}))
         return calls
 
+    def cancel(self, call_id: str) -> dict[str, Any]:
+        """Ends a call of this caller's, unless it has ended. The call after that."""
+        call: dict[str, Any] = self._drive(cancel_call(call_id))
+        return call
+
     def healthy(self) -> bool:
         """Whether the server takes calls."""
         return bool(self._drive(health()))
 
     def _drive(self, flow: Flow) -> Any:
-        reply: Reply | None = None
-        while True:
-            try:
-                step = flow.send(reply)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, Pause):
-                time.sleep(step.seconds)
-                reply = None
-            else:
-                reply = self._sending.send(step)
+        return drive(flow, self._sending)
 
 
 class AsyncClient:
@@ -163,7 +187,8 @@ class AsyncClient:
         self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> Outcome:
         """As `Client.outcome`."""
-        outcome: Outcome = await self._drive(call(self._wire, command(tool_id, input, **options), self._retries))
+        flow = call_to_its_end if options.get("wait") else call
+        outcome: Outcome = await self._drive(flow(self._wire, command(tool_id, input, **options), self._retries))
         return outcome
 
     async def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
@@ -182,6 +207,11 @@ class AsyncClient:
         flow = list_calls({"state": state, "tool": tool, "limit": str(limit)})
         calls: Rows = await self._drive(flow)
         return calls
+
+    async def cancel(self, call_id: str) -> dict[str, Any]:
+        """As `Client.cancel`."""
+        call: dict[str, Any] = await self._drive(cancel_call(call_id))
+        return call
 
     async def healthy(self) -> bool:
         """As `Client.healthy`."""

@@ -3,16 +3,19 @@
 They wait by yielding a `Pause`. `client.py` drives them, with or without `await`.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ..model.call import CallTool, ListTools, Outcome
-from ..model.errors import Busy
+from ..model.errors import Busy, RequestError, ToolError
+from ..model.lifecycle import ENDED, State
+from ..wires import admin
 from ..wires.contract import Reply, Request, Wire
 from ..wires.lifecycle import LIFECYCLE
+from ..wires.working import encode_cancel_call
 
 
 class Pause(Struct, frozen=True):
@@ -24,15 +27,24 @@ class Pause(Struct, frozen=True):
 Flow = Generator[Request | Pause, Reply | None, Any]
 LONGEST_PAUSE_S = 30.0
 FIRST_PAUSE_S = 0.25
+WAIT_S = 20.0
+"""How long one request waits for a call's end. Who wants to wait longer asks again."""
 
 
 def call(wire: Wire, command: CallTool, retries: int) -> Flow:
     """Calls a tool and tries again where the server says that this may help. Returns the last Outcome."""
+    return (yield from _tried(lambda: _asked(wire, command), retries))
+
+
+def call_to_its_end(wire: Wire, command: CallTool, retries: int) -> Flow:
+    """The same, and a call that is still running is waited for, however long it takes."""
+    return (yield from _tried(lambda: _waited_for(wire, command), retries))
+
+
+def _tried(once: Callable[[], Flow], retries: int) -> Flow:
     for attempt in range(retries + 1):
         try:
-            reply = yield wire.encode_request(command)
-            assert reply is not None  # noqa: S101
-            outcome = wire.decode_outcome(reply)
+            outcome = yield from once()
         except Busy as busy:
             if attempt == retries:
                 raise
@@ -45,11 +57,47 @@ def call(wire: Wire, command: CallTool, retries: int) -> Flow:
     raise AssertionError("the last attempt returns or raises")
 
 
+def _asked(wire: Wire, command: CallTool) -> Flow:
+    return wire.decode_outcome((yield from _reply(wire.encode_request(command))))
+
+
+def _waited_for(wire: Wire, command: CallTool) -> Flow:
+    """`can_retry` is said of what has failed and of what still runs. The ledger knows which, if the server has one."""
+    outcome = yield from _asked(wire, command)
+    if outcome.error is None or not outcome.error.can_retry or command.call_id is None:
+        return outcome
+    return (yield from _ended(command.call_id)) or outcome
+
+
+def _ended(call_id: str) -> Flow:
+    """How a call ended, as soon as it has; None: nobody there can tell."""
+    state = None
+    while state not in ENDED:
+        try:
+            shown = yield from show_call(call_id, WAIT_S)
+        except RequestError:
+            return None
+        except Busy as busy:
+            yield Pause(_pause(busy.retry_after_ms, 0))
+            continue
+        state = shown.get("state")
+        if state is None:
+            return None
+    return _outcome(shown)
+
+
+def _outcome(shown: Mapping[str, Any]) -> Outcome:
+    outcome = Outcome(shown["callId"], shown.get("durationMs", 0.0))
+    if shown["state"] == State.COMPLETE:
+        outcome.value = Raw(msgspec.json.encode(shown["value"]))
+    else:
+        outcome.error = ToolError.from_members(shown["error"])
+    return outcome
+
+
 def list_tools(wire: Wire, *, all_versions: bool, for_model: bool) -> Flow:
     """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
-    reply = yield wire.encode_request(ListTools(all_versions))
-    assert reply is not None  # noqa: S101
-    tools = wire.decode_list(reply)
+    tools = wire.decode_list((yield from _reply(wire.encode_request(ListTools(all_versions)))))
     if for_model:
         for tool in tools:
             _hide(tool)
@@ -58,16 +106,52 @@ def list_tools(wire: Wire, *, all_versions: bool, for_model: bool) -> Flow:
 
 def show_call(call_id: str, wait_s: float) -> Flow:
     """A call of the caller's, as the ledger has it."""
-    reply = yield LIFECYCLE.encode_show(call_id, wait_s)
-    assert reply is not None  # noqa: S101
-    return LIFECYCLE.decode(reply)
+    return (yield from _shown(lambda seconds: LIFECYCLE.encode_show(call_id, seconds), wait_s))
 
 
 def list_calls(wanted: Mapping[str, str | None]) -> Flow:
     """The caller's calls, newest first."""
-    reply = yield LIFECYCLE.encode_list(wanted)
+    return LIFECYCLE.decode((yield from _reply(LIFECYCLE.encode_list(wanted))))["calls"]
+
+
+def cancel_call(call_id: str) -> Flow:
+    """The call after that: cancelled, or as it had ended before."""
+    return LIFECYCLE.decode((yield from _reply(encode_cancel_call(call_id))))
+
+
+def show_any_call(call_id: str, caller: str | None, wait_s: float) -> Flow:
+    """A call of any caller's. Operators may."""
+    return (yield from _shown(lambda seconds: admin.encode_show(call_id, caller, seconds), wait_s))
+
+
+def list_all_calls(wanted: Mapping[str, str | None]) -> Flow:
+    """All callers' calls, newest first."""
+    return LIFECYCLE.decode((yield from _reply(admin.encode_list(wanted))))["calls"]
+
+
+def cancel_any_call(call_id: str, caller: str | None) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin.encode_cancel(call_id, caller))))
+
+
+def settle_call(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Flow:
+    """A person says how a call ended of which nobody knows it, or has it run once more."""
+    return LIFECYCLE.decode((yield from _reply(admin.encode_settlement(call_id, caller, how))))
+
+
+def _shown(encode: Callable[[float], Request], wait_s: float) -> Flow:
+    """A server waits only so long for one request."""
+    while True:
+        wait = min(wait_s, WAIT_S)
+        shown = LIFECYCLE.decode((yield from _reply(encode(wait))))
+        wait_s -= wait
+        if wait_s <= 0 or shown.get("state") in ENDED:
+            return shown
+
+
+def _reply(request: Request) -> Generator[Request | Pause, Reply | None, Reply]:
+    reply = yield request
     assert reply is not None  # noqa: S101
-    return LIFECYCLE.decode(reply)["calls"]
+    return reply
 
 
 def health() -> Flow:

@@ -14,9 +14,10 @@ class Unreachable(ServerError):
 class HttpSending:
     """Keeps its connections."""
 
-    def __init__(self, url: str, key: str | None, timeout_s: float) -> None:
+    def __init__(self, url: str, key: str | None, timeout_s: float, *, proxies: bool = True) -> None:
+        """`proxies`: whether it may go through those that the environment names."""
         self._http, self._url = open_door("http"), url
-        self._client = self._http.Client(timeout=timeout_s, headers=_credentials(key))
+        self._client = self._http.Client(timeout=timeout_s, headers=_credentials(key), trust_env=proxies)
 
     def send(self, request: Request) -> Reply:
         try:

@@ -1,7 +1,8 @@
 """What becomes of calls whose holder is gone: a second attempt where the tool allows it, an honest end where not.
 
 `on_lost` is the tool's word. `rerun`: the attempt had no effect that a second one would double. `unknown`: nobody can
-say whether it had its effect, so nobody says so, and nothing is run again.
+say whether it had its effect, so nobody says so, and nothing is run again. A call that was handed back has not been
+lost: it is simply run.
 """
 
 import logging
@@ -11,67 +12,93 @@ import msgspec
 from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool
 from ..model.caller import Caller
-from ..model.errors import ToolError, ToolyardError
-from ..model.lifecycle import CODES, Move, State
-from ..model.record import CallRecord, Ending
+from ..model.errors import ToolNotFound, ToolyardError
+from ..model.lifecycle import Move, State
+from ..model.record import CallRecord
 from ..model.running import QuietChannel
+from ..model.standing import ended_by
 from ..store.contract import Store
 from ..trust.keys import KeyRing
 from .engine import Engine
-from .keyed import KeyedCalls
+from .held import NOT_KNOWN
+from .recorded import RecordedCalls
 
-NOT_KNOWN = "The server stopped while the tool ran; whether it was done is not known"
+AT_ONCE = 100
 _log = logging.getLogger("toolyard.ledger")
 
 
 class Recovery:
-    """Settles what was lost. Run it once, before the server takes calls."""
+    """Settles what was lost."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, keyed: KeyedCalls, ring: KeyRing) -> None:
-        self._store, self._catalogue, self._engine, self._keyed, self._ring = store, catalogue, engine, keyed, ring
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        engine: Engine,
+        recorded: RecordedCalls,
+        ring: KeyRing,
+        max_attempts: int,
+    ) -> None:
+        self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
+        self._ring, self._max_attempts = ring, max_attempts
 
-    async def settle(self, max_attempts: int) -> None:
-        for lost in await self._store.lost():
-            if lost.on_lost != "rerun":
-                await self._end(
-                    lost, "outcome_unknown", "The server stopped while the tool ran; whether it was done is not known"
-                )
-            elif lost.attempt >= max_attempts:
-                await self._end(lost, CODES[Move.ABANDON], f"The tool was started {lost.attempt} times and never ended")
-            else:
-                await self._run_again(lost)
+    async def settle(self) -> None:
+        """Once: all that is lost now."""
+        while True:
+            lost = await self._store.lost(AT_ONCE)
+            settled = [await self._settle(call) for call in lost]
+            if len(lost) < AT_ONCE or not any(settled):
+                return
 
-    async def _run_again(self, lost: CallRecord) -> None:
-        caller = Caller(lost.key.tenant, lost.key.subject)
+    async def _settle(self, call: CallRecord) -> bool:
+        """Whether anything was done about it."""
+        was_running = call.state is State.PROCESSING
+        if was_running and call.on_lost != "rerun":
+            return await self._end(call, Move.UNKNOWN, NOT_KNOWN)
+        if was_running and call.losses + 1 >= self._max_attempts:
+            message = f"The tool was started {call.attempt} times and never ended"
+            return await self._end(call, Move.ABANDON, message)
+        return await self._run_again(call)
+
+    async def _run_again(self, call: CallRecord) -> bool:
+        caller = Caller(call.key.tenant, call.key.subject)
         try:
-            tool = self._catalogue.resolve(lost.reference)
-            attempt = self._engine.work(tool, self._command(lost), caller, QuietChannel()).attempt
+            tool = self._catalogue.resolve(call.reference)
+            work = self._engine.work(tool, self._command(call), caller, QuietChannel())
+        except ToolNotFound as error:
+            if self._store.shared:
+                return False  # another node may have it
+            return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
         except ToolyardError as error:
-            await self._end(lost, CODES[Move.UNKNOWN], f"The tool cannot be run again: {error.message}")
-            return
-        number = await self._store.restart(lost.seq, lost.attempt)
-        if number is not None:
-            _log.warning("%s (call %s) was lost; attempt %d starts", lost.reference, lost.key.call_id, number)
-            self._keyed.resume(lost, number, attempt)
+            return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
+        number = await self._store.restart(call.seq, call.attempt)
+        if number is None:
+            return False
+        _log.warning("%s (call %s): attempt %d starts", call.reference, call.key.call_id, number)
+        work.new.key, work.new.fingerprint = call.key, call.fingerprint
+        self._recorded.go_on(call.seq, number, work)
+        return True
 
-    async def _end(self, lost: CallRecord, code: str, message: str) -> None:
-        _log.warning("%s (call %s) ends as %s", lost.reference, lost.key.call_id, code)
-        error = msgspec.json.encode(ToolError(message, can_retry=False).members())
-        await self._store.finish(lost.seq, lost.attempt, Ending(State.ERROR, code, 0.0, error=error))
+    async def _end(self, call: CallRecord, move: Move, message: str) -> bool:
+        ending = ended_by(move, message, "unknown")
+        _log.warning("%s (call %s) ends as %s", call.reference, call.key.call_id, ending.code)
+        return await self._store.give_up(call.seq, call.attempt, ending)
 
-    def _command(self, lost: CallRecord) -> CallTool:
+    def _command(self, call: CallRecord) -> CallTool:
         return CallTool(
-            lost.tool,
-            msgspec.json.decode(lost.input),
-            lost.key.call_id,
-            lost.trace_id,
-            self._context(lost),
-            wire=lost.wire,
-            family=lost.key.family,
+            call.tool,
+            msgspec.json.decode(call.input),
+            call.key.call_id,
+            call.trace_id,
+            context_of(call, self._ring),
+            wire=call.wire,
+            family=call.key.family,
         )
 
-    def _context(self, lost: CallRecord) -> CallContext:
-        if lost.sealed is None:
-            return CallContext(user_id=lost.user_id) if lost.user_id else NO_CONTEXT
-        opened = self._ring.unseal("context", lost.sealed, lost.key.call_id.encode())
-        return msgspec.json.decode(opened, type=CallContext)
+
+def context_of(call: CallRecord, ring: KeyRing) -> CallContext:
+    """What the caller passed along with a recorded call."""
+    if call.sealed is None:
+        return CallContext(user_id=call.user_id) if call.user_id else NO_CONTEXT
+    opened = ring.unseal("context", call.sealed, call.key.call_id.encode())
+    return msgspec.json.decode(opened, type=CallContext)

@@ -44,6 +44,14 @@ class KeyConflict(RequestError):
     """The `call_id` was used for another call."""
 
 
+class Refused(RequestError):
+    """What was said of a call that others work on does not count: it has ended, or somebody else holds it."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class ToolNotFound(RequestError):
     """No such tool or version, or not a tool id at all."""
 
@@ -128,6 +136,8 @@ class ToolError(ToolyardError):
     """A tool failing on purpose. Raise it from a tool; everything in it reaches the caller."""
 
     code = "tool_failed"
+    effects: str | None = None
+    """`unknown` where the tool was stopped half way."""
 
     def __init__(
         self,
@@ -170,6 +180,20 @@ class ToolTimedOut(ToolError):
     """The tool ran longer than it may."""
 
     code = "timed_out"
+
+
+class ToolCancelled(ToolError):
+    """Nobody wanted the result any more, and the tool was stopped, as far as it could be."""
+
+    code = "cancelled"
+    effects = "unknown"
+
+
+class OutcomeUnknown(ToolError):
+    """The tool was started, and whether it was done nobody can say."""
+
+    code = "outcome_unknown"
+    effects = "unknown"
 
 
 # --- whoever runs the server must act ------------------------------------------------------------

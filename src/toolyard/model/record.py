@@ -15,7 +15,10 @@ Ran = tuple[CallTool, Run, Outcome]
 """A call without a key that has run: all that the ledger needs, as it is."""
 
 Family = Literal["oxp", "otc_draft", "mcp", "lifecycle"]
-"""Wires that share their keys: OXP with OTC 1.0; the others each for itself."""
+"""Wires that share their keys: OXP with OTC 1.0; the others each for itself, and each session for itself."""
+
+Queue = Literal["node", "session", "worker"]
+"""Who runs a call: a server's own process, whoever works on the session's requests, or a worker that has the tool."""
 
 
 class Key(Struct, frozen=True):
@@ -45,6 +48,16 @@ class NewCall(Struct):
     sealed: bytes | None = None
     """Secrets and tokens the caller passed, sealed, where a second attempt would need them."""
     on_lost: str = "unknown"
+    queue: Queue = "node"
+    session: str | None = None
+    turn: int = 0
+    """Which of the session's messages it came with."""
+    queue_s: float | None = None
+    run_s: float | None = None
+    total_s: float | None = None
+    """How long it may wait to be claimed, run, and take in all."""
+    ending: "Ending | None" = None
+    """Of a call that ended before it began: its tool is not there, its input does not fit."""
 
 
 class Ending(Struct):
@@ -58,6 +71,8 @@ class Ending(Struct):
     """The ToolError as JSON."""
     releases_key: bool = False
     """The outcome says that trying again may help, so the key is free again."""
+    effects: str | None = None
+    """`unknown` where the tool was stopped and may have done something, `none` where it never began."""
 
 
 class CallRecord(Struct):
@@ -86,6 +101,18 @@ class CallRecord(Struct):
     duration_ms: float | None
     value: bytes | None
     error: bytes | None
+    queue: Queue = "node"
+    session: str | None = None
+    request: str | None = None
+    """Its id within the session."""
+    turn: int = 0
+    losses: int = 0
+    """How many of its attempts were lost."""
+    lease_until: float | None = None
+    heartbeat: float | None = None
+    seen_at: float | None = None
+    progress: bytes | None = None
+    effects: str | None = None
 
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""
@@ -125,4 +152,5 @@ def ending_of(outcome: Outcome) -> Ending:
         outcome.duration_ms,
         error=_encode(error.members()),
         releases_key=error.can_retry is True,
+        effects=error.effects,
     )

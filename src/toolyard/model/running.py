@@ -1,12 +1,14 @@
 """What runs: a call's attempt, the code behind it, and the channel through which it speaks while it runs."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from .call import Outcome
 from .caller import Caller
 from .errors import Place, ToolError
 
@@ -52,9 +54,17 @@ class Channel(Protocol):
 
     async def ask(self, question: Question) -> Any: ...
 
+    def answer(self, outcome: Outcome) -> None:
+        """Tells whoever waits something now, while the call goes on: where to ask for its result."""
+        ...
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Calls it, on the loop, should whoever waits go away before an answer."""
+        ...
+
 
 class QuietChannel:
-    """For a wire that answers once and streams nothing."""
+    """For a wire that answers once and streams nothing, and for calls that nobody waits for."""
 
     __slots__ = ("cancelled",)
 
@@ -70,6 +80,12 @@ class QuietChannel:
     async def ask(self, question: Question) -> Any:
         raise ToolError(f"This tool has to ask '{question.name}', and this protocol cannot carry a question")
 
+    def answer(self, outcome: Outcome) -> None:
+        """Nobody is listening."""
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Nobody can go."""
+
 
 class Run(Struct, eq=False):
     """One attempt at one call: everything a tool may know of it."""
@@ -84,6 +100,15 @@ class Run(Struct, eq=False):
     secrets: Mapping[str, str] = {}
     tokens: Mapping[str, str] = {}
     resources: Any = None
+    alive_at: float = 0.0
+    """When it last said how far it is, by the monotonic clock."""
+    said: tuple[float, float | None, str | None] | None = None
+    """How far it is."""
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread."""
+        self.said, self.alive_at = (done, total, message), time.monotonic()
+        self.channel.progress(done, total, message)
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """To the server's log, and to the channel."""

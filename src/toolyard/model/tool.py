@@ -17,8 +17,9 @@ NAME = re.compile(r"[A-Za-z0-9_]+").fullmatch
 WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?").fullmatch
 
-Runs = Literal["inline", "thread", "process"]
+Runs = Literal["inline", "thread", "process", "worker"]
 OnLost = Literal["rerun", "unknown"]
+OnDisconnect = Literal["cancel", "continue"]
 
 
 class Version(Struct, frozen=True, order=True):
@@ -100,6 +101,8 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     timeout: float | None = None
     concurrency: int | None = None
     on_lost: OnLost = "unknown"
+    on_disconnect: OnDisconnect | None = None
+    """What becomes of a call whose client goes away. Unless said: with a key it goes on, without one it is stopped."""
     runs: Runs = "thread"
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()

@@ -13,18 +13,17 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from ..model.errors import ToolError
-from ..model.running import Host, Question, Run
+from ..model.running import Host, Question, QuietChannel, Run
 from ..model.tool import Tool
 from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, read
 from .loading import load
 
 
-class SocketChannel:
+class SocketChannel(QuietChannel):
     """Progress and logs go to the server as they happen. A cancelled call is a killed process."""
 
-    cancelled = False
-
     def __init__(self, link: socket.socket) -> None:
+        super().__init__()
         self._link = link
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:

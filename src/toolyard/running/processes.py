@@ -55,7 +55,7 @@ class Child:
         while True:
             frame = await self._next(run)
             if isinstance(frame, Progress):
-                run.channel.progress(frame.done, frame.total, frame.message)
+                run.progress(frame.done, frame.total, frame.message)
             elif isinstance(frame, Log):
                 run.log(frame.level, frame.message, frame.fields)
             else:

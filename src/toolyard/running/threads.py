@@ -75,6 +75,8 @@ class Threads:
     def _serve(self) -> None:
         while (taken := self._jobs.get()) is not None:
             future, job = taken
+            if future.cancelled():
+                continue  # given up before it began
             outcome: tuple[asyncio.Future[Any], Any, BaseException | None]
             try:
                 outcome = (future, job(), None)

@@ -1,9 +1,9 @@
 """The handlers of OXP 1.0, OTC 1.0 and the OTC draft: call, list, health."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from ..engine.engine import Engine
-from ..model.call import CallTool
+from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import NotAuthenticated, ToolNotFound, ToolyardError, UnsupportedProtocol
 from ..model.running import QuietChannel
@@ -17,6 +17,22 @@ from .metrics import Metrics
 from .readiness import Readiness
 from .routes import Handler
 from .tracing import trace_of
+
+
+class HttpChannel(QuietChannel):
+    """To a client that waits for one reply: it can be given early, and the client can go away."""
+
+    __slots__ = ("_exchange", "_wire")
+
+    def __init__(self, exchange: Exchange, wire: Wire) -> None:
+        self.cancelled = False
+        self._exchange, self._wire = exchange, wire
+
+    def answer(self, outcome: Outcome) -> None:
+        self._exchange.answer(self._wire.encode_outcome(outcome))
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        self._exchange.when_gone(callback)
 
 
 class CallDesk:
@@ -70,7 +86,7 @@ class CallDesk:
                 outcome = known
             else:
                 tool_id = tool.id
-                outcome = await self._engine.call(tool, command, caller, QuietChannel(), exchange.base_url)
+                outcome = await self._engine.call(tool, command, caller, HttpChannel(exchange, wire), exchange.base_url)
             ended = "success" if outcome.error is None else outcome.error.code
             reply = wire.encode_outcome(outcome)
         except ToolyardError as error:

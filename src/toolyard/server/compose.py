@@ -5,17 +5,23 @@ A new wire is one module in `wires/` and its routes here; a new runner is one li
 
 import asyncio
 import secrets
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from ..catalogue import Catalogue
+from ..doors import open_door
 from ..engine.engine import Engine, Limits
-from ..engine.keyed import KeyedCalls
+from ..engine.held import Node
+from ..engine.recorded import RecordedCalls
 from ..engine.recorder import Recorder
 from ..engine.recovery import Recovery
-from ..engine.retention import sweep
+from ..engine.requests import Requests
+from ..engine.sessions import Sessions
+from ..engine.upkeep import Upkeep
+from ..engine.workers import Elsewhere, WorkerTools
 from ..model.errors import SettingsError
 from ..model.running import Runner, Source
 from ..model.seam import SYSTEM, Seam
@@ -23,7 +29,7 @@ from ..running.inline import Inline
 from ..running.loading import load
 from ..running.processes import Processes
 from ..running.threads import Threads
-from ..store.contract import Store
+from ..store.contract import Store, Timing
 from ..store.sqlite import SqliteStore
 from ..trust.authentication import authentication
 from ..trust.fingerprints import Fingerprints
@@ -32,13 +38,16 @@ from ..trust.requirements import RequirementsDesk
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import call_routes, family_routes, site_routes
+from . import admin_routes, call_routes, family_routes, site_routes, worker_routes
+from .admin import AdminDesk
 from .calls import CallDesk
 from .exchange import BodyReader
 from .lag import LagWatch
 from .listing import Listing
 from .metrics import Metrics
 from .readiness import Readiness
+from .request_routes import RequestDesk
+from .session_routes import SessionDesk
 from .settings import MEMORY, Settings, load_settings
 from .shell import Receive, Scope, Send, Shell
 
@@ -56,30 +65,46 @@ class Yard:
         self.metrics = Metrics()
         self.catalogue = Catalogue(tool for source in self.sources for tool in source.tools)
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
-        runners: dict[str, Runner] = {"inline": Inline(), "thread": self._threads, "process": self._processes}
-        limits = Limits(settings.call_timeout_s, settings.queue_wait_s, settings.show_exceptions)
         self.store, self._ring = open_store(settings, seam)
-        ring = self._ring
-        self._keyed = KeyedCalls(self.store, Fingerprints(ring), settings.sync_wait_s)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
-        desk = RequirementsDesk(seam.new_id)
-        self.engine = Engine(self.catalogue, runners, desk, limits, self._keyed, self._recorder, ring, seam)
-        self._recovery = Recovery(self.store, self.catalogue, self.engine, self._keyed, ring)
+        self._put_together(seam)
         self._authenticate = authentication(
             settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
         self._starting = asyncio.Lock()
+        self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
         self.started = False
         self.routes = self._routes(seam)
+        self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            self.routes,
+            [*self.routes, *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             WIRES,
             self._lifespan,
             self.start,
             settings,
         )
+
+    def _put_together(self, seam: Seam) -> None:
+        """The engine and what stands around it, over the ledger."""
+        settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
+        limits, fingerprints = limits_of(settings), Fingerprints(ring)
+        runners: dict[str, Runner] = {
+            "inline": Inline(),
+            "thread": self._threads,
+            "process": self._processes,
+            "worker": Elsewhere(),
+        }
+        self._node = node = Node(store)
+        self._recorded = recorded = RecordedCalls(node, fingerprints, settings.sync_wait_s, settings.queue_limit)
+        desk = RequirementsDesk(seam.new_id)
+        self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam)
+        self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
+        self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
+        self._workers = WorkerTools(store, catalogue)
+        self._requests = Requests(store, catalogue, self.engine, ring)
+        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
@@ -105,10 +130,12 @@ class Yard:
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
-                stack.push_async_callback(self._keyed.close, self.settings.grace_s)
+                stack.push_async_callback(self._leave_calls)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
-                await self._recovery.settle(self.settings.max_attempts)
-                stack.callback(asyncio.create_task(sweep(self.store)).cancel)
+                await self._recovery.settle()
+                await self._workers.sync()
+                stack.push_async_callback(stopped, asyncio.create_task(self._workers.follow()))
+                stack.push_async_callback(stopped, asyncio.create_task(self._upkeep.run()))
                 self._life = stack.pop_all()
             self.readiness.status = "ok"
             self.started = True
@@ -120,10 +147,25 @@ class Yard:
         if life is not None:
             await life.aclose()
 
+    def hurry(self) -> None:
+        """Stops without waiting for what runs. From any thread, or a signal's handler."""
+        self._hurried.set()
+
+    async def _leave_calls(self) -> None:
+        await self._recorded.close(self.settings.grace_s, self._hurried)
+        await self._node.leave()
+
     def _routes(self, seam: Seam) -> list[Any]:
+        settings, authenticate = self.settings, self._authenticate
         listing = Listing(self.catalogue)
-        desk = CallDesk(self.engine, listing, self._authenticate, self.metrics, self.readiness, seam)
-        routes = family_routes.routes(desk) + call_routes.routes(self.store, self._keyed, self._authenticate)
+        desk = CallDesk(self.engine, listing, authenticate, self.metrics, self.readiness, seam)
+        routes = [
+            *family_routes.routes(desk),
+            *call_routes.routes(self.store, authenticate),
+            *RequestDesk(self._requests, self._workers, authenticate, settings.lease_s).routes(),
+            *SessionDesk(self._sessions, authenticate, seam.new_id).routes(),
+            *worker_routes.routes(self._workers, authenticate, settings.lease_s),
+        ]
         return routes + site_routes.routes(self, self._authenticate, routes)
 
     async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
@@ -142,14 +184,34 @@ class Yard:
 def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
     """The ledger that the settings name, not opened yet, and the ring of keys beside it."""
     kind, _, path = settings.store.partition(":")
+    timing = Timing(settings.retention_s, settings.key_ttl_s, settings.lease_s, settings.max_attempts)
+    if kind in ("postgresql", "postgres"):
+        shared: Store = open_door("postgres")(settings.store, seam.new_id(), timing)
+        return shared, ring_from(settings.secret_key, Path("toolyard.key"))
     if kind != "sqlite" or not path:
-        raise SettingsError(f"store must be sqlite:FILE, got {settings.store!r}")
-    store = SqliteStore(
-        path, seam.new_id(), retention_s=settings.retention_s, key_ttl_s=settings.key_ttl_s, now=seam.now
-    )
+        raise SettingsError(f"store must be sqlite:FILE or postgresql://…, got {settings.store!r}")
+    store = SqliteStore(path, seam.new_id(), timing, now=seam.now)
     if settings.store == MEMORY:
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        run_s=settings.call_timeout_s,
+        queue_s=settings.queue_wait_s,
+        claim_s=settings.claim_wait_s,
+        total_s=settings.total_timeout_s,
+        sync_wait_s=settings.sync_wait_s,
+        most_waiting=settings.queue_limit,
+        show_exceptions=settings.show_exceptions,
+    )
+
+
+async def stopped(task: "asyncio.Task[None]") -> None:
+    """Stops a task that would go on for ever."""
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 def sources_of(targets: Iterable[str]) -> list[Source]:

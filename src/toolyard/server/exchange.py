@@ -1,11 +1,13 @@
 """One HTTP request, read whole and within limits, and where it came from."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
 from ..model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
+from ..wires.contract import Reply
+from .line import Line
 
 _string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Never fails once it has begun, also where the end is missing: that keeps a search of the whole body linear."""
@@ -22,18 +24,28 @@ class Gone(Exception):
 class Exchange:
     """What a handler gets."""
 
-    __slots__ = ("_public_url", "_scope", "body", "headers", "parameter", "path", "query")
+    __slots__ = ("_line", "_public_url", "_scope", "body", "headers", "parameters", "path", "query")
 
     def __init__(
-        self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes], public_url: str | None
+        self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes], public_url: str | None, line: Line
     ) -> None:
-        self._scope, self._public_url = scope, public_url
+        self._scope, self._public_url, self._line = scope, public_url, line
         self.path = path
         self.headers = headers
         self.query: bytes = scope["query_string"]
         self.body = b""
-        self.parameter = ""
-        """What stood in the variable part of the path."""
+        self.parameters: dict[str, str] = {}
+        """What stood in the variable parts of the path, by their names."""
+
+    def answer(self, reply: Reply) -> None:
+        """Replies now, while the handler goes on; what it returns is then thrown away. Does nothing when there is a
+        reply already or nobody to read it. To be called on the loop."""
+        self._line.answer(reply)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        """Has `callback` called, on the loop and once, if the client leaves before there is a reply. (A stream that is
+        under way is closed instead.)"""
+        self._line.when_gone(callback)
 
     def base_url(self) -> str:
         """The server's address: the one that is set, or else the one that the client used."""

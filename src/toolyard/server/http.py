@@ -1,25 +1,23 @@
-"""uvicorn's HTTP protocol with the manners it lacks: limits on slow and oversized requests, and JSON refusals; and a
-shorter way through it for whole requests and whole replies.
+"""uvicorn's HTTP protocol with the manners it lacks: limits on slow and oversized requests, JSON refusals, and an ear
+for clients that leave.
 
 A timer for every request would cost more than it is worth, so one sweep looks at all connections, five times a second.
-ASGI passes a reply in two messages, checked header by header; ours are made of checked parts, so `Direct` writes them
-as one piece. (Both reach into uvicorn, which is why its version is pinned closely.)
+(It reaches into uvicorn, which is why that is pinned closely; so does `direct`.)
 """
 
 import asyncio
+import select
 import sys
 import time
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from ..wires import otc, otc_draft, oxp
-from ..wires.contract import Headers, Reply
 from ..wires.family import encode
-from .shell import Shell
 
 SWEEP_S = 0.2
 
@@ -53,11 +51,20 @@ class PoliteProtocol(HttpToolsProtocol):
     header_timeout_s = 10.0
     body_timeout_s = 30.0
     max_header_bytes = 65536
+    allow = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
         self._answered = Ticks.now
+        self.when_gone: list[Callable[[], object]] = []
+        """To be called if the client leaves before the request that is being answered has its reply."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        for callback in self.when_gone:
+            self.loop.call_soon(callback)
+        self.when_gone = []
 
     def data_received(self, data: bytes) -> None:
         if self._phase is IDLE:
@@ -96,6 +103,8 @@ class PoliteProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """As uvicorn's, but for its timer: the sweep ends a connection that waits too long for another request."""
         self.server_state.total_requests += 1
+        if self.when_gone:
+            self.when_gone = []
         if self.transport.is_closing():
             return
         self._answered = Ticks.now
@@ -107,7 +116,7 @@ class PoliteProtocol(HttpToolsProtocol):
         """Called while the parser's error is being handled."""
         error = sys.exception()
         if isinstance(error, httptools.HttpParserInvalidMethodError):
-            self._refuse(405, "This method is not known", b"allow: GET, HEAD, POST\r\n")
+            self._refuse(405, "This method is not known", b"allow: %b\r\n" % self.allow)
         elif error is not None and isinstance(error.__context__, HeaderTooLarge):
             self._refuse_large_header()
         else:
@@ -124,13 +133,22 @@ class PoliteProtocol(HttpToolsProtocol):
 
     def look(self) -> None:
         """Called by the sweep: ends a wait that has been too long."""
-        if self._phase is IDLE:
+        if self.when_gone and self.flow.read_paused and self._has_left():
+            self.transport.abort()
+        elif self._phase is IDLE:
             if self.cycle.response_complete and self._is_over(self._answered, self.timeout_keep_alive):
                 self.transport.close()
-            return
-        limit = self.header_timeout_s if self._phase is HEADER else self.body_timeout_s
-        if self._is_over(self._since, limit):
+        elif self._is_over(self._since, self.header_timeout_s if self._phase is HEADER else self.body_timeout_s):
             self._refuse_late()
+
+    def _has_left(self) -> bool:
+        """Whether the client has closed its side. While reading is paused nobody else would notice. (Only Linux can
+        tell before all has been read.)"""
+        if sys.platform != "linux" or self.transport.is_closing():
+            return False
+        asked = select.poll()
+        asked.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        return bool(asked.poll(0))
 
     def _is_over(self, since: float, limit_s: float) -> bool:
         """Whether a wait has been longer than its limit. `since` may be older than it says, by one sweep."""
@@ -176,12 +194,15 @@ class PoliteProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
 
-def polite(header_timeout_s: float, body_timeout_s: float, max_header_bytes: int) -> type[PoliteProtocol]:
-    """The protocol with these limits."""
+def polite(
+    header_timeout_s: float, body_timeout_s: float, max_header_bytes: int, methods: Iterable[str]
+) -> type[PoliteProtocol]:
+    """The protocol with these limits. `methods` are those that something is served for."""
     limits: dict[str, Any] = {
         "header_timeout_s": header_timeout_s,
         "body_timeout_s": body_timeout_s,
         "max_header_bytes": max_header_bytes,
+        "allow": ", ".join(methods).encode(),
     }
     return type("PoliteProtocol", (PoliteProtocol,), limits)
 
@@ -194,49 +215,3 @@ async def sweep(connections: set[Any]) -> None:
             if isinstance(connection, PoliteProtocol):
                 connection.look()
         await asyncio.sleep(SWEEP_S)
-
-
-class Direct:
-    """The shell as an ASGI application for this protocol alone."""
-
-    def __init__(self, shell: Shell) -> None:
-        self._shell = shell
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._shell(scope, receive, send)
-            return
-        cycle: RequestResponseCycle = receive.__self__
-        whole = not cycle.more_body and not cycle.waiting_for_100_continue
-        reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None)
-        if cycle.flow.write_paused:
-            await cycle.flow.drain()
-        if reply is not None and not cycle.disconnected:
-            write(cycle, reply)
-
-
-def write(cycle: RequestResponseCycle, reply: Reply) -> None:
-    """A whole reply, and what uvicorn does after one."""
-    body, headers = reply.body, reply.headers
-    if cycle.waiting_for_100_continue:
-        cycle.keep_alive = False  # the body was not asked for, so whether it comes is not known
-    head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
-    if not cycle.keep_alive:
-        head += b"connection: close\r\n"
-    length = b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n"
-    cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
-    cycle.response_started = cycle.response_complete = True
-    cycle.message_event.set()
-    if not cycle.keep_alive:
-        cycle.transport.close()
-    cycle.on_response()
-
-
-def _rendered(headers: Headers) -> bytes:
-    return b"".join(b"%b: %b\r\n" % header for header in headers)
-
-
-_RENDERED = {
-    id(wire.headers): _rendered(wire.headers) for wire in (oxp.FLAT, otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT)
-}
-"""The headers that almost every reply has. They live as long as the program, so their identity is their name."""

@@ -1,6 +1,8 @@
-"""Whether the server takes calls: starting, ok, or draining."""
+"""Whether the server takes calls: starting, ok, draining, or without its ledger."""
 
 from ..model.errors import Unavailable
+
+WITHOUT_LEDGER = "without its ledger"
 
 
 class Readiness:
@@ -8,6 +10,11 @@ class Readiness:
 
     def __init__(self) -> None:
         self.status = "starting"
+
+    def ledger_is(self, usable: bool) -> None:
+        """A server that is starting or leaving stays so."""
+        if self.status in ("ok", WITHOUT_LEDGER):
+            self.status = "ok" if usable else WITHOUT_LEDGER
 
     def refusal(self) -> Unavailable:
         """What a call is told while the status is not ok: come back."""

@@ -1,45 +1,93 @@
-"""The route table's rows. The shell dispatches by them and the OpenAPI document is written from them."""
+"""The route table: its rows, and how the one for a request is found. The OpenAPI document is written from them too."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from ..wires.contract import Answers, Reply
+from ..model.errors import MethodNotAllowed, PathNotFound
+from ..wires.contract import Answers, Reply, Stream
 from .exchange import Exchange
 
-Handler = Callable[[Exchange], Awaitable[Reply]]
-
-
-class Parameter(Struct, frozen=True):
-    """A query or header parameter, or the variable part of a path."""
-
-    name: str
-    where: str
-    meaning: str
-    schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
-
-
-class Doc(Struct, frozen=True):
-    """What the OpenAPI document says of a route. `responses` maps a status to its meaning and the types its body may
-    have; `request` has those of the request's body."""
-
-    summary: str
-    responses: dict[int, tuple[str, tuple[Any, ...]]]
-    tag: str = "server"
-    request: tuple[Any, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    authenticated: bool = True
-    media_type: str = "application/json"
+Handler = Callable[[Exchange], Awaitable[Reply | Stream]]
 
 
 class Route(Struct, frozen=True):
-    """`path` may hold one `{name}`, matching one segment. `wire` answers the route's errors."""
+    """A segment of `path` may be a variable, `{name}`, which matches any segment that is not empty. `wire` answers the
+    route's errors."""
 
     method: str
     path: str
     handler: Handler
     wire: Answers
-    doc: Doc
     reads_json: bool = False
+
+
+class RouteTable:
+    """Routes with variables are grouped by how many segments they have, which leaves few to look at."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.exact: dict[tuple[str, str], Route] = {}
+        """Those without variables, by method and path."""
+        self._by_path: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[int, list[tuple[list[str], dict[str, Route]]]] = {}
+        for route in routes:
+            self._add(route)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Every method that some route takes."""
+        return tuple(sorted({method for routes in self._by_path.values() for method in routes}))
+
+    def find(self, method: str, path: str, sent: str) -> tuple[Route, dict[str, str]]:
+        """What is not found by its exact path: a route with variables, and their values. `sent` is the path with its
+        escapes. Raises what there is to say where there is no route."""
+        allowed = set(self._by_path.get(path, ()))
+        segments = [unquote(segment) for segment in sent.split("/")]
+        for pattern, routes in self._patterns.get(len(segments), ()):
+            values = _values(pattern, segments)
+            if values is not None and method in routes:
+                return routes[method], values
+            if values is not None:
+                allowed |= routes.keys()
+        if allowed:
+            methods = tuple(sorted(allowed))
+            raise MethodNotAllowed(f"{path} takes {' or '.join(methods)}, not {method}", methods)
+        raise PathNotFound(f"Nothing is served at {path[:200]}")
+
+    def _add(self, route: Route) -> None:
+        methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
+        if route.path not in self._by_path and "{" in route.path:
+            pattern = route.path.split("/")
+            self._patterns.setdefault(len(pattern), []).append((pattern, self._by_path.setdefault(route.path, {})))
+        for method in methods:
+            self._by_path.setdefault(route.path, {})[method] = route
+            if "{" not in route.path:
+                self.exact[method, route.path] = route
+
+
+def variables_of(path: str) -> list[str]:
+    """Their names, in the order of the path."""
+    return [segment[1:-1] for segment in path.split("/") if segment.startswith("{")]
+
+
+def sent_path(scope: Mapping[str, Any], path: str) -> str:
+    """`path`, which begins below the place where this application is mounted, as the client wrote it: an escaped slash
+    does not part segments. Not every server tells, and not everything in between keeps what it tells right."""
+    sent = (scope.get("raw_path") or b"").decode("latin-1")
+    if scope["path"] != path:
+        mounted = scope["root_path"].count("/")
+        sent = "/" + "/".join(sent.split("/")[mounted + 1 :])
+    return sent if unquote(sent) == path else quote(path, errors="replace")
+
+
+def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+    """What stands for each variable; None where the path is another."""
+    values = {}
+    for part, segment in zip(pattern, segments, strict=True):
+        if part.startswith("{") and segment:
+            values[part[1:-1]] = segment
+        elif part != segment:
+            return None
+    return values

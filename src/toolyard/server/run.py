@@ -12,8 +12,10 @@ from types import FrameType
 import uvicorn
 
 from ..model.errors import SettingsError, SetupError
+from .admin_file import AdminFile
 from .compose import Yard
-from .http import Direct, polite, sweep
+from .direct import Direct
+from .http import polite, sweep
 from .settings import Settings
 
 SWITCH_INTERVAL_S = 0.0002
@@ -26,7 +28,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     settings = yard.settings
     config = uvicorn.Config(
         Direct(yard.asgi),
-        http=polite(settings.header_timeout_s, settings.body_timeout_s, settings.max_header_bytes),
+        http=polite(settings.header_timeout_s, settings.body_timeout_s, settings.max_header_bytes, yard.asgi.methods),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -40,11 +42,18 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     )
     address = address_of(listener)
     yard.asgi.public_url = yard.asgi.public_url or address
-    server = Server(config, yard, lambda: announce(address))
+    admin = AdminFile(settings.store, yard.operators_token.text)
+
+    def ready() -> None:
+        admin.publish(address)
+        announce(address)
+
+    server = Server(config, yard, ready)
 
     async def live() -> None:
         async with yard.lifetime():
-            await server.serve(sockets=[listener])
+            with admin:
+                await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(live())
@@ -65,9 +74,14 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._sweeper.cancel()
+        self._yard.asgi.end_streams()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first time, what runs may end; the second time, nobody waits for it."""
+        if self.should_exit:
+            self.force_exit = True
+            self._yard.hurry()
         self._yard.readiness.status = "draining"
         super().handle_exit(sig, frame)
 

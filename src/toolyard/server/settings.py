@@ -113,12 +113,18 @@ class Settings:
     public_url: str | None = row(None, "The address clients reach the server by, for links in answers.", address)
     log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
     reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
-    store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE.", text)
+    store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE or postgresql://USER@HOST/DATABASE.", text)
     record: str = row("all", "Which calls the ledger keeps: all, or only those with a key.", choice("all", "keyed"))
     retention_s: float = row(7 * 86400.0, "How long finished calls are kept.", seconds)
     key_ttl_s: float = row(86400.0, "How long a call_id stays taken; at least as long as its call is kept.", seconds)
-    sync_wait_s: float = row(25.0, "How long a request waits for a keyed call before it is told to come back.", seconds)
+    sync_wait_s: float = row(25.0, "How long a request waits for a call before it is told to come back.", seconds)
     max_attempts: int = row(3, "How many times a call whose attempts are lost is started.", whole(1, 100))
+    lease_s: float = row(
+        30.0, "How long a worker, a claim or a node is taken to be alive after it was heard of.", seconds
+    )
+    claim_wait_s: float = row(3600.0, "How long a request waits for a worker or a caller to claim it.", seconds)
+    total_timeout_s: float = row(86400.0, "How long a call may take in all, whatever happens.", seconds)
+    queue_limit: int = row(1000, "How many calls of one tool may wait; more are told to come back.", whole(1, 10**6))
     secret_key: str | None = row(None, "64 hexadecimal digits; without it a key file is made.", text, secret=True)
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
@@ -126,7 +132,9 @@ class Settings:
     jwt_max_ttl_s: float = row(900.0, "How far ahead a token's exp may lie.", seconds)
     auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
     show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
-    call_timeout_s: float = row(300.0, "How long a tool may run, unless it says otherwise.", seconds)
+    call_timeout_s: float = row(
+        300.0, "How long a tool may run without reporting progress, unless it says otherwise.", seconds
+    )
     queue_wait_s: float = row(10.0, "How long a call waits for one of its tool's concurrent runs to end.", seconds)
     threads: int = row(32, "How many sync tools run at once.", whole(1, 10_000))
     processes: int = row(os.cpu_count() or 1, 'How many tools with runs="process" run at once.', whole(1, 1000))

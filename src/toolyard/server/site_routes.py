@@ -1,6 +1,6 @@
 """What is served besides the protocols: the front page, the documentation, metrics, and probes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..doors import open_door
 from ..trust.authentication import Authenticate
@@ -8,8 +8,7 @@ from ..wires import oxp
 from ..wires.contract import JSON, Reply
 from ..wires.family import encode
 from .exchange import Exchange
-from .routes import Doc, Handler, Parameter, Route
-from .shapes import Alive, ChallengeStatus, ServerErrorResponse, Status
+from .routes import Handler, Route
 
 if TYPE_CHECKING:
     from .compose import Yard
@@ -20,7 +19,6 @@ HTML = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
-CHALLENGE = Parameter("challenge", "path", "The challenge's id.")
 
 
 def routes(yard: "Yard", authenticate: Authenticate, others: list[Route]) -> list[Route]:
@@ -54,49 +52,31 @@ def routes(yard: "Yard", authenticate: Authenticate, others: list[Route]) -> lis
     async def authorize(exchange: Exchange) -> Reply:
         return _html(open_door("pages").authorize(exchange.query))
 
-    probe = {200: ("Yes", (Status,)), 503: ("No", (Status,))}
-    challenge_doc = Doc(
-        "How far an authorization has come",
-        {200: ("Its status", (ChallengeStatus,))},
-        parameters=(CHALLENGE,),
-        authenticated=False,
-    )
-    refused = {401: ("Credentials are missing or not valid", (ServerErrorResponse,))}
     made += [
-        _page("/", front, "What is here"),
-        _page("/docs", docs, "The endpoints, to read"),
-        _page("/authorize/{challenge}", authorize, "Where a person completes an authorization", CHALLENGE),
-        _get("/authorize/{challenge}/status", _challenge_status, challenge_doc),
-        _get("/style.css", style, _open("How the pages look", "A style sheet", media_type="text/css")),
-        _get("/openapi.json", openapi, _open("The endpoints, for programs", "OpenAPI 3.1", dict[str, Any])),
-        _get("/ready", ready, Doc("Ready for calls?", probe, authenticated=False)),
-        _get("/live", _live, _open("Does the process run?", "Yes", Alive)),
-        _get("/metrics", metrics, Doc("Metrics", {200: ("For Prometheus", ()), **refused}, media_type="text/plain")),
+        _get("/", front),
+        _get("/docs", docs),
+        _get("/authorize/{challenge}", authorize),
+        _get("/authorize/{challenge}/status", _challenge_status),
+        _get("/style.css", style),
+        _get("/openapi.json", openapi),
+        _get("/ready", ready),
+        _get("/live", _live),
+        _get("/metrics", metrics),
     ]
     return made
 
 
 async def _live(exchange: Exchange) -> Reply:
-    return Reply(200, encode(Alive("ok")), [JSON])
+    return Reply(200, encode({"status": "ok"}), [JSON])
 
 
 async def _challenge_status(exchange: Exchange) -> Reply:
     """No provider is set up, so no challenge can be completed: the honest answer ends a client's polling."""
-    return Reply(200, encode(ChallengeStatus("failed")), [JSON, oxp.VERSION])
+    return Reply(200, encode({"status": "failed"}), [JSON, oxp.VERSION])
 
 
-def _open(summary: str, meaning: str, *types: Any, media_type: str = "application/json") -> Doc:
-    """A document that anyone may read."""
-    return Doc(summary, {200: (meaning, types)}, media_type=media_type, authenticated=False)
-
-
-def _page(path: str, handler: Handler, summary: str, *parameters: Parameter) -> Route:
-    doc = Doc(summary, {200: ("A page", ())}, parameters=parameters, media_type="text/html", authenticated=False)
-    return _get(path, handler, doc)
-
-
-def _get(path: str, handler: Handler, doc: Doc) -> Route:
-    return Route("GET", path, handler, oxp.FLAT, doc)
+def _get(path: str, handler: Handler) -> Route:
+    return Route("GET", path, handler, oxp.FLAT)
 
 
 def _html(page: str) -> Reply:

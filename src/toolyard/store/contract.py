@@ -2,17 +2,26 @@
 
 Every method that writes returns after its write is durable: `kill -9` and power loss do not undo it. Times are the
 store's own clock at the moment of the write. A write about an attempt names it and changes nothing unless that attempt
-still holds the call; whoever loses is given the row, and answers from it.
+still holds the call; whoever loses is given the row, and answers from it. What such a write does is judged by
+`model.standing`, with the row locked.
+
+A write whose fate is not known (the connection broke while it was committed) is made again or looked up, never guessed:
+every write here can be made twice and has its effect once. Where that cannot be found out in time, StoreDown is
+raised, and the call is settled later like one whose holder is gone.
 """
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from msgspec import Struct
 
-from ..model.errors import SetupError, Unavailable
+from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
+from ..model.session import Event, Session, Worker
+from ..model.standing import Answer, Beat, HandBack, Judged, Who
+from .hints import Hints
 
 
 class StoreInUse(SetupError):
@@ -24,7 +33,17 @@ class SchemaTooNew(SetupError):
 
 
 class StoreDown(Unavailable):
-    """The store cannot be reached or written to now. Nothing was recorded."""
+    """The store cannot be reached or written to now. What was asked for may be recorded or not; asking again is
+    safe."""
+
+
+class Timing(Struct, frozen=True):
+    """How long things are kept and held."""
+
+    retention_s: float = 7 * 86400.0
+    key_ttl_s: float = 86400.0
+    lease_s: float = 30.0
+    max_attempts: int = 3
 
 
 class Begun(Struct):
@@ -39,31 +58,63 @@ class Begun(Struct):
 
 
 class Filter(Struct, frozen=True):
-    """Which calls to list."""
+    """Which calls to list. What is None does not matter."""
 
-    tenant: str
+    tenant: str | None
     subject: str | None = None
     state: State | None = None
     tool: str | None = None
     before: int | None = None
     limit: int = 50
+    call_id: str | None = None
 
 
-class Store(Protocol):
-    """A ledger of calls."""
+class Wanted(Struct, frozen=True):
+    """Which requests somebody who works on them asks for. `tools` are ids or names, each with `*` where anything may
+    stand; none means any."""
 
-    async def open(self) -> None:
-        """Migrates the schema and takes what the store needs. Raises StoreInUse, SchemaTooNew, StoreDown."""
-        ...
+    who: Who
+    tools: tuple[str, ...] = ()
+    session: str | None = None
+    state: State | None = State.PENDING
+    limit: int = 1
 
-    async def close(self) -> None:
-        """Everything that was accepted is durable before this returns."""
-        ...
+    @property
+    def references(self) -> list[str]:
+        """Of the tools that `who` serves, those asked for."""
+        return [reference for reference in sorted(self.who.serves) if self._fits(reference)]
 
-    async def begin(self, call: NewCall) -> Begun:
-        """Records the call and starts its first attempt, in one write. If it is keyed and the key is taken, nothing
-        is written and what has the key is returned, whatever its fingerprint. Two calls of this with one key at the
-        same instant, on any nodes: one records, the other is given that record."""
+    def _fits(self, reference: str) -> bool:
+        names = (reference, reference.partition("@")[0])
+        return not self.tools or any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
+
+
+def queue_full(reference: str, most: int) -> Busy:
+    """What `begin` raises instead of recording one more."""
+    return Busy(
+        f"{reference} is busy; try again later",
+        retry_after_ms=1000,
+        developer_message=f"{most} calls of it are waiting already",
+    )
+
+
+def key_conflict(key: Key) -> KeyConflict:
+    """What `add_turn` raises."""
+    return KeyConflict(
+        f"The tool use {key.call_id!r} is there already, with another tool or input",
+        developer_message="an id stands for one tool use; nothing of this message was taken",
+    )
+
+
+class Calls(Protocol):
+    """Calls of every wire, and the attempts of this server's own processes at them."""
+
+    async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
+        """Records the call, in one write. One whose `queue` is `node` is PROCESSING at once, its first attempt held by
+        this node; any other is PENDING, attempt 0, until somebody claims it. If it is keyed and the key is taken,
+        nothing is written and what has the key is returned, whatever its fingerprint. Two calls of this with one key
+        at the same instant, on any nodes: one records, the other is given that record. A call that would have to wait
+        behind `most_pending` of the same tool is not recorded: raises Busy."""
         ...
 
     async def record(self, calls: Sequence[Ran]) -> None:
@@ -71,8 +122,17 @@ class Store(Protocol):
         ...
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
-        """Ends a call, if that attempt still holds it: then None. Otherwise nothing is written and the row as it is
-        now is returned. An ending that releases the key frees it in the same write."""
+        """Ends a call that this node runs, if that attempt still holds it: then None. Otherwise nothing is written
+        and the row as it is now is returned. An ending that releases the key frees it in the same write."""
+        ...
+
+    async def hand_back(self, seq: int, attempt: int) -> None:
+        """Leaves a call that this node runs to any other, or to the next start, if that attempt still holds it. It
+        does not count as lost."""
+        ...
+
+    async def cancel(self, seq: int) -> Judged | None:
+        """Ends a call as cancelled unless it has ended. None: there is no such call."""
         ...
 
     async def find(self, key: Key) -> Begun | None:
@@ -83,18 +143,146 @@ class Store(Protocol):
         """The caller's newest call of that id. Another caller's is not there."""
         ...
 
-    async def listed(self, wanted: Filter) -> list[CallRecord]:
-        """The newest first."""
+    async def row(self, seq: int) -> CallRecord | None:
+        """A call by its number."""
         ...
 
-    async def lost(self) -> list[CallRecord]:
-        """Calls whose holder is gone. Each is to be started again or ended."""
+    async def listed(self, wanted: Filter) -> list[CallRecord]:
+        """The newest first. Inputs and results that are kept out of the row are not brought (empty, None)."""
+        ...
+
+    async def lost(self, limit: int) -> list[CallRecord]:
+        """Calls of `queue` `node` that nobody runs: their node is gone, or handed them back. Each is to be started
+        again or ended. The oldest first."""
         ...
 
     async def restart(self, seq: int, attempt: int) -> int | None:
-        """Starts the next attempt of a call whose holder is gone: its number, or None if somebody else did."""
+        """Starts the next attempt of such a call, held by this node: its number, or None if somebody else was faster.
+        Counts a loss if the call was PROCESSING."""
+        ...
+
+    async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
+        """Ends such a call. Whether it did: somebody else may have been faster."""
+        ...
+
+    async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
+        """A person settles a call that ended as `outcome_unknown`: it ends so instead, or without an ending it is
+        PENDING again, to be run once more. The row as it is now; None where it is not such a call."""
+        ...
+
+    async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
+        """Shows how far attempts of this node are: (seq, attempt, JSON). Nothing is promised of it."""
+        ...
+
+    async def expire(self, limit: int) -> int:
+        """Settles calls that are overdue (`model.standing.settle`), at most `limit` of them. How many."""
         ...
 
     async def sweep(self, limit: int) -> int:
-        """Removes finished calls past their time, at most `limit` of them, and tombstones past theirs. How many."""
+        """Removes finished calls past their time, at most `limit` of them, with what was kept out of their rows; and
+        tombstones and sessions past theirs. How many calls."""
         ...
+
+
+class Requests(Protocol):
+    """Calls that others work on: the requests of sessions, and calls of workers' tools. They are known by their
+    session and their id in it; what somebody may not touch looks like what is not there."""
+
+    async def claim(self, wanted: Wanted) -> list[CallRecord]:
+        """Starts the next attempt of that many PENDING requests, the oldest first, held by `who`. No request is given
+        to two."""
+        ...
+
+    async def beat(self, beats: Sequence[Beat]) -> list[Judged | None]:
+        """Renews, or claims. One verdict each, in order; None: there is no such request."""
+        ...
+
+    async def answer(self, answer: Answer) -> Judged | None:
+        """Ends a request."""
+        ...
+
+    async def leave(self, hand_back: HandBack) -> Judged | None:
+        """Gives a request back."""
+        ...
+
+    async def request(self, who: Who, session: str, request: str) -> CallRecord | None:
+        """One request."""
+        ...
+
+    async def requests(self, wanted: Wanted) -> list[CallRecord]:
+        """Without claiming them, the oldest first."""
+        ...
+
+
+class Sessions(Protocol):
+    """Sessions, their messages' tool uses, and their events."""
+
+    async def create_session(self, session: Session) -> None: ...
+
+    async def session(self, tenant: str, subject: str, id: str) -> Session | None:
+        """Another caller's is not there."""
+        ...
+
+    async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
+        """Records the tool uses of a message, all or none, in order. Their key's `family` is the session's id. One
+        that is known already with the same fingerprint is left as it is. Raises KeyConflict where one is known with
+        another. If any is new and nothing of the session was open, this is the session's next turn."""
+        ...
+
+    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
+        """Its requests, those of one turn or all, in order."""
+        ...
+
+    async def events(self, session: str, after: int, limit: int) -> list[Event]:
+        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt, and a
+        `session` event whenever the session's status changes."""
+        ...
+
+
+class Workers(Protocol):
+    """Workers that are alive, by (tenant, subject, name)."""
+
+    async def put_worker(self, worker: Worker) -> None:
+        """Registers it, or gives it other tools; alive for `lease_s` from now."""
+        ...
+
+    async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
+        """Alive for another `lease_s`. Whether it is registered."""
+        ...
+
+    async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
+        """Whether it was registered."""
+        ...
+
+    async def workers(self) -> list[Worker]:
+        """All that are alive, in a stable order."""
+        ...
+
+
+class Store(Calls, Requests, Sessions, Workers, Protocol):
+    """A ledger."""
+
+    hints: Hints
+    node: str
+    """The name this process holds calls under."""
+    shared: bool
+    """Whether other processes may be using the ledger now."""
+
+    async def open(self) -> None:
+        """Migrates the schema and takes what the store needs. Raises StoreInUse, SchemaTooNew, StoreDown."""
+        ...
+
+    async def close(self) -> None:
+        """Everything that was accepted is durable before this returns."""
+        ...
+
+    async def check(self) -> None:
+        """Raises StoreDown if nothing can be recorded now."""
+        ...
+
+    async def take_slot(self, tool: str, most: int) -> bool:
+        """One of the runs a tool may have at once, on all nodes together. Whether there was one. A node's slots are
+        free again when it is gone."""
+        ...
+
+    async def give_slot(self, tool: str) -> None: ...

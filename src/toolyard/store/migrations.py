@@ -1,11 +1,10 @@
 """Numbered SQL files, applied in order. A fresh schema is what they make of nothing."""
 
-from importlib.resources import files
-
 from msgspec import Struct
 
 from ..model.errors import Place
 from .contract import SchemaTooNew
+from .statements import SQL
 
 
 class Migration(Struct, frozen=True):
@@ -15,8 +14,7 @@ class Migration(Struct, frozen=True):
 
 def migrations(store: str) -> list[Migration]:
     """Those of a store, by number."""
-    folder = files("toolyard.store") / "sql" / store
-    found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    found = [entry for entry in (SQL / store).iterdir() if entry.name[:3].isdigit()]
     made = [Migration(int(entry.name.partition("_")[0]), entry.read_text(encoding="utf-8")) for entry in found]
     return sorted(made, key=lambda migration: migration.number)
 

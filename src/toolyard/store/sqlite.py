@@ -3,78 +3,63 @@
 Because one process writes, its writer thread may look before it leaps: a SELECT and the INSERT after it are one step.
 """
 
+import asyncio
 import fcntl
 import io
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import apsw
-import msgspec
 
 from ..model.errors import Place, SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from .contract import Begun, Filter, StoreDown, StoreInUse
+from ..model.session import Event, Session, Worker
+from ..model.standing import (
+    Answer,
+    Beat,
+    Cancel,
+    HandBack,
+    Judged,
+    Limits,
+    Standing,
+    Who,
+    Write,
+    claimed,
+    judge,
+    settle,
+)
+from . import sqlite_rows as rows
+from .contract import Begun, Filter, StoreDown, StoreInUse, Timing, Wanted
+from .hints import Hints, Topic
 from .migrations import missing
+from .sqlite_rows import SQL, Told
 from .writer import Writer
 
 T = TypeVar("T")
-_encode = msgspec.json.Encoder().encode
+LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "journal_size_limit=67108864")
-
-COLUMNS = (
-    "seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, trace_id, "
-    "sealed, on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, "
-    "value, error"
-)
-SELECT = f"SELECT {COLUMNS} FROM calls"
-KEY = "tenant = ? AND subject = ? AND family = ? AND call_id = ?"
-
-BEGIN = (
-    "INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, "
-    "trace_id, sealed, on_lost, state, attempt, holder, created_at, started_at) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, ?, ?)"
-)
-RECORD = (
-    "INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, "
-    "trace_id, on_lost, state, code, attempt, created_at, finished_at, duration_ms, value, error) "
-    "VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)"
-)
-FINISH = (
-    "UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, error = ?, sealed = NULL, "
-    "waiting_for = NULL WHERE seq = ? AND attempt = ? AND state = 'PROCESSING'"
-)
-TAKE_KEY = (
-    "INSERT INTO keys (tenant, subject, family, call_id, seq, fingerprint, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
-RELEASE_KEY = "DELETE FROM keys WHERE seq = ? AND (tenant, subject, family, call_id) IN " \
-    "(SELECT tenant, subject, family, call_id FROM calls WHERE seq = ?)"  # fmt: skip
-RESTART = (
-    "UPDATE calls SET attempt = attempt + 1, holder = ?, started_at = ? "
-    "WHERE seq = ? AND attempt = ? AND state = 'PROCESSING' AND holder != ?"
-)
 
 
 class SqliteStore:
     """Implements `contract.Store`."""
 
-    def __init__(
-        self,
-        path: str,
-        node: str,
-        *,
-        retention_s: float,
-        key_ttl_s: float,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._path, self._node, self._now = Path(path), node, now
-        self._retention_s, self._key_ttl_s = retention_s, max(key_ttl_s, retention_s)
+    shared = False
+
+    def __init__(self, path: str, node: str, timing: Timing, now: Callable[[], float] = time.time) -> None:
+        self._path, self.node, self._now, self._timing = Path(path), node, now, timing
+        self._key_ttl_s = max(timing.key_ttl_s, timing.retention_s)
+        self._limits = Limits(timing.lease_s, timing.max_attempts)
+        self.hints = Hints()
+        self._slots: Counter[str] = Counter()
+        self._failed = False
 
     async def open(self) -> None:
-        self._lock = _lock(self._path)
+        self._lock = await _lock(self._path)
         try:
             connection = apsw.Connection(str(self._path))
             connection.set_busy_timeout(5000)
@@ -90,136 +75,315 @@ class SqliteStore:
         await self._writer.close()
         self._lock.close()
 
-    async def begin(self, call: NewCall) -> Begun:
-        def write(cursor: apsw.Cursor) -> Begun:
-            known = _known(cursor, call.key) if call.keyed else None
+    async def check(self) -> None:
+        """A write that failed is the only sign of a full disk, so after one this tries another."""
+        if self._failed:
+            await self._write(lambda cursor: cursor.execute(SQL.check, (self.node, self._now())))
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
+        def write(cursor: apsw.Cursor, told: Told) -> Begun:
+            known = rows.known(cursor, call.key) if call.keyed else None
             if known is not None:
                 return known
-            key, now = call.key, self._now()
-            cursor.execute(BEGIN, (
-                key.tenant, key.subject, key.family, key.call_id, call.keyed, call.wire, call.tool, call.reference,
-                call.input, call.fingerprint, call.user_id, call.trace_id, call.sealed, call.on_lost,
-                self._node, now, now,
-            ))  # fmt: skip
-            seq = cursor.connection.last_insert_rowid()
-            if call.keyed:
-                cursor.execute(TAKE_KEY, (*_values(key), seq, call.fingerprint, now + self._key_ttl_s))
-            return Begun(seq)
+            if most_pending is not None:
+                rows.refuse_long_queue(cursor, call, most_pending)
+            return Begun(self._insert(cursor, call, told))
 
-        return await self._write(write)
+        return await self._change(write)
 
     async def record(self, calls: Sequence[Ran]) -> None:
         now = self._now()
-        await self._write(lambda cursor: cursor.executemany(RECORD, [_ran(ran, now) for ran in calls]))
+        await self._write(
+            lambda cursor: cursor.executemany(SQL.record, [rows.ran(cursor, call, now) for call in calls])
+        )
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
-        def write(cursor: apsw.Cursor) -> CallRecord | None:
-            values = (
-                ending.state,
-                ending.code,
-                self._now(),
-                ending.duration_ms,
-                ending.value,
-                ending.error,
-                seq,
-                attempt,
-            )
-            cursor.execute(FINISH, values)
-            if cursor.connection.changes() == 0:
-                return _row(cursor, "seq = ?", (seq,))
+        def write(cursor: apsw.Cursor, told: Told) -> CallRecord | None:
+            values = rows.ending(cursor, ending, self._now())
+            if not self._moved(cursor, told, SQL.finish, (*values, seq, attempt, self.node), seq):
+                return rows.call(cursor, "seq = ?", (seq,))
             if ending.releases_key:
-                cursor.execute(RELEASE_KEY, (seq, seq))
+                cursor.execute(SQL.release_key, {"seq": seq})
+            told.add((Topic.ENDED, seq))
             return None
 
-        return await self._write(write)
+        return await self._change(write)
+
+    async def hand_back(self, seq: int, attempt: int) -> None:
+        values = (seq, attempt, self.node)
+        await self._change(lambda cursor, told: self._moved(cursor, told, SQL.hand_back, values, seq))
+
+    async def cancel(self, seq: int) -> Judged | None:
+        return await self._change(lambda cursor, told: self._judge(cursor, told, Cancel(seq)))
 
     async def find(self, key: Key) -> Begun | None:
-        return await self._write(lambda cursor: _known(cursor, key))
+        return await self._write(lambda cursor: rows.known(cursor, key))
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
         where = "tenant = ? AND subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"
-        return await self._write(lambda cursor: _row(cursor, where, (tenant, subject, call_id)))
+        return await self._write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
+
+    async def row(self, seq: int) -> CallRecord | None:
+        return await self._write(lambda cursor: rows.call(cursor, "seq = ?", (seq,)))
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
-        conditions: dict[str, Any] = {
-            "tenant = ?": wanted.tenant,
-            "subject = ?": wanted.subject,
-            "state = ?": wanted.state,
-            "tool = ?": wanted.tool,
-            "seq < ?": wanted.before,
-        }
-        given = {condition: value for condition, value in conditions.items() if value is not None}
-        sql = f"{SELECT} WHERE {' AND '.join(given)} ORDER BY seq DESC LIMIT {wanted.limit:d}"
-        return await self._write(lambda cursor: [_call(row) for row in cursor.execute(sql, tuple(given.values()))])
+        where, values = rows.where(wanted)
+        sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
+        return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
-    async def lost(self) -> list[CallRecord]:
-        sql = f"{SELECT} WHERE state = 'PROCESSING' AND holder != ? ORDER BY seq"
-        return await self._write(lambda cursor: [_call(row) for row in cursor.execute(sql, (self._node,))])
+    async def lost(self, limit: int) -> list[CallRecord]:
+        where = (
+            "(state = 'PROCESSING' AND holder != ? OR state = 'PENDING' AND waiting_for IS NULL) AND queue = 'node' "
+            "ORDER BY seq LIMIT ?"
+        )
+        return await self._write(lambda cursor: rows.calls(cursor, where, (self.node, limit)))
 
     async def restart(self, seq: int, attempt: int) -> int | None:
-        def write(cursor: apsw.Cursor) -> int | None:
-            cursor.execute(RESTART, (self._node, self._now(), seq, attempt, self._node))
-            return attempt + 1 if cursor.connection.changes() else None
+        def write(cursor: apsw.Cursor, told: Told) -> int | None:
+            values = {"node": self.node, "now": self._now(), "seq": seq, "attempt": attempt}
+            return attempt + 1 if self._moved(cursor, told, SQL.restart, values, seq) else None
 
-        return await self._write(write)
+        return await self._change(write)
+
+    async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
+        def write(cursor: apsw.Cursor, told: Told) -> bool:
+            values = rows.ending(cursor, ending, self._now())
+            ended = self._moved(cursor, told, SQL.give_up, (*values, seq, attempt, self.node), seq)
+            if ended:
+                told.add((Topic.ENDED, seq))
+            return ended
+
+        return await self._change(write)
+
+    async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
+        def write(cursor: apsw.Cursor, told: Told) -> CallRecord | None:
+            state, code, at, _, *rest = rows.ending(cursor, ending, self._now()) if ending else rows.PENDING_AGAIN
+            if not self._moved(cursor, told, SQL.resolve, (state, code, at, *rest, seq), seq, was_open=False):
+                return None
+            told.update({(Topic.ENDED, seq), (Topic.PENDING, "")})
+            return rows.call(cursor, "seq = ?", (seq,))
+
+        return await self._change(write)
+
+    async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
+        values = [(progress, seq, attempt) for seq, attempt, progress in notes]
+        await self._write(lambda cursor: cursor.executemany(SQL.note_progress, values))
+
+    async def expire(self, limit: int) -> int:
+        def write(cursor: apsw.Cursor, told: Told) -> int:
+            now = self._now()
+            due = cursor.execute(SQL.overdue, {"now": now, "limit": limit}).fetchall()
+            for (seq,) in due:
+                before = rows.standing(cursor, "seq = ?", (seq,))
+                after = settle(before, now, self._limits) if before else None
+                if before is not None and after is not None:
+                    self._save(cursor, told, before, after)
+            if cursor.execute(SQL.drop_dead_workers, (now,)).fetchall():
+                told.add((Topic.WORKERS, ""))
+            return len(due)
+
+        return await self._change(write)
 
     async def sweep(self, limit: int) -> int:
-        def write(cursor: apsw.Cursor) -> int:
-            old = "SELECT seq FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?"
-            cursor.execute(f"DELETE FROM calls WHERE seq IN ({old})", (self._now() - self._retention_s, limit))
-            removed: int = cursor.connection.changes()
-            cursor.execute("DELETE FROM keys WHERE expires_at < ?", (self._now(),))
-            return removed
+        return await self._write(
+            lambda cursor: rows.sweep(cursor, self._now(), self._now() - self._timing.retention_s, limit)
+        )
 
-        return await self._write(write)
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def claim(self, wanted: Wanted) -> list[CallRecord]:
+        where, values = rows.claimable(wanted)
+
+        def write(cursor: apsw.Cursor, told: Told) -> list[CallRecord]:
+            now, claims = self._now(), list[CallRecord]()
+            for before in rows.standings(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit)):
+                if settled := settle(before, now, self._limits):
+                    self._save(cursor, told, before, settled)
+                    continue
+                self._save(cursor, told, before, Judged(claimed(before, wanted.who.holder, now, self._limits)))
+                claims += rows.calls(cursor, "seq = ?", (before.seq,))
+            return claims
+
+        return await self._change(write)
+
+    async def beat(self, beats: Sequence[Beat]) -> list[Judged | None]:
+        return await self._change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
+
+    async def answer(self, answer: Answer) -> Judged | None:
+        return await self._change(lambda cursor, told: self._judge(cursor, told, answer))
+
+    async def leave(self, hand_back: HandBack) -> Judged | None:
+        return await self._change(lambda cursor, told: self._judge(cursor, told, hand_back))
+
+    async def request(self, who: Who, session: str, request: str) -> CallRecord | None:
+        def read(cursor: apsw.Cursor) -> CallRecord | None:
+            found = rows.standing(cursor, "session = ? AND request = ?", (session, request))
+            return rows.call(cursor, "seq = ?", (found.seq,)) if found and who.may_see(found) else None
+
+        return await self._write(read)
+
+    async def requests(self, wanted: Wanted) -> list[CallRecord]:
+        where, values = rows.claimable(wanted)
+        return await self._write(
+            lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
+        )
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def create_session(self, session: Session) -> None:
+        now = self._now()
+        values = (
+            session.id,
+            session.tenant,
+            session.subject,
+            rows.encode(session.tools),
+            rows.encode(session.metadata),
+        )
+        await self._write(lambda cursor: cursor.execute(SQL.create_session, (*values, now, now)))
+
+    async def session(self, tenant: str, subject: str, id: str) -> Session | None:
+        found = await self._write(lambda cursor: rows.session(cursor, id))
+        return found if found and (found.tenant, found.subject) == (tenant, subject) else None
+
+    async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
+        def write(cursor: apsw.Cursor, told: Told) -> list[Begun]:
+            begun = [rows.known(cursor, call.key) for call in calls]
+            for call, known in zip(calls, begun, strict=True):
+                rows.refuse_conflict(call, known)
+            turn = rows.next_turn(cursor, session) if None in begun else 0
+            for call in calls:
+                call.turn = turn
+            pairs = zip(calls, begun, strict=True)
+            return [known or Begun(self._insert(cursor, call, told)) for call, known in pairs]
+
+        return await self._change(write)
+
+    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
+        where = "session = ?" if turn is None else f"session = ? AND turn = {turn:d}"
+        return await self._write(lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq", (session,)))
+
+    async def events(self, session: str, after: int, limit: int) -> list[Event]:
+        return await self._write(
+            lambda cursor: [Event(*row) for row in cursor.execute(SQL.events, (session, after, limit))]
+        )
+
+    # -- workers -----------------------------------------------------------------------------------
+
+    async def put_worker(self, worker: Worker) -> None:
+        until = self._now() + self._timing.lease_s
+        values = {"tenant": worker.tenant, "subject": worker.subject, "name": worker.name, "tools": worker.tools}
+        await self._write(lambda cursor: cursor.execute(SQL.put_worker, {**values, "lease_until": until}).fetchall())
+        self.hints.tell(Topic.WORKERS)
+
+    async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
+        now = self._now()
+        values = (now + self._timing.lease_s, tenant, subject, name, now)
+        return await self._write(lambda cursor: cursor.execute(SQL.beat_worker, values).fetchone() is not None)
+
+    async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
+        values = (tenant, subject, name)
+        dropped = await self._write(lambda cursor: cursor.execute(SQL.drop_worker, values).fetchone() is not None)
+        self.hints.tell(Topic.WORKERS)
+        return dropped
+
+    async def workers(self) -> list[Worker]:
+        now = self._now()
+        return await self._write(lambda cursor: [Worker(*row) for row in cursor.execute(SQL.workers, (now,))])
+
+    # -- slots: there is one node ------------------------------------------------------------------
+
+    async def take_slot(self, tool: str, most: int) -> bool:
+        if self._slots[tool] >= most:
+            return False
+        self._slots[tool] += 1
+        return True
+
+    async def give_slot(self, tool: str) -> None:
+        self._slots[tool] -= 1
+
+    # -- what they share ---------------------------------------------------------------------------
+
+    def _insert(self, cursor: apsw.Cursor, call: NewCall, told: Told) -> int:
+        now = self._now()
+        seq = rows.insert(cursor, call, self.node, now)
+        if call.keyed:
+            cursor.execute(SQL.take_key, (*rows.values(call.key), seq, call.fingerprint, now + self._key_ttl_s))
+        if call.queue != "node" and call.ending is None:
+            told.add((Topic.PENDING, ""))
+        if call.session is not None:
+            rows.announce(cursor, told, seq, was_open=False, now=now)
+        return seq
+
+    def _moved(
+        self, cursor: apsw.Cursor, told: Told, sql: str, values: Any, seq: int, *, was_open: bool = True
+    ) -> bool:
+        """Makes a conditional write about a call that a node runs. Whether it did anything."""
+        changed = cursor.execute(sql, values).fetchone()
+        if changed is not None and changed[0] is not None:
+            rows.announce(cursor, told, seq, was_open=was_open, now=self._now())
+        return changed is not None
+
+    def _judge(self, cursor: apsw.Cursor, told: Told, write: Write) -> Judged | None:
+        before = rows.standing_for(cursor, write)
+        if before is None or not (isinstance(write, Cancel) or write.who.may_touch(before)):
+            return None
+        judged = judge(before, write, self._now(), self._limits)
+        if judged.changed:
+            self._save(cursor, told, before, judged)
+        return judged
+
+    def _save(self, cursor: apsw.Cursor, told: Told, before: Standing, judged: Judged) -> None:
+        rows.save(cursor, judged)
+        after = judged.standing
+        if judged.ending is not None:
+            told.add((Topic.ENDED, after.seq))
+        elif after.state is State.PENDING:
+            told.add((Topic.PENDING, ""))
+        if after.session is not None and (before.state, before.attempt) != (after.state, after.attempt):
+            rows.announce(cursor, told, after.seq, was_open=True, now=self._now())
+
+    async def _change(self, write: Callable[[apsw.Cursor, Told], T]) -> T:
+        """A write, and hints about it once it is durable."""
+        told: Told = set()
+        done = await self._write(lambda cursor: write(cursor, told))
+        for topic, key in told:
+            self.hints.tell(topic, key)
+        return done
 
     async def _write(self, write: Callable[[apsw.Cursor], T]) -> T:
         try:
-            return await self._writer.submit(write)
+            done = await self._writer.submit(write)
         except apsw.Error as error:
+            self._failed = True
             raise StoreDown(
                 "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
             ) from error
+        self._failed = False
+        return done
 
 
-def _known(cursor: apsw.Cursor, key: Key) -> Begun | None:
-    taken = cursor.execute(f"SELECT seq, fingerprint FROM keys WHERE {KEY}", _values(key)).fetchone()
-    if taken is None:
-        return None
-    call = _row(cursor, "seq = ?", (taken[0],))
-    return Begun(0, known=call, tombstone=None if call else taken[1])
-
-
-def _row(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> CallRecord | None:
-    row = cursor.execute(f"{SELECT} WHERE {where}", values).fetchone()
-    return _call(row) if row else None
-
-
-def _call(row: tuple[Any, ...]) -> CallRecord:
-    seq, tenant, subject, family, call_id, keyed, *rest = row
-    made = CallRecord(seq, Key(tenant, subject, family, call_id), bool(keyed), *rest)
-    made.state = State(made.state)
-    return made
-
-
-def _values(key: Key) -> tuple[str, str, str, str]:
-    return key.tenant, key.subject, key.family, key.call_id
-
-
-def _lock(path: Path) -> IO[bytes]:
-    """One process writes to a file. The lock goes with the process, however that ends."""
+async def _lock(path: Path) -> IO[bytes]:
+    """One process writes to a file. The lock goes with the process, however that ends. A verb of the command line may
+    have it for a moment."""
     if str(path) == ":memory:":
         return io.BytesIO()
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(path.name + ".lock").open("a+b")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            await asyncio.sleep(LOCK_AGAIN_S)
+    else:
         lock.close()
         raise StoreInUse(
-            "another process writes to this ledger; give this one its own with --store sqlite:other.db",
+            "another process writes to this ledger; give this one its own with --store sqlite:other.db, or let both "
+            "share a database with --store postgresql://…",
             Place(str(path)),
-        ) from None
+        )
     lock.truncate(0)
     lock.write(str(os.getpid()).encode())
     lock.flush()
@@ -232,16 +396,3 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         with connection:
             connection.execute(migration.sql)
             connection.execute(f"PRAGMA user_version = {migration.number:d}")
-
-
-def _ran(ran: Ran, now: float) -> tuple[Any, ...]:
-    """A row of RECORD. Made for every call on the fast lane, so there is nothing between."""
-    command, run, outcome = ran
-    caller, tool, error = run.caller, run.tool, outcome.error
-    return (
-        caller.tenant, caller.subject, command.family, run.call_id, command.wire, command.tool_id, tool.reference,
-        _encode(run.input), caller.user_id, run.trace_id, tool.on_lost,
-        "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code,
-        now, now, outcome.duration_ms,
-        None if outcome.value is None else bytes(outcome.value), None if error is None else _encode(error.members()),
-    )  # fmt: skip

@@ -13,7 +13,11 @@ from typing import Any, TypeVar
 
 import apsw
 
+from ..model.errors import ToolyardError
+
 MOST_AT_ONCE = 512
+CANNOT = (apsw.Error, ValueError, TypeError, OverflowError)
+"""What a write may raise: the file's errors, and those of a value that SQLite cannot hold. The thread outlives them."""
 T = TypeVar("T")
 Write = Callable[[apsw.Cursor], Any]
 
@@ -22,7 +26,7 @@ class Writer:
     """Use from one event loop. `connection` is handed over: no other thread may touch it until `close` returned."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._cursor = connection.cursor()
+        self._connection, self._cursor = connection, connection.cursor()
         self._queue: SimpleQueue[tuple[Write, asyncio.Future[Any]] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._work, name="toolyard-ledger", daemon=True)
@@ -38,6 +42,8 @@ class Writer:
         """After everything that was submitted."""
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+        self._cursor.close()
+        self._connection.close()
 
     def _work(self) -> None:
         while True:
@@ -69,7 +75,7 @@ class Writer:
         """In one transaction; if one of them fails, each in its own, so that it fails alone."""
         try:
             return self._committed([write for write, _ in batch])
-        except apsw.Error as error:
+        except CANNOT as error:
             if len(batch) == 1:
                 return [error]
         return [outcome for one in batch for outcome in self._together([one])]
@@ -78,13 +84,21 @@ class Writer:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
         try:
-            results = [write(cursor) for write in writes]
+            results = [_result(write, cursor) for write in writes]
             cursor.execute("COMMIT")
         except BaseException:
             if not cursor.connection.get_autocommit():
                 cursor.execute("ROLLBACK")
             raise
         return results
+
+
+def _result(write: Write, cursor: apsw.Cursor) -> Any:
+    """A write that is refused raises before it changes anything, and so does not spoil the others'."""
+    try:
+        return write(cursor)
+    except ToolyardError as refused:
+        return refused
 
 
 def _tell(batch: list[tuple[Write, "asyncio.Future[Any]"]], outcomes: list[Any]) -> None:

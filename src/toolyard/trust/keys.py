@@ -68,11 +68,21 @@ def _made(file: Path) -> bytes:
         os.fsync(opened.fileno())
     try:
         os.link(draft, file)
+        _flush_folder(file.parent)
     except FileExistsError:
         return _decoded(file.read_text(encoding="ascii").strip(), Place(str(file)))
     finally:
         os.unlink(draft)
     return master
+
+
+def _flush_folder(folder: Path) -> None:
+    """A file's name is lost with the power, unless its folder was flushed, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _decoded(text: str, place: Place | None) -> bytes:

@@ -4,7 +4,7 @@ A server uses `encode_list`, `encode_outcome` and `encode_error` (decoding a cal
 three wires share one address); a client uses `encode_request`, `decode_list` and `decode_outcome`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -34,6 +34,15 @@ class Reply(Struct):
     status: int
     body: bytes
     headers: Headers
+
+
+class Stream(Struct):
+    """An HTTP reply that comes bit by bit. `chunks` is an async generator, and is closed as soon as the client leaves
+    or the server stops; what it raises breaks the connection off."""
+
+    status: int
+    headers: Headers
+    chunks: AsyncIterator[bytes]
 
 
 class Answers(Protocol):

@@ -20,6 +20,7 @@ from ..model.errors import (
     MissingRequirements,
     NotAuthenticated,
     PathNotFound,
+    Refused,
     ToolNotFound,
     ToolyardError,
     Unavailable,
@@ -110,7 +111,7 @@ def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, 
         {} if input is UNSET else input,
         call_id,
         None if call.trace_id is UNSET else call.trace_id,
-        NO_CONTEXT if call.context is UNSET else _context(call.context),
+        NO_CONTEXT if call.context is UNSET else context_of(call.context),
         latest,
     )
 
@@ -120,7 +121,7 @@ def is_flat(body: FlatBody) -> bool:
     return not (body.tool_id is body.call_id is body.trace_id is body.input is body.context is UNSET)
 
 
-def _context(body: ContextBody) -> CallContext:
+def context_of(body: ContextBody) -> CallContext:
     return CallContext(
         {token.id: token.token for token in body.authorization},
         {secret.id: secret.value for secret in body.secrets},
@@ -190,6 +191,7 @@ STATUS: dict[type[ToolyardError], int] = {
     UnsupportedProtocol: 400,
     NotAuthenticated: 401,
     KeyConflict: 400,
+    Refused: 400,
     ToolNotFound: 400,
     InvalidInput: 422,
     MissingRequirements: 400,
@@ -202,6 +204,11 @@ STATUS: dict[type[ToolyardError], int] = {
     InternalError: 500,
 }
 """Every error that can end a request before its tool runs, and HTTP's word for it."""
+
+
+def status_of(error: ToolyardError) -> int:
+    """An error of a more special kind is answered like its kind."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def error_json(error: ToolyardError) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Raw
 
 from ..model.call import CallTool
-from ..model.errors import InvalidInput, ToolyardError
+from ..model.errors import Busy, InvalidInput, KeyConflict, Refused, ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord
 from .contract import JSON, Headers, Reply, Request
@@ -15,6 +15,8 @@ from .family import STATUS, encode, error_headers
 from .replies import body_of, refusal_from
 
 LIMITED = 429
+REFUSED = 409
+SOON_MS = 1000
 
 
 class Lifecycle:
@@ -27,9 +29,9 @@ class Lifecycle:
         body: dict[str, Any] = {"message": error.message}
         if isinstance(error, InvalidInput):
             body["parameter_errors"] = {problem.path: problem.sentence for problem in error.problems}
-        headers = error_headers(error)
-        status = LIMITED if headers and headers[0][0] == b"retry-after" else STATUS.get(type(error), 200)
-        return Reply(status, encode(body), self.headers + headers)
+        if isinstance(error, Refused | KeyConflict):
+            body["reason"] = error.reason if isinstance(error, Refused) else "conflict"
+        return Reply(_status(error), encode(body), self.headers + error_headers(error))
 
     def encode_call(self, call: CallRecord) -> Reply:
         return Reply(200, encode(call_json(call)), self.headers)
@@ -51,14 +53,28 @@ class Lifecycle:
 
     def decode(self, reply: Reply) -> dict[str, Any]:
         """The body. Raises what the server refused with."""
-        body = body_of(reply)
         if reply.status != 200:
-            raise refusal_from(reply.status, body)
-        return dict(body)
+            raise refusal(reply)
+        return dict(body_of(reply))
+
+
+def refusal(reply: Reply) -> ToolyardError:
+    """What the server refused with. When to come back stands in the headers alone."""
+    body, after = body_of(reply), dict(reply.headers).get(b"retry-after-ms", b"")
+    if reply.status == LIMITED or after:
+        message = str(body.get("message") or "The server is busy")
+        return Busy(message, retry_after_ms=int(after) if after.isdigit() else SOON_MS)
+    return refusal_from(reply.status, body)
+
+
+def _status(error: ToolyardError) -> int:
+    if isinstance(error, Busy):
+        return LIMITED
+    return REFUSED if isinstance(error, Refused | KeyConflict) else STATUS.get(type(error), 200)
 
 
 def call_json(call: CallRecord) -> dict[str, Any]:
-    """What its caller may know of a call: everything but what was sealed."""
+    """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list."""
     made: dict[str, Any] = {
         "callId": call.key.call_id,
         "tool": call.reference,
@@ -71,10 +87,12 @@ def call_json(call: CallRecord) -> dict[str, Any]:
         "startedAt": call.started_at,
         "finishedAt": call.finished_at,
         "durationMs": call.duration_ms,
-        "input": Raw(call.input),
+        "effects": call.effects,
+        "input": Raw(call.input) if call.input else None,
+        "progress": Raw(call.progress) if call.progress else None,
     }
-    if call.state is State.COMPLETE:
-        made["value"] = Raw(call.value or b"null")
+    if call.value is not None:
+        made["value"] = Raw(call.value)
     elif call.state is State.ERROR:
         made["error"] = Raw(call.error or b"{}")
     return {name: value for name, value in made.items() if value is not None}

@@ -8,7 +8,7 @@ from ..model.errors import ToolError, ToolyardError
 from ..model.record import Family
 from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
-from .family import OTC_1_0, STATUS, encode, error_headers, error_json, list_query, request_json
+from .family import OTC_1_0, encode, error_headers, error_json, list_query, request_json, status_of
 from .oxp import VERSION, result_bytes, tool_json
 from .replies import outcome_from, tools_from
 
@@ -33,7 +33,7 @@ class Otc:
         if isinstance(error, ToolError):
             return self.encode_outcome(Outcome(command.call_id or "" if command else "", 0, error=error))
         body = {"$schema": OTC_1_0, **error_json(error)}
-        return Reply(STATUS[type(error)], encode(body), self.headers + error_headers(error))
+        return Reply(status_of(error), encode(body), self.headers + error_headers(error))
 
     def encode_status(self, status: str) -> Reply:
         return Reply(200 if status == "ok" else 503, encode({"$schema": OTC_1_0, "status": status}), self.headers)

@@ -11,12 +11,12 @@ from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
 from .family import (
     OTC_DRAFT,
-    STATUS,
     encode,
     error_headers,
     list_query,
     request_json,
     requirements_json,
+    status_of,
 )
 from .replies import outcome_from, tools_from
 
@@ -50,7 +50,7 @@ class Draft:
         body: dict[str, Any] = {"$schema": OTC_DRAFT, "message": error.message}
         if error.developer_message is not None:
             body["developer_message"] = error.developer_message + _links(error)
-        return Reply(STATUS[type(error)], encode(body), self.headers + error_headers(error))
+        return Reply(status_of(error), encode(body), self.headers + error_headers(error))
 
     def encode_status(self, status: str) -> Reply:
         return Reply(200 if status == "ok" else 503, encode({"$schema": OTC_DRAFT, "status": status}), self.headers)

@@ -12,13 +12,13 @@ from ..model.tool import Tool
 from .contract import JSON, Headers, Reply, Request
 from .family import (
     OXP_1_0,
-    STATUS,
     encode,
     error_headers,
     error_json,
     list_query,
     request_json,
     requirements_json,
+    status_of,
 )
 from .replies import outcome_from, tools_from
 
@@ -83,7 +83,7 @@ class Oxp:
     def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
         if isinstance(error, ToolError):
             return self.encode_outcome(Outcome(command.call_id or "" if command else "", 0, error=error))
-        return Reply(STATUS[type(error)], encode(error_json(error)), self.headers + error_headers(error))
+        return Reply(status_of(error), encode(error_json(error)), self.headers + error_headers(error))
 
     def encode_status(self, status: str) -> Reply:
         return Reply(200 if status == "ok" else 503, encode({"status": status}), self.headers)

@@ -18,6 +18,7 @@ from ..model.errors import (
     NotAuthenticated,
     PathNotFound,
     Problem,
+    Refused,
     RequestError,
     ToolError,
     ToolNotFound,
@@ -70,6 +71,8 @@ def refusal_from(status: int, body: Body) -> ToolyardError:
         return MissingRequirements(message, missing, developer_message=details or message)
     if "retry_after_ms" in body:
         return Busy(message, retry_after_ms=int(body["retry_after_ms"]), developer_message=details)
+    if status == 409:
+        return Refused(message, str(body.get("reason") or "conflict"))
     if status == 400 and _not_found(message):
         return ToolNotFound(message, developer_message=details)
     kind = {401: NotAuthenticated, 404: PathNotFound}.get(status, InternalError if status >= 500 else RequestError)

@@ -1,0 +1,28 @@
+"""`toolyard cancel`."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .calls import line, pretty
+from .failing import told
+from .ledger import Caller, Server, Store, looking_after
+from .target import Json, Key
+
+
+def cancel(
+    call_id: Annotated[str, typer.Argument(help="The call's id.")],
+    server: Server = None,
+    key: Key = None,
+    store: Store = None,
+    caller: Caller = None,
+    json: Json = False,
+) -> None:
+    """Cancel a call that has not ended."""
+    with told(), looking_after(server, key, store, caller) as desk:
+        cancelled = desk.cancel(call_id)
+    sys.stdout.write(pretty(cancelled) if json else line(cancelled))
+    if cancelled.get("code") != "cancelled":
+        sys.stderr.write("The call had ended before\n")
+        raise typer.Exit(1)

@@ -1,0 +1,42 @@
+"""The client of whoever runs the server: it looks after the calls of all callers."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from .client import Rows, Sending, drive
+from .flows import cancel_any_call, list_all_calls, settle_call, show_any_call
+
+
+class Operator:
+    """Has the verbs of a `Client` that are about calls, and one more. `caller` says whose call is meant where several
+    callers have one of that id."""
+
+    def __init__(self, sending: Sending, caller: str | None = None) -> None:
+        self._sending, self._caller = sending, caller
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sending.close()
+
+    def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
+        """The newest first."""
+        calls: Rows = drive(list_all_calls({"state": state, "tool": tool, "limit": str(limit)}), self._sending)
+        return calls
+
+    def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
+        """After at most `wait_s` seconds if it is still running."""
+        call: dict[str, Any] = drive(show_any_call(call_id, self._caller, wait_s), self._sending)
+        return call
+
+    def cancel(self, call_id: str) -> dict[str, Any]:
+        """The call after that: cancelled, or as it had ended before."""
+        call: dict[str, Any] = drive(cancel_any_call(call_id, self._caller), self._sending)
+        return call
+
+    def resolve(self, call_id: str, how: Mapping[str, Any]) -> dict[str, Any]:
+        """Settles a call that ended as `outcome_unknown`. `how` is one of {"done": value}, {"failed": message} and
+        {"rerun": True}."""
+        call: dict[str, Any] = drive(settle_call(call_id, self._caller, how), self._sending)
+        return call

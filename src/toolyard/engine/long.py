@@ -1,0 +1,130 @@
+"""Calls without a key that do not end at once.
+
+They began on the fast lane, in the task of their request, and they stay in it: a tool's first step may have looked at
+its task. Past `sync_wait_s` such a call is recorded, its client is told where to ask for the result, and the task goes
+on. A client that goes away before that takes the call with it, unless its tool says otherwise.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from ..model.call import CallTool, Outcome
+from ..model.errors import OutcomeUnknown, ToolCancelled
+from ..model.record import NewCall
+from ..model.running import Run
+from ..store.contract import StoreDown
+from ..store.hints import Topic
+from .held import NOT_KNOWN, Held, Node, elsewhere
+from .recorded import ask_later
+from .recorder import Recorder
+
+TRY_AGAIN_S = 1.0
+_log = logging.getLogger("toolyard.ledger")
+
+
+class LongCalls:
+    """Looks after them."""
+
+    def __init__(
+        self,
+        node: Node,
+        recorder: Recorder | None,
+        sync_wait_s: float,
+        describe: Callable[[CallTool, Run], NewCall],
+    ) -> None:
+        self.node, self.recorder, self.sync_wait_s, self.describe = node, recorder, sync_wait_s, describe
+
+    async def through(self, rest: Awaitable[Outcome], command: CallTool, run: Run) -> Outcome:
+        """Goes on with a call whose first step is done."""
+        call = LongCall(self, command, run)
+        self.node.long.add(call.task)
+        try:
+            outcome = await call.through(rest)
+        except asyncio.CancelledError:
+            call.record(Outcome(run.call_id, 0.0, error=OutcomeUnknown(NOT_KNOWN, can_retry=False)))
+            raise
+        finally:
+            self.node.long.discard(call.task)
+        return outcome
+
+
+class LongCall:
+    """One of them, in its request's task."""
+
+    def __init__(self, calls: LongCalls, command: CallTool, run: Run) -> None:
+        self._calls, self._command, self._run = calls, command, run
+        self._held: Held | None = None
+        self._recording: asyncio.Task[None] | None = None
+        self._stopped_by: str | None = None
+        self.task = cast("asyncio.Task[Outcome]", asyncio.current_task())
+        self._forget: Callable[[], None] = lambda: None
+
+    async def through(self, rest: Awaitable[Outcome]) -> Outcome:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._calls.sync_wait_s, self._is_slow)
+        if self._run.tool.on_disconnect != "continue":
+            self._run.channel.when_gone(lambda: self._stop("client"))
+        try:
+            outcome = await rest
+        except asyncio.CancelledError:
+            return await self._cancelled()
+        finally:
+            self._timer.cancel()
+            self._forget()
+            if self._held is not None:
+                self._calls.node.held.discard(self._held)
+        await self._recorded()
+        if self._held is None:
+            self.record(outcome)
+            return outcome
+        return await self._held.finished(outcome)
+
+    def record(self, outcome: Outcome) -> None:
+        """Behind, unless the ledger has it already."""
+        if self._held is None and self._calls.recorder is not None:
+            self._calls.recorder.add(self._command, self._run, outcome)
+
+    async def _cancelled(self) -> Outcome:
+        """The client is gone, the ledger says that the call has ended, or the server is leaving."""
+        await self._recorded()
+        if self._stopped_by is None:
+            if self._held is not None:
+                await self._held.left()
+            raise asyncio.CancelledError
+        self.task.uncancel()
+        if self._held is not None and self._stopped_by == "ledger":
+            return await elsewhere(self._calls.node.store, self._held.seq)
+        stopped = ToolCancelled("The call was cancelled: its client went away", can_retry=False)
+        outcome = Outcome(self._run.call_id, 0.0, error=stopped)
+        self.record(outcome)
+        return outcome if self._held is None else await self._held.finished(outcome)
+
+    async def _recorded(self) -> None:
+        """A record that is being written is waited for: what is said of the call must fit it."""
+        if self._recording is not None:
+            await asyncio.wait((self._recording,))
+
+    def _is_slow(self) -> None:
+        self._recording = asyncio.get_running_loop().create_task(self._record())
+
+    async def _record(self) -> None:
+        store, run = self._calls.node.store, self._run
+        new = self._calls.describe(self._command, run)
+        try:
+            begun = await store.begin(new)
+        except StoreDown as down:
+            _log.warning("a slow call cannot be recorded yet: %s", down.developer_message)
+            self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._is_slow)
+            return
+        self._held = Held(self._calls.node, begun.seq, 1, new.on_lost, run)
+        self._calls.node.held.add(self._held)
+        self._forget = store.hints.watch(Topic.ENDED, begun.seq, lambda: self._stop("ledger"))
+        run.channel.answer(ask_later(run.call_id))
+
+    def _stop(self, who: str) -> None:
+        if self._stopped_by is None and not (who == "client" and self._held is not None):
+            self._stopped_by = who
+            self._run.channel.cancelled = True
+            self.task.cancel()

@@ -1,0 +1,246 @@
+"""Calls that are recorded before they run: those with a key run once and are answered from the ledger ever after, those
+of workers' tools wait there for a worker.
+
+An attempt of this node runs in a task of its own. Whoever asks for the call, the first time or again, waits for that
+task; who will not wait longer is told to come back, and the attempt goes on. A call that runs elsewhere is waited for
+in the same way.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from ..model.call import CallTool, Outcome
+from ..model.caller import Caller
+from ..model.errors import Busy, KeyConflict, RequestError, ToolError
+from ..model.lifecycle import ENDED
+from ..model.record import CallRecord, Key, NewCall
+from ..model.running import Run
+from ..store.contract import Begun
+from ..trust.fingerprints import Fingerprints
+from .held import Held, Node, elsewhere
+from .slots import Slots
+
+RETRY_AFTER_MS = 1000
+LOOK_AGAIN_S = 0.1
+_log = logging.getLogger("toolyard.ledger")
+
+Attempt = Callable[[], Awaitable[Outcome]]
+"""Runs the tool: everything after the call was checked and recorded."""
+
+
+class Work(Struct):
+    """A call that was proved valid: what to record, how to run it, and the line it has to stand in first."""
+
+    new: NewCall
+    run: Run
+    attempt: Attempt
+    slots: Slots | None = None
+    stops_when_gone: bool = False
+    """Whether a client that goes away takes the call with it."""
+
+
+class Running(Struct):
+    """A recorded call that somebody on this node waits for."""
+
+    task: "asyncio.Task[Outcome]"
+    is_here: bool = False
+    """Whether this node runs it."""
+
+
+class RecordedCalls:
+    """One key, one execution."""
+
+    def __init__(self, node: Node, fingerprints: Fingerprints, sync_wait_s: float, most_pending: int) -> None:
+        self._node, self._store, self._fingerprints = node, node.store, fingerprints
+        self._sync_wait_s, self._most_pending = sync_wait_s, most_pending
+        self._running: dict[tuple[Key, bytes], Running] = {}
+        """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
+
+    async def call(self, command: CallTool, caller: Caller, check: Callable[[], Work]) -> Outcome:
+        """`check` proves the call valid, or raises what is wrong with it. A known key with the same fingerprint is
+        answered before anything is checked, one with another only after."""
+        if command.call_id is None:
+            work = check()
+            return await self._wait(work.new.key, self._start(work), can_join=False)
+        key = Key(caller.tenant, caller.subject, command.family, command.call_id)
+        fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
+        running = self._running.get((key, fingerprint))
+        if running is not None:
+            return await self._wait(key, running.task)
+        try:
+            work = check()
+        except RequestError:
+            known = await self._known(key, fingerprint)
+            if known is None:
+                raise
+            return known
+        work.new.key, work.new.fingerprint = key, fingerprint
+        return await self._wait(key, self._start(work))
+
+    async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
+        """What a call whose tool is gone was answered with."""
+        key = Key(caller.tenant, caller.subject, command.family, command.call_id or "")
+        return await self._known(key, self._fingerprints.of(command.tool_id, command.context.user_id, command.input))
+
+    async def close(self, grace_s: float, hurried: threading.Event) -> None:
+        """Waits for what still runs here, so long or until it is hurried; then stops it, and leaves it to others where
+        that is right."""
+        waiting = [running.task for running in self._running.values() if not running.is_here]
+        tasks = [running.task for running in self._running.values() if running.is_here]
+        for task in waiting:
+            task.cancel()
+        deadline = time.monotonic() + grace_s
+        while any(not task.done() for task in tasks) and time.monotonic() < deadline and not hurried.is_set():
+            await asyncio.wait(tasks, timeout=LOOK_AGAIN_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *waiting, return_exceptions=True)
+
+    def go_on(self, seq: int, attempt: int, work: Work) -> None:
+        """Runs an attempt of a call that is recorded already."""
+        running = self._enter(work.new.key, work.new.fingerprint, self._in_line(seq, attempt, work))
+        running.is_here = True
+
+    async def _in_line(self, seq: int, attempt: int, work: Work) -> Outcome:
+        """What is recorded stands in line too, and ends if that takes too long."""
+        if work.slots is None:
+            return await self._here(seq, attempt, work)
+        try:
+            async with work.slots:
+                return await self._here(seq, attempt, work)
+        except Busy as busy:
+            error = ToolError(busy.message, can_retry=True, retry_after_ms=busy.retry_after_ms)
+            held = Held(self._node, seq, attempt, work.new.on_lost, work.run)
+            return await held.finished(Outcome(work.new.key.call_id, 0.0, error=error))
+
+    def runs(self, call: CallRecord) -> bool:
+        """Whether this node runs it."""
+        running = self._running.get((call.key, call.fingerprint))
+        return running is not None and running.is_here
+
+    def _start(self, work: Work) -> "asyncio.Task[Outcome]":
+        return self._enter(work.new.key, work.new.fingerprint, self._once(work)).task
+
+    def _enter(self, key: Key, fingerprint: bytes, work: "asyncio._CoroutineLike[Outcome]") -> Running:
+        task = asyncio.get_running_loop().create_task(work)
+        running = self._running[key, fingerprint] = Running(task)
+        task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
+        return running
+
+    def _ended(self, which: tuple[Key, bytes], running: Running) -> None:
+        if self._running.get(which) is running:
+            del self._running[which]
+        task = running.task
+        if not task.cancelled() and task.exception() is not None:
+            _log.debug("call %s was not made: %s", which[0].call_id, task.exception())  # its callers are told
+
+    async def _once(self, work: Work) -> Outcome:
+        """Who has to stand in line does so before anything is recorded, but not for what is known already."""
+        if work.slots is None:
+            return await self._recorded(work)
+        known = await self._known(work.new.key, work.new.fingerprint) if work.new.keyed else None
+        if known is not None:
+            return known
+        async with work.slots:
+            return await self._recorded(work)
+
+    async def _recorded(self, work: Work) -> Outcome:
+        new = work.new
+        most = None if new.queue == "node" else self._most_pending
+        begun = await self._store.begin(new, most)
+        if begun.seq == 0:
+            return await self._found(begun, work)
+        if new.queue != "node":
+            return await self._elsewhere(begun.seq, work)
+        return await self._here(begun.seq, 1, work)
+
+    async def _here(self, seq: int, number: int, work: Work) -> Outcome:
+        if (running := self._running.get((work.new.key, work.new.fingerprint))) is not None:
+            running.is_here = True
+        if work.stops_when_gone:
+            work.run.channel.when_gone(lambda: self._cancel_later(seq))
+        return await Held(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
+
+    async def _elsewhere(self, seq: int, work: Work) -> Outcome:
+        if work.stops_when_gone:
+            work.run.channel.when_gone(lambda: self._cancel_later(seq))
+        return await elsewhere(self._store, seq)
+
+    def _cancel_later(self, seq: int) -> None:
+        """The client has gone, so the task that ends the call is nobody's."""
+        task = asyncio.get_running_loop().create_task(self._store.cancel(seq))
+        self._cancelling = task  # so that it lives
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _known(self, key: Key, fingerprint: bytes) -> Outcome | None:
+        begun = await self._store.find(key)
+        if begun is None or _fingerprint(begun) != fingerprint:
+            return None
+        known = begun.known
+        if known is None or known.state in ENDED:
+            return _answer(begun, key)
+        return await self._wait(key, self._enter(key, fingerprint, elsewhere(self._store, known.seq)).task)
+
+    async def _found(self, begun: Begun, work: Work) -> Outcome:
+        """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
+        because the store failed just when it was recorded."""
+        key, known = work.new.key, begun.known
+        if _fingerprint(begun) != work.new.fingerprint:
+            raise _conflict(key)
+        if known is None or known.state in ENDED:
+            return _answer(begun, key)
+        if known.queue == "node" and known.holder == self._store.node:
+            return await self._here(known.seq, known.attempt, work)
+        return await elsewhere(self._store, known.seq)
+
+    async def _wait(self, key: Key, task: "asyncio.Task[Outcome]", *, can_join: bool = True) -> Outcome:
+        done, _ = await asyncio.wait((task,), timeout=self._sync_wait_s)
+        if done:
+            return task.result()
+        return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def still_running(call_id: str) -> Outcome:
+    """For who will not wait longer: the same call again joins it."""
+    error = ToolError(
+        "The tool is still running",
+        developer_message="call again with the same call_id and input to wait for its result",
+        can_retry=True,
+        retry_after_ms=RETRY_AFTER_MS,
+    )
+    return Outcome(call_id, 0.0, error=error)
+
+
+def ask_later(call_id: str) -> Outcome:
+    """For who will not wait longer and chose no key: a second call would be a second one."""
+    error = ToolError(
+        f"The tool is still running; its result will be at /v1/calls/{call_id}",
+        developer_message=f"GET /v1/calls/{call_id}?wait=60 gives the result; calling again would run the tool again",
+        can_retry=False,
+    )
+    return Outcome(call_id, 0.0, error=error)
+
+
+def _answer(begun: Begun, key: Key) -> Outcome:
+    if begun.known is None:
+        raise KeyConflict(
+            "This call was made before, and its result is no longer kept",
+            developer_message=f"call_id {key.call_id!r} is still taken; use another for a new call",
+        )
+    return begun.known.outcome()
+
+
+def _fingerprint(begun: Begun) -> bytes:
+    return begun.known.fingerprint if begun.known is not None else begun.tombstone or b""
+
+
+def _conflict(key: Key) -> KeyConflict:
+    return KeyConflict(
+        "This call_id was used for another call",
+        developer_message=f"call_id {key.call_id!r} was used before with another tool, user or input",
+    )

@@ -1,0 +1,171 @@
+"""Requests that others work on: who may touch them, and what becomes of what is said of them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from ..catalogue import Catalogue
+from ..model.call import CallContext, Outcome
+from ..model.caller import Caller
+from ..model.errors import PathNotFound, Refused, ToolError, ToolNotFound
+from ..model.lifecycle import ENDED
+from ..model.record import CallRecord, Ending, ending_of
+from ..model.request import Claim, Heartbeat, Renewal, Response
+from ..model.standing import Answer, Beat, HandBack, Judged, Reason, Who, reason_of
+from ..running.output import to_json
+from ..running.validation import fits
+from ..store.contract import Store, Wanted
+from ..store.hints import Topic
+from ..trust.keys import KeyRing
+from .engine import Engine
+from .recovery import context_of
+
+LOOK_AGAIN_S = 1.0
+_encode = msgspec.json.Encoder().encode
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+SENTENCES: dict[Reason, str] = {
+    "completed": "The request is complete already",
+    "failed": "The request has failed already",
+    "abandoned": "The request was given up",
+    "cancelled": "The request was cancelled",
+    "held": "Somebody else works on this request",
+    "stale_attempt": "This attempt is no longer the one that counts",
+    "conflict": "The request was answered already, with something else",
+    "waiting": "The request waits for something else first",
+}
+
+
+class Requests:
+    """The desk that callers and workers come to."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing) -> None:
+        self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
+
+    async def heartbeat(self, at: "At", said: Heartbeat) -> int:
+        """Claims or renews; with an error, ends it. The attempt's number."""
+        if said.error is None:
+            (judged,) = await self._store.beat([at.beat(said.heartbeat)])
+            return await self._verdict(at, judged)
+        outcome = Outcome("", 0.0, error=said.error)
+        return await self._answer(at, ending_of(outcome), digest_of(said.error.members()))
+
+    async def respond(self, at: "At", response: Response) -> int:
+        record = await self._visible(at)
+        digest = digest_of(response.result)
+        return await self._answer(at, await self._ending(record, response), digest)
+
+    async def leave(self, at: "At") -> int:
+        """Gives it back to whoever comes next."""
+        judged = await self._store.leave(HandBack(at.session, at.request, at.who, at.attempt))
+        return await self._verdict(at, judged)
+
+    async def renew(self, who: Who, renewals: Sequence[Renewal]) -> list[tuple[str, Judged | None]]:
+        """Many heartbeats at once. None of them claims."""
+        beats = [
+            Beat(
+                each.session, each.request, who, each.attempt,
+                progress=None if each.progress is None else _encode(each.progress), claims=False,
+            )
+            for each in renewals
+        ]  # fmt: skip
+        judged = await self._store.beat(beats)
+        return [(each.request, verdict) for each, verdict in zip(renewals, judged, strict=True)]
+
+    async def claim(self, who: Who, claim: Claim) -> list[tuple[CallRecord, CallContext]]:
+        """Waits for work, if need be."""
+        wanted = Wanted(who, claim.tools, limit=claim.limit)
+        deadline = _deadline(claim.wait_s)
+        with self._store.hints.waiting(Topic.PENDING) as bell:
+            while not (claims := await self._store.claim(wanted)) and (left := _left(deadline)) > 0:
+                await bell.wait(min(left, LOOK_AGAIN_S))
+        return [(call, context_of(call, self._ring)) for call in claims]
+
+    async def listed(self, wanted: Wanted, wait_s: float) -> list[CallRecord]:
+        deadline = _deadline(wait_s)
+        with self._store.hints.waiting(Topic.PENDING) as bell:
+            while not (found := await self._store.requests(wanted)) and (left := _left(deadline)) > 0:
+                await bell.wait(min(left, LOOK_AGAIN_S))
+        return found
+
+    async def show(self, who: Who, session: str, request: str) -> CallRecord:
+        return await self._visible(At(who, session, request))
+
+    async def cancel(self, caller: Caller, session: str, request: str) -> CallRecord:
+        """By the session's owner. Whoever was first, the answer shows."""
+        record = await self._visible(At(Who(caller.tenant, caller.subject), session, request))
+        await self._store.cancel(record.seq)
+        return await self._store.row(record.seq) or record
+
+    async def _answer(self, at: "At", ending: Ending, digest: bytes) -> int:
+        answer = Answer(at.session, at.request, at.who, ending, digest, at.attempt)
+        return await self._verdict(at, await self._store.answer(answer))
+
+    async def _ending(self, record: CallRecord, response: Response) -> Ending:
+        """A worker's result is its `value`, or all that it said; a session's is all that was said."""
+        value: Any = response.result
+        broken: ToolError | None = None
+        if record.queue == "worker":
+            value = value["value"] if value.keys() == {"value"} else value
+            try:
+                broken = self._engine.check_result(self._catalogue.resolve(record.reference), value)
+            except ToolNotFound:
+                pass  # its worker is about to go; the result counts all the same
+        else:
+            broken = await self._session_check(record, value)
+        outcome = Outcome("", 0.0, None if broken else to_json(value), broken)
+        return ending_of(outcome)
+
+    async def _session_check(self, record: CallRecord, value: Mapping[str, Any]) -> ToolError | None:
+        session = await self._store.session(record.key.tenant, record.key.subject, record.session or "")
+        for tool in session.tools if session else ():
+            if tool.name == record.tool and tool.output_schema is not None and not fits(tool.output_schema, value):
+                return ToolError(f"{tool.name} gave a result that does not fit its output schema", can_retry=False)
+        return None
+
+    async def _verdict(self, at: "At", judged: Judged | None) -> int:
+        """The attempt, or why it was refused. What cannot be seen is not there."""
+        if judged is None:
+            record = await self._visible(at)
+            raise _refused("held" if record.state not in ENDED else reason_of(record.state, record.code))
+        if judged.reason is not None:
+            raise _refused(judged.reason)
+        return judged.standing.attempt
+
+    async def _visible(self, at: "At") -> CallRecord:
+        record = await self._store.request(at.who, at.session, at.request)
+        if record is None:
+            raise PathNotFound("There is no such request")
+        return record
+
+
+class At:
+    """Who speaks of which request, and which attempt at it they say is theirs."""
+
+    __slots__ = ("attempt", "request", "session", "who")
+
+    def __init__(self, who: Who, session: str, request: str, attempt: int | None = None) -> None:
+        self.who, self.session, self.request, self.attempt = who, session, request, attempt
+
+    def beat(self, heartbeat: float | None) -> Beat:
+        return Beat(self.session, self.request, self.who, self.attempt, heartbeat)
+
+
+def digest_of(said: Mapping[str, Any]) -> bytes:
+    """The same for the same members in any order."""
+    return sha256(_sorted(said)).digest()
+
+
+def _refused(reason: Reason) -> Refused:
+    return Refused(SENTENCES[reason], reason)
+
+
+def _deadline(wait_s: float) -> float:
+    return asyncio.get_running_loop().time() + wait_s
+
+
+def _left(deadline: float) -> float:
+    return deadline - asyncio.get_running_loop().time()

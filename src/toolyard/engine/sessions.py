@@ -1,0 +1,181 @@
+"""Sessions: a model's tool uses become requests, and their results go back to the model, one for each.
+
+A tool that the server has runs at once, or at its workers; one that the session brought waits for whoever works on the
+session's requests. What cannot be run is a result too: the model is told why.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ..catalogue import Catalogue
+from ..model.call import CallTool
+from ..model.caller import Caller
+from ..model.errors import InvalidInput, PathNotFound, Problem, ToolError, ToolNotFound, ToolyardError
+from ..model.lifecycle import ENDED, Move
+from ..model.record import CallRecord, Key, NewCall
+from ..model.request import NewSession, ToolUse
+from ..model.running import QuietChannel
+from ..model.session import Event, Session, SessionTool
+from ..model.standing import ended_by
+from ..model.tool import Tool
+from ..running.validation import checked, explain
+from ..store.contract import Begun, Store
+from ..store.hints import Topic
+from ..trust.fingerprints import Fingerprints
+from .engine import Engine, Limits
+from .recorded import RecordedCalls, Work
+
+LOOK_AGAIN_S = 1.0
+WIRE = "lifecycle"
+_encode = msgspec.json.Encoder().encode
+
+
+class Use(Struct):
+    """A tool use, and what is to be done about it."""
+
+    new: NewCall
+    work: Work | None = None
+
+
+class Sessions:
+    """Their desk."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        engine: Engine,
+        recorded: RecordedCalls,
+        fingerprints: Fingerprints,
+        limits: Limits,
+    ) -> None:
+        self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
+        self._fingerprints, self._limits = fingerprints, limits
+
+    async def open(self, caller: Caller, id: str, new: NewSession) -> Session:
+        """Raises InvalidInput for a tool that cannot be served."""
+        problems = [problem for index, tool in enumerate(new.tools) for problem in self._problems(index, tool)]
+        if problems:
+            raise InvalidInput(tuple(problems))
+        session = Session(id, caller.tenant, caller.subject, list(new.tools), new.metadata)
+        await self._store.create_session(session)
+        return session
+
+    async def find(self, caller: Caller, id: str) -> Session:
+        session = await self._store.session(caller.tenant, caller.subject, id)
+        if session is None:
+            raise PathNotFound("There is no such session")
+        return session
+
+    async def requests(self, session: Session) -> list[CallRecord]:
+        return await self._store.session_requests(session.id, None)
+
+    async def take(
+        self, caller: Caller, id: str, uses: Sequence[ToolUse], base_url: Callable[[], str]
+    ) -> list[CallRecord]:
+        """Records a message's tool uses, all or none, and starts what the server itself runs."""
+        session = await self.find(caller, id)
+        planned = [self._planned(session, caller, use, base_url) for use in uses]
+        begun = await self._store.add_turn(id, [use.new for use in planned]) if planned else []
+        for use, found in zip(planned, begun, strict=True):
+            self._go_on(use, found)
+        rows = [await self._store.row(found.known.seq if found.known else found.seq) for found in begun]
+        return [row for row in rows if row is not None]
+
+    async def results(self, caller: Caller, id: str, wait_s: float) -> list[CallRecord] | None:
+        """Those of the newest turn; None while one of them is missing."""
+        deadline = asyncio.get_running_loop().time() + wait_s
+        with self._store.hints.waiting(Topic.SESSION, id) as bell:
+            while (session := await self.find(caller, id)).open:
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return None
+                await bell.wait(min(left, LOOK_AGAIN_S))
+        return await self._store.session_requests(id, session.turn)
+
+    async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
+        """What happened after that, or nothing within that time."""
+        with self._store.hints.waiting(Topic.SESSION, id) as bell:
+            deadline = asyncio.get_running_loop().time() + wait_s
+            while not (events := await self._store.events(id, after, limit)):
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    break
+                await bell.wait(min(left, LOOK_AGAIN_S))
+            return events
+
+    def _problems(self, index: int, tool: SessionTool) -> list[Problem]:
+        path = f"tools[{index}]"
+        if self._catalogue.named(tool.name) is not None:
+            return [Problem(f"{path}.name", f"{tool.name} is a tool of the server; choose another name")]
+        problems = []
+        for member, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
+            try:
+                checked(schema or {})
+            except ValueError as error:
+                problems.append(Problem(f"{path}.{member}", f"Cannot be checked: {error}"))
+        return problems
+
+    def _planned(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
+        fingerprint = self._fingerprints.of(use.name, None, use.input if use.raw is None else {"": use.raw})
+        try:
+            if use.problem is not None:
+                raise ToolError(use.problem)
+            planned = self._accepted(session, caller, use, base_url)
+        except ToolyardError as refused:
+            planned = Use(self._new(session, use))
+            planned.new.ending = ended_by(Move.REJECT, _why(refused), "none")
+        planned.new.key = Key(caller.tenant, caller.subject, session.id, use.id)
+        planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
+        return planned
+
+    def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
+        for tool in session.tools:
+            if tool.name == use.name:
+                validator = checked(tool.input_schema)
+                if not validator.is_valid(use.input):
+                    raise explain(validator, tool.input_schema, use.input)
+                return Use(self._new(session, use))
+        hosted = self._hosted(use.name)
+        command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
+        work = self._engine.work(hosted, command, caller, QuietChannel(), base_url)
+        work.stops_when_gone, work.new.tool = False, use.name
+        return Use(work.new, work)
+
+    def _hosted(self, name: str) -> Tool:
+        return self._catalogue.named(name) or self._catalogue.resolve(name)
+
+    def _new(self, session: Session, use: ToolUse) -> NewCall:
+        """A request that waits for a caller."""
+        key = Key(session.tenant, session.subject, session.id, use.id)
+        return NewCall(
+            key, True, WIRE, use.name, use.name, _encode(use.input),
+            on_lost="rerun", queue="session", queue_s=self._limits.claim_s, total_s=self._limits.total_s,
+        )  # fmt: skip
+
+    def _go_on(self, use: Use, begun: Begun) -> None:
+        """Starts what is new, and what was recorded while the store seemed to fail."""
+        if use.work is None or use.new.queue != "node":
+            return
+        known = begun.known
+        if begun.seq:
+            self._recorded.go_on(begun.seq, 1, use.work)
+        elif known is not None and known.state not in ENDED and self._is_nobodys(known):
+            self._recorded.go_on(known.seq, known.attempt, use.work)
+
+    def _is_nobodys(self, call: CallRecord) -> bool:
+        """Whether a call that this node should be running is not."""
+        return call.holder == self._store.node and not self._recorded.runs(call)
+
+
+def _why(refused: ToolyardError) -> str:
+    """What a model can act on."""
+    if isinstance(refused, InvalidInput):
+        problems = "; ".join(f"{problem.path}: {problem.sentence}" for problem in refused.problems)
+        return f"{refused.message}: {problems}"
+    if isinstance(refused, ToolNotFound):
+        return refused.message
+    return str(refused)

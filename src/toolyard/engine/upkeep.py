@@ -1,0 +1,59 @@
+"""What a node does besides calls: it settles what is overdue and what was lost, tells the ledger how far its calls are,
+removes what is old, and finds out whether the ledger can be written to.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ..store.contract import Store, StoreDown
+from .held import Node
+from .recovery import Recovery
+
+EVERY_S = 0.4
+SWEEP_S = 30.0
+SWEPT_AT_ONCE = 500
+SETTLED_AT_ONCE = 500
+_log = logging.getLogger("toolyard.ledger")
+
+
+class Upkeep:
+    """`tell` is told whether the ledger can be used."""
+
+    def __init__(self, node: Node, recovery: Recovery, tell: Callable[[bool], None]) -> None:
+        self._store: Store = node.store
+        self._node, self._recovery, self._tell = node, recovery, tell
+        self._is_up = True
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        next_sweep = 0.0
+        now = asyncio.get_running_loop().time
+        while True:
+            try:
+                await self._store.check()
+                self._is(True)
+                await self._once()
+                if now() >= next_sweep:
+                    await self._sweep()
+                    next_sweep = now() + SWEEP_S
+            except StoreDown as down:
+                self._is(False, down.developer_message)
+            await asyncio.sleep(EVERY_S)
+
+    async def _once(self) -> None:
+        while await self._store.expire(SETTLED_AT_ONCE) == SETTLED_AT_ONCE:
+            pass
+        await self._recovery.settle()
+        await self._node.tell_progress()
+
+    async def _sweep(self) -> None:
+        """A few at once, so that nobody waits for it."""
+        while await self._store.sweep(SWEPT_AT_ONCE) == SWEPT_AT_ONCE:
+            await asyncio.sleep(0.05)
+
+    def _is(self, up: bool, why: str | None = None) -> None:
+        if up != self._is_up:
+            _log.warning("the ledger can be used again" if up else f"the ledger cannot be used: {why}")
+            self._is_up = up
+            self._tell(up)

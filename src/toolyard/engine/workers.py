@@ -1,0 +1,169 @@
+"""Tools that workers offer: in the catalogue, on every node, for as long as a worker that has them lives.
+
+The ledger knows the workers; each node reads them when it is told to, and makes its catalogue agree.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from ..catalogue import Catalogue
+from ..model.caller import Caller
+from ..model.errors import DefinitionError, InternalError, InvalidInput, PathNotFound, Problem, Refused
+from ..model.request import Definition
+from ..model.running import Host, Origin, Run
+from ..model.session import Worker
+from ..model.standing import Who
+from ..model.tool import OnLost, Tool, ToolkitInfo, Version
+from ..running.validation import compile_schema
+from ..store.contract import Store, StoreDown
+from ..store.hints import Topic
+
+LOOK_AGAIN_S = 2.0
+_log = logging.getLogger("toolyard.workers")
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder(list[Definition]).decode
+
+
+class RemoteCode:
+    """A tool's function is at its workers. Here its input is passed on as it is."""
+
+    is_async = True
+
+    def __init__(self, worker: str) -> None:
+        self.origin = Origin("", f"worker {worker}", 0)
+
+    def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(input)
+
+    def invoke(self, arguments: dict[str, Any], run: Run) -> Any:
+        raise InternalError(f"{run.tool.id} runs at its workers")
+
+    def dump(self, value: Any) -> Any:
+        return value
+
+
+class Elsewhere:
+    """The runner of tools that are not run here."""
+
+    async def run(self, arguments: dict[str, Any], run: Run) -> Any:
+        return run.tool.code.invoke(arguments, run)
+
+
+class WorkerTools:
+    """Who offers what."""
+
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store, self._catalogue = store, catalogue
+        self._own = {tool.id for tool in catalogue.all()}
+        self._offered: dict[str, tuple[bytes, Tool]] = {}
+        """By reference: the definition as JSON, and the tool made of it."""
+        self._served: dict[tuple[str, str], frozenset[str]] = {}
+
+    def who(self, caller: Caller, worker: str = "") -> Who:
+        """A caller as somebody who works on requests."""
+        serves = self._served.get((caller.tenant, caller.subject), frozenset())
+        return Who(caller.tenant, caller.subject, worker, serves)
+
+    async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
+        """All of them or none. Raises InvalidInput, or Refused for a tool that is somebody else's."""
+        await self.sync()
+        for index, definition in enumerate(definitions):
+            self._check(f"tools[{index}]", definition, name)
+        await self._store.put_worker(Worker(caller.tenant, caller.subject, name, _encode(list(definitions))))
+        await self.sync()
+
+    async def beat(self, caller: Caller, name: str) -> None:
+        if not await self._store.beat_worker(caller.tenant, caller.subject, name):
+            raise PathNotFound("There is no such worker; register it first")
+
+    async def drop(self, caller: Caller, name: str) -> None:
+        if not await self._store.drop_worker(caller.tenant, caller.subject, name):
+            raise PathNotFound("There is no such worker")
+        await self.sync()
+
+    async def sync(self) -> None:
+        """Makes the catalogue agree with the ledger."""
+        wanted: dict[str, tuple[bytes, Definition, str]] = {}
+        served: dict[tuple[str, str], set[str]] = {}
+        for worker in await self._store.workers():
+            for definition in _decode(worker.tools):
+                reference = _reference(definition)
+                wanted.setdefault(reference, (_encode(definition), definition, worker.name))
+                served.setdefault((worker.tenant, worker.subject), set()).add(reference)
+        self._served = {whose: frozenset(references) for whose, references in served.items()}
+        gone = [ref for ref, (made, _) in self._offered.items() if ref not in wanted or wanted[ref][0] != made]
+        self._remove(gone)
+        for reference, (made, definition, name) in wanted.items():
+            if reference not in self._offered and definition.id not in self._own:
+                self._add(reference, made, tool_of(definition, name))
+
+    async def follow(self) -> None:
+        """Syncs whenever something changes. Until cancelled."""
+        with self._store.hints.waiting(Topic.WORKERS) as bell:
+            while True:
+                await bell.wait(LOOK_AGAIN_S)
+                with suppress(StoreDown):
+                    await self.sync()
+
+    def _check(self, path: str, definition: Definition, worker: str) -> None:
+        if definition.id in self._own:
+            raise Refused(f"{definition.id} is a tool of the server itself; a worker cannot offer it", "conflict")
+        offered = self._offered.get(_reference(definition))
+        if offered is not None and offered[0] != _encode(definition):
+            raise Refused(
+                f"{_reference(definition)} is offered by another worker with another definition; raise its version",
+                "conflict",
+            )
+        tool = tool_of(definition, worker)
+        named = self._catalogue.named(tool.wire_name)
+        if named is not None and named.id != tool.id:
+            raise Refused(f"the name {tool.wire_name} is taken by {named.id}", "conflict")
+        try:
+            compile_schema(tool.input_schema, tool)
+            compile_schema(tool.output_schema or {}, tool)
+        except DefinitionError as error:
+            raise InvalidInput((Problem(path, error.message),)) from None
+
+    def _add(self, reference: str, made: bytes, tool: Tool) -> None:
+        try:
+            self._catalogue.add(tool)
+        except DefinitionError as error:
+            _log.warning("%s is offered by a worker and cannot be served: %s", reference, error)
+            return
+        self._offered[reference] = (made, tool)
+        _log.info("%s is offered by a worker", reference)
+
+    def _remove(self, references: Sequence[str]) -> None:
+        if references:
+            self._catalogue.remove(*(self._offered.pop(reference)[1] for reference in references))
+            _log.info("%s: no worker offers it any more", ", ".join(references))
+
+
+def tool_of(definition: Definition, worker: str) -> Tool:
+    """A worker's word for what its tool does counts as far as its own effects go; hints to clients it may not give."""
+    toolkit, _, name = definition.id.partition(".")
+    version = Version.parse(definition.version)
+    return Tool(
+        toolkit=ToolkitInfo(toolkit, definition.toolkit_description, version),
+        name=name,
+        version=version,
+        wire_name=definition.wire_name or f"{toolkit}_{name}",
+        description=definition.description,
+        input_schema=definition.input_schema,
+        output_schema=definition.output_schema,
+        code=RemoteCode(worker),
+        host=Host(),
+        title=definition.title,
+        requirements=definition.requirements,
+        timeout=definition.timeout,
+        on_lost=cast(OnLost, definition.on_lost),
+        runs="worker",
+    )
+
+
+def _reference(definition: Definition) -> str:
+    return f"{definition.id}@{Version.parse(definition.version)}"

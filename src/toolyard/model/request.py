@@ -1,0 +1,103 @@
+"""What callers say in the lifecycle API, in no JSON's words."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from .call import NO_CONTEXT, CallContext
+from .errors import ToolError
+from .session import SessionTool
+from .tool import Requirements
+
+
+class Heartbeat(Struct, frozen=True):
+    """Somebody works on a request; or, with an error, has failed at it."""
+
+    heartbeat: float | None = None
+    error: ToolError | None = None
+
+
+class Response(Struct, frozen=True):
+    """A request's result: what stood in `response`, without its state."""
+
+    result: dict[str, Any]
+
+
+class Claim(Struct, frozen=True):
+    """Give me work."""
+
+    tools: tuple[str, ...] = ()
+    limit: int = 1
+    wait_s: float = 0.0
+
+
+class Renewal(Struct, frozen=True):
+    """One heartbeat of many."""
+
+    session: str
+    request: str
+    attempt: int
+    progress: dict[str, Any] | None = None
+
+
+class Claimed(Struct, frozen=True):
+    """Work that a server gave out."""
+
+    session: str
+    request: str
+    tool: str
+    """A worker's tool with its version, a session's by its name."""
+    input: dict[str, Any]
+    attempt: int
+    lease_s: float
+    context: CallContext = NO_CONTEXT
+
+
+class Verdict(Struct, frozen=True):
+    """What became of one heartbeat of many: 200, 404 or 409, and why."""
+
+    request: str
+    status: int
+    reason: str | None = None
+
+
+class Registered(Struct, frozen=True):
+    """A worker's tools are in the catalogue, for so long unless it is heard of again."""
+
+    tools: tuple[str, ...]
+    lease_s: float
+
+
+class NewSession(Struct, frozen=True):
+    """A session to be opened."""
+
+    tools: tuple[SessionTool, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
+class ToolUse(Struct, frozen=True):
+    """A model wants a tool. `problem`: why its input cannot be read; then `raw` is what the model wrote."""
+
+    id: str
+    name: str
+    input: dict[str, Any] = {}
+    raw: str | None = None
+    problem: str | None = None
+
+
+class Definition(Struct, frozen=True):
+    """A tool that a worker offers."""
+
+    id: str
+    version: str = "1.0.0"
+    wire_name: str | None = None
+    description: str = ""
+    input_schema: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = {}
+    requirements: Requirements = Requirements()
+    title: str | None = None
+    timeout: float | None = None
+    on_lost: str = "unknown"
+    read_only: bool = False
+    idempotent: bool = False
+    toolkit_description: str = ""

@@ -1,0 +1,73 @@
+"""Sessions and workers: whose requests belong together, and who offers tools from elsewhere."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from .lifecycle import State
+
+
+class SessionTool(Struct, frozen=True):
+    """A tool that a session brought with it. It waits for a caller, and belongs to that session alone."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+
+
+class Session(Struct):
+    """A conversation whose tool uses wait here for their results."""
+
+    id: str
+    tenant: str
+    subject: str
+    tools: list[SessionTool]
+    metadata: dict[str, Any]
+    created_at: float = 0.0
+    revision: int = 0
+    """The number of its newest event."""
+    turn: int = 0
+    """The number of its newest message."""
+    open: int = 0
+    """How many of its requests have not ended."""
+
+    @property
+    def status(self) -> str:
+        return "awaiting_tools" if self.open else "ready"
+
+
+class Event(Struct, frozen=True):
+    """Something that happened in a session: `request` or `session`, numbered without gaps."""
+
+    number: int
+    kind: str
+    data: bytes
+
+
+class RequestEvent(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a `request` event says."""
+
+    request_id: str
+    tool: str
+    state: State
+    attempt: int
+    waiting_for: str | None = None
+
+
+class SessionEvent(Struct, frozen=True, rename="camel"):
+    """What a `session` event says."""
+
+    session_id: str
+    status: str
+
+
+class Worker(Struct):
+    """Somebody elsewhere who runs tools: `tools` are their definitions, as JSON."""
+
+    tenant: str
+    subject: str
+    name: str
+    tools: bytes
+    revision: int = 0
+    """Raised by each change of its tools."""

@@ -1,0 +1,317 @@
+"""Where a call stands, and what a write about it does to that: the lifecycle's rules, as pure functions.
+
+A store locks a call's row, hands its standing in here with the time by its own clock, and writes down what comes out.
+So every store judges alike, and a late worker loses in one place. What is overdue is settled before anything else is
+judged: a lease that ran out a moment ago is lost, whether or not anybody has noticed it yet.
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .errors import ToolError
+from .lifecycle import CODES, ENDED, Move, State
+from .record import Ending, Queue
+
+Reason = Literal["completed", "failed", "abandoned", "cancelled", "held", "stale_attempt", "conflict", "waiting"]
+"""Why a write about a call was refused."""
+
+DIRECT = "direct"
+"""The session of calls that came in outside one."""
+
+
+class Limits(Struct, frozen=True):
+    """How long a claim holds without a heartbeat, and how many may be lost before the call is given up."""
+
+    lease_s: float = 30.0
+    max_attempts: int = 3
+
+
+class Standing(Struct):
+    """What of a call changes while it lives."""
+
+    seq: int
+    tenant: str
+    subject: str
+    session: str | None
+    request: str | None
+    reference: str
+    queue: Queue
+    on_lost: str
+    run_s: float | None
+    created_at: float
+    deadline_at: float | None
+    queue_until: float | None
+    state: State
+    code: str | None = None
+    waiting_for: str | None = None
+    attempt: int = 0
+    losses: int = 0
+    holder: str | None = None
+    lease_until: float | None = None
+    run_until: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    seen_at: float | None = None
+    heartbeat: float | None = None
+    progress: bytes | None = None
+    effects: str | None = None
+    digest: bytes | None = None
+    """Of the answer that was recorded, so that the same answer again is known for what it is."""
+
+
+class Who(Struct, frozen=True):
+    """Whoever works on requests: `worker` tells apart those of one subject, `serves` are the tools it registered."""
+
+    tenant: str
+    subject: str
+    worker: str = ""
+    serves: frozenset[str] = frozenset()
+
+    @property
+    def holder(self) -> str:
+        return msgspec.json.encode([self.subject, self.worker]).decode()
+
+    def may_touch(self, call: Standing) -> bool:
+        """A session's own requests are its owner's; a worker's tools are for those who serve them."""
+        if call.queue == "worker":
+            return call.reference in self.serves
+        return call.queue == "session" and self._owns(call)
+
+    def may_see(self, call: Standing) -> bool:
+        """Its owner may look at any of a session's requests, whoever runs it."""
+        return self.may_touch(call) or (call.session != DIRECT and self._owns(call))
+
+    def _owns(self, call: Standing) -> bool:
+        return (call.tenant, call.subject) == (self.tenant, self.subject)
+
+
+class Beat(Struct, frozen=True):
+    """Somebody works on a request. The first one claims it."""
+
+    session: str
+    request: str
+    who: Who
+    attempt: int | None = None
+    heartbeat: float | None = None
+    """The caller's own clock: kept and shown, never judged by."""
+    progress: bytes | None = None
+    claims: bool = True
+    """Whether it may claim what nobody has. One among many beats only renews."""
+
+
+class Answer(Struct, frozen=True):
+    """A request is done, or has failed."""
+
+    session: str
+    request: str
+    who: Who
+    ending: Ending
+    digest: bytes
+    attempt: int | None = None
+
+
+class HandBack(Struct, frozen=True):
+    """Somebody stops working on a request and leaves it to others."""
+
+    session: str
+    request: str
+    who: Who
+    attempt: int | None = None
+
+
+class Cancel(Struct, frozen=True):
+    """Nobody wants the result any more."""
+
+    seq: int
+
+
+Write = Beat | Answer | HandBack | Cancel
+
+
+class Judged(Struct):
+    """What became of a write: where the call stands now, why it was refused if it was, and how the call ended if this
+    ended it."""
+
+    standing: Standing
+    reason: Reason | None = None
+    ending: Ending | None = None
+    changed: bool = True
+
+
+def judge(call: Standing, write: Write, now: float, limits: Limits) -> Judged:
+    """Settles what is overdue, and then judges the write."""
+    settled = settle(call, now, limits)
+    before = settled.standing if settled else call
+    judged = _judge(before, write, now, limits)
+    if settled and not judged.changed:
+        return Judged(before, judged.reason, settled.ending)
+    return judged
+
+
+def settle(call: Standing, now: float, limits: Limits) -> Judged | None:
+    """What time has done to a call, if it has done anything."""
+    move = overdue(call, now, limits)
+    if move is None:
+        return None
+    lost = move in (Move.LOSE, Move.ABANDON, Move.UNKNOWN)
+    losses = call.losses + lost
+    if move is Move.LOSE:
+        return Judged(_given_back(replace(call, losses=losses)))
+    effects = "none" if call.state is State.PENDING and call.attempt == 0 else "unknown"
+    return _ended(replace(call, losses=losses), ended_by(move, _WHY[move].format(losses=losses), effects), now)
+
+
+def overdue(call: Standing, now: float, limits: Limits) -> Move | None:
+    """What has to happen to a call because of the time. Node leases are the store's matter."""
+    if call.state in ENDED:
+        return None
+    if _is_past(call.deadline_at, now):
+        return Move.EXPIRE
+    if call.state is State.PENDING:
+        return Move.EXPIRE if _is_past(call.queue_until, now) else None
+    if call.queue == "node":
+        return None
+    if _is_past(call.run_until, now):
+        return Move.EXPIRE
+    return after_loss(call, limits) if _is_past(call.lease_until, now) else None
+
+
+def after_loss(call: Standing, limits: Limits) -> Move:
+    """What a lost attempt means: the tool's word, up to a limit."""
+    if call.on_lost != "rerun":
+        return Move.UNKNOWN
+    return Move.LOSE if call.losses + 1 < limits.max_attempts else Move.ABANDON
+
+
+def ended_by(move: Move, message: str, effects: str | None = None) -> Ending:
+    """An ending that no tool gave."""
+    error = msgspec.json.encode(ToolError(message, can_retry=False).members())
+    return Ending(State.ERROR, CODES[move], 0.0, error=error, effects=effects)
+
+
+def reason_of(state: State, code: str | None) -> Reason:
+    """Why nothing can be said any more of a call that ended."""
+    return "completed" if state is State.COMPLETE else _REASONS.get(code or "", "failed")
+
+
+def _judge(call: Standing, write: Write, now: float, limits: Limits) -> Judged:
+    if isinstance(write, Beat):
+        return _beat(call, write, now, limits)
+    if isinstance(write, Answer):
+        return _answer(call, write, now, limits)
+    if isinstance(write, HandBack):
+        refused = _fence(call, write.who, write.attempt)
+        return _refused(call, refused) if refused else Judged(_given_back(call))
+    return _cancel(call, now)
+
+
+def _beat(call: Standing, beat: Beat, now: float, limits: Limits) -> Judged:
+    if call.state is State.PENDING and call.waiting_for is None and beat.attempt is None and beat.claims:
+        call = claimed(call, beat.who.holder, now, limits)
+    else:
+        refused = "cancelled" if call.code == "cancelled" else _fence(call, beat.who, beat.attempt)
+        if refused:
+            return _refused(call, refused)
+    renewed = replace(call, lease_until=now + limits.lease_s, seen_at=now)
+    if beat.heartbeat is not None:
+        renewed.heartbeat = beat.heartbeat
+    if beat.progress is not None:
+        renewed.progress = beat.progress
+        renewed.run_until = None if call.run_s is None else now + call.run_s
+    return Judged(renewed)
+
+
+def claimed(call: Standing, holder: str, now: float, limits: Limits) -> Standing:
+    """The next attempt, held."""
+    return replace(
+        call,
+        state=State.PROCESSING,
+        attempt=call.attempt + 1,
+        holder=holder,
+        lease_until=now + limits.lease_s,
+        run_until=None if call.run_s is None else now + call.run_s,
+        started_at=now,
+        seen_at=now,
+        heartbeat=None,
+    )
+
+
+def _answer(call: Standing, answer: Answer, now: float, limits: Limits) -> Judged:
+    if call.state in ENDED:
+        return _answered_again(call, answer)
+    if call.state is State.PENDING and call.waiting_for is None and answer.attempt is None:
+        call = claimed(call, answer.who.holder, now, limits)
+    refused = _fence(call, answer.who, answer.attempt)
+    if refused:
+        return _refused(call, refused)
+    return _ended(call, answer.ending, now, answer.digest)
+
+
+def _answered_again(call: Standing, answer: Answer) -> Judged:
+    if answer.attempt is not None and answer.attempt != call.attempt:
+        return _refused(call, "stale_attempt")
+    is_theirs = answer.attempt is not None or answer.who.holder == call.holder
+    if is_theirs and call.digest == answer.digest:
+        return Judged(call, changed=False)
+    if is_theirs and call.digest is not None and call.state is State.COMPLETE:
+        return _refused(call, "conflict")
+    return _refused(call, reason_of(call.state, call.code))
+
+
+def _cancel(call: Standing, now: float) -> Judged:
+    if call.state in ENDED:
+        return _refused(call, reason_of(call.state, call.code))
+    effects = "none" if call.state is State.PENDING and call.attempt == 0 else "unknown"
+    return _ended(call, ended_by(Move.CANCEL, _WHY[Move.CANCEL], effects), now)
+
+
+def _fence(call: Standing, who: Who, attempt: int | None) -> Reason | None:
+    """Why this writer does not hold the call."""
+    if attempt is not None and attempt != call.attempt:
+        return "stale_attempt"
+    if call.state in ENDED:
+        return reason_of(call.state, call.code)
+    if call.waiting_for is not None:
+        return "waiting"
+    if call.state is State.PENDING:
+        return "stale_attempt"
+    return "held" if attempt is None and call.holder != who.holder else None
+
+
+def _refused(call: Standing, reason: Reason) -> Judged:
+    return Judged(call, reason, changed=False)
+
+
+def _given_back(call: Standing) -> Standing:
+    return replace(call, state=State.PENDING, holder=None, lease_until=None, run_until=None)
+
+
+def _ended(call: Standing, ending: Ending, now: float, digest: bytes | None = None) -> Judged:
+    if not ending.duration_ms and call.started_at is not None:
+        ending = replace(ending, duration_ms=max(0.0, round((now - call.started_at) * 1000, 3)))
+    ended = replace(
+        call, state=ending.state, code=ending.code, finished_at=now, waiting_for=None, effects=ending.effects,
+        digest=digest, lease_until=None, run_until=None,
+    )  # fmt: skip
+    return Judged(ended, ending=ending)
+
+
+def _is_past(moment: float | None, now: float) -> bool:
+    return moment is not None and moment <= now
+
+
+_REASONS: dict[str, Reason] = {
+    CODES[Move.CANCEL]: "cancelled",
+    CODES[Move.ABANDON]: "abandoned",
+    CODES[Move.EXPIRE]: "abandoned",
+    CODES[Move.UNKNOWN]: "abandoned",
+}
+_WHY = {
+    Move.EXPIRE: "The call was not done in time",
+    Move.ABANDON: "The tool was started {losses} times and never ended",
+    Move.UNKNOWN: "The tool was started and nothing more was heard of it; whether it was done is not known",
+    Move.CANCEL: "The call was cancelled",
+}

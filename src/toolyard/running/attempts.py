@@ -1,0 +1,167 @@
+"""One attempt at a tool, from its arguments to its outcome: inside its app's hooks, within its time, and with a result
+that fits what the tool promises.
+
+Whoever runs tools runs them through here: a server's engine, and a worker.
+"""
+
+import asyncio
+import logging
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator
+from math import isfinite
+from typing import Any
+
+from msgspec import Struct
+
+from ..model.call import Outcome
+from ..model.errors import ToolError, ToolTimedOut
+from ..model.running import Hook, Run, Runner
+from ..model.tool import Tool
+from .output import BrokenResult, to_json
+from .processes import ChildFailed
+from .validation import compile_schema, first_difference
+
+_log = logging.getLogger("toolyard.engine")
+
+
+class Bounds(Struct, frozen=True):
+    """How long an attempt may say nothing, how long it may take in all, and whether callers may read what it raised."""
+
+    silent_s: float = 300.0
+    total_s: float = 86400.0
+    show_exceptions: bool = False
+
+
+class Recipe(Struct, frozen=True):
+    """How a tool is run: worked out once a tool."""
+
+    run: Callable[[dict[str, Any], Run], Coroutine[Any, Any, Any]]
+    output_check: Any
+    returns: Callable[[Any], bool]
+    timeout: float
+    bounds: Bounds
+
+
+def recipe_of(tool: Tool, runner: Runner, bounds: Bounds) -> Recipe:
+    """Raises DefinitionError for an output schema that cannot be checked."""
+    output_check = compile_schema({"type": "null"} if tool.output_schema is None else tool.output_schema, tool)
+    returns = _AT_A_GLANCE.get(str(tool.output_schema), output_check.is_valid)
+    return Recipe(runner.run, output_check, returns, tool.timeout or bounds.silent_s, bounds)
+
+
+async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic: Callable[[], float]) -> Outcome:
+    """How it ended. A tool that never waits is done after its first step, and then needs no timer."""
+    hooks = run.tool.host.around
+    started = monotonic()
+    error: ToolError
+    try:
+        steps = _within(hooks, recipe, arguments, run) if hooks else recipe.run(arguments, run)
+        try:
+            waiting_for = steps.send(None)
+        except StopIteration as done:
+            value = done.value
+        else:
+            value = await _bounded(recipe, steps, waiting_for, run)
+        if not recipe.returns(value):
+            raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, to_json(value))
+    except ToolError as failed:
+        error = failed
+    except asyncio.CancelledError as cancelled:
+        run.channel.cancelled = True
+        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            raise
+        error = unexpected(recipe.bounds, run.tool, run.call_id, cancelled)  # the tool cancelled itself
+    except BrokenResult as broken:
+        _log.error("%s (call %s) gave a result that cannot be used: %s", run.tool.reference, run.call_id, broken)
+        error = hidden(recipe.bounds, run.tool, f"the result cannot be used: {broken}")
+    except BaseException as raised:  # a tool that says sys.exit() has failed like any other
+        error = unexpected(recipe.bounds, run.tool, run.call_id, raised)
+    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
+
+
+def unexpected(bounds: Bounds, tool: Tool, call_id: str, raised: BaseException) -> ToolError:
+    """What callers are told of an exception that nobody meant them to see."""
+    _log.error("%s (call %s) raised", tool.reference, call_id, exc_info=raised)
+    return hidden(bounds, tool, _text_of(raised))
+
+
+def hidden(bounds: Bounds, tool: Tool, reason: str) -> ToolError:
+    """An unexpected failure: its text is for the log, not for the model."""
+    return ToolError(
+        f"{tool.id} failed unexpectedly",
+        developer_message=reason if bounds.show_exceptions else None,
+        can_retry=False,
+    )
+
+
+_AT_A_GLANCE: dict[str, Callable[[Any], bool]] = {
+    "{'type': 'number'}": lambda value: type(value) is int or (type(value) is float and isfinite(value)),
+    "{'type': 'string'}": lambda value: type(value) is str,
+    "{'type': 'boolean'}": lambda value: type(value) is bool,
+}
+"""The output schemas of most tools, for which the validator is more than is needed."""
+
+
+def _text_of(raised: BaseException) -> str:
+    """Even of an exception that cannot say what it is."""
+    try:
+        text = str(raised)
+    except Exception:  # an author's code
+        text = "it cannot be shown"
+    return text if isinstance(raised, ChildFailed) else f"{type(raised).__name__}: {text}"
+
+
+async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for: Any, run: Run) -> Any:
+    """Goes on with an attempt until it is done, or silent for longer than its timeout, or running for longer than
+    anything may. (`wait_for` would make a task, and cost as much as the call.)"""
+    timeout, total = recipe.timeout, recipe.bounds.total_s
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    started, expired = time.monotonic(), False
+    timer: asyncio.TimerHandle
+
+    def expire() -> None:
+        nonlocal expired, timer
+        now = time.monotonic()
+        left = min(run.alive_at + timeout - now, started + total - now)
+        if left > 0:
+            timer = loop.call_later(left, expire)
+            return
+        expired = True
+        task.cancel()  # type: ignore[union-attr]
+
+    timer = loop.call_later(min(timeout, total), expire)
+    try:
+        return await resumed(steps, waiting_for)
+    except asyncio.CancelledError:
+        if not expired:
+            raise
+        run.channel.cancelled = True
+        task.uncancel()  # type: ignore[union-attr]
+        limit = f"said nothing for {timeout:g} seconds" if run.said else f"took longer than {timeout:g} seconds"
+        raise ToolTimedOut(f"{run.tool.id} {limit} and was stopped", can_retry=False) from None
+    finally:
+        timer.cancel()
+
+
+@types.coroutine
+def resumed(steps: Coroutine[Any, Any, Any], waiting_for: Any) -> Generator[Any, Any, Any]:
+    """Awaits a coroutine whose first step is done: hands on what it waits for, and gives it what comes back."""
+    try:
+        while True:
+            try:
+                sent = yield waiting_for
+            except BaseException as thrown:  # cancelled: the coroutine must know
+                waiting_for = steps.throw(thrown)
+            else:
+                waiting_for = steps.send(sent)
+    except StopIteration as done:
+        return done.value
+
+
+async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], run: Run, index: int = 0) -> Any:
+    """The tool inside its app's hooks, the first hook outermost."""
+    if index == len(hooks):
+        return await recipe.run(arguments, run)
+    return await hooks[index](run, lambda: _within(hooks, recipe, arguments, run, index + 1))

@@ -1,0 +1,61 @@
+"""The operator's routes without a server: over a ledger that is opened here, for as long as it takes."""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from ..model.errors import ToolyardError
+from ..model.seam import SYSTEM
+from ..wires.contract import Reply, Request, Stream
+from ..wires.lifecycle import LIFECYCLE
+from .admin import AdminDesk
+from .admin_routes import routes
+from .compose import open_store
+from .exchange import Exchange
+from .routes import RouteTable
+from .settings import Settings
+
+
+class LedgerSending:
+    """Takes the place of HTTP."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
+        self._store, _ = open_store(settings, SYSTEM)
+        self._runner = asyncio.Runner()
+        try:
+            self._runner.run(self._store.open())
+        except BaseException:
+            self._runner.close()
+            raise
+        desk = AdminDesk(self._store, alone=not self._store.shared)
+        self._table = RouteTable(routes(desk, lambda headers: None))
+
+    def send(self, request: Request) -> Reply:
+        return self._runner.run(self._answer(request))
+
+    def close(self) -> None:
+        with self._runner:
+            self._runner.run(self._store.close())
+
+    async def _answer(self, request: Request) -> Reply:
+        exchange = Exchange({"query_string": request.query}, request.path, request.headers, None, _NoLine())
+        exchange.body = request.body
+        try:
+            route = self._table.exact.get((request.method, request.path))
+            if route is None:
+                path = unquote(request.path)
+                route, exchange.parameters = self._table.find(request.method, path, request.path)
+            reply = await route.handler(exchange)
+        except ToolyardError as error:
+            return LIFECYCLE.encode_error(error)
+        assert not isinstance(reply, Stream)  # noqa: S101
+        return reply
+
+
+class _NoLine:
+    """There is nobody to be answered early, and nobody who leaves."""
+
+    def answer(self, reply: Reply) -> None: ...
+
+    def when_gone(self, callback: Callable[[], object]) -> None: ...

@@ -1,0 +1,71 @@
+"""How the operator's tools get at a ledger: through the server that has it, or by opening it.
+
+A SQLite file has one writer. A server that has it says how it can be asked, in a file beside it; what a server that was
+killed left there answers to nobody, and the ledger is then free to be opened. In between, while a server starts or
+stops, it is neither: that does not take long.
+"""
+
+import time
+from pathlib import Path
+
+from ..client.client import Sending
+from ..client.sending import HttpSending
+from ..doors import open_door
+from ..model.errors import Busy, Place, SetupError, ToolyardError
+from ..store.contract import StoreInUse
+from ..wires import admin as wire
+from ..wires.lifecycle import LIFECYCLE
+from .admin_file import Access, ledger_file, read
+from .settings import MEMORY, Settings
+
+PATIENCE_S = 3.0
+LOOK_AGAIN_S = 0.1
+ANSWERS_WITHIN_S = 5.0
+TIMEOUT_S = 60.0
+
+
+def reach(settings: Settings) -> Sending | None:
+    """None: there is no ledger. Raises SetupError where there is one that cannot be had."""
+    path = ledger_file(settings.store)
+    if path is None:
+        return None if settings.store == MEMORY else _opened(settings)
+    return _file(path, settings) if path.exists() else None
+
+
+def _file(path: Path, settings: Settings) -> Sending:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        access = read(path)
+        if access is not None and _answers(access):
+            return HttpSending(access.address, access.token, TIMEOUT_S, proxies=False)
+        try:
+            return _opened(settings)
+        except StoreInUse:
+            if time.monotonic() > deadline:
+                raise SetupError(
+                    "another process has this ledger and cannot be asked about it: a server that starts or stops, "
+                    "or an application that has toolyard in it; try again, or name its address with --server",
+                    Place(str(path)),
+                ) from None
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _opened(settings: Settings) -> Sending:
+    try:
+        opened: Sending = open_door("ledger")(settings)
+    except OSError as error:
+        raise SetupError(f"the ledger cannot be opened: {error}") from None
+    return opened
+
+
+def _answers(access: Access) -> bool:
+    """Whether it is that server, and not one that came after it or another program at its address."""
+    sending = HttpSending(access.address, access.token, ANSWERS_WITHIN_S, proxies=False)
+    try:
+        return "calls" in LIFECYCLE.decode(sending.send(wire.encode_list({"limit": "1"})))
+    except Busy:
+        return True
+    except ToolyardError:
+        return False
+    finally:
+        sending.close()

@@ -1,0 +1,140 @@
+"""A shorter way through uvicorn for whole requests and whole replies, and its own line to the client.
+
+ASGI passes a reply in two messages, checked header by header; ours are made of checked parts, so they are written as
+one piece. The state that uvicorn keeps of a request, its cycle, is left as uvicorn itself would leave it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from ..wires import otc, otc_draft, oxp
+from ..wires.contract import Headers, Reply, Stream
+from .http import PoliteProtocol
+from .shell import Shell
+from .streams import Streams, close
+
+
+class Direct:
+    """The shell as an ASGI application for `PoliteProtocol` alone."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._shell(scope, receive, send)
+            return
+        cycle: RequestResponseCycle = receive.__self__
+        whole = not cycle.more_body and not cycle.waiting_for_100_continue
+        line = CycleLine(cycle)
+        reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
+        if cycle.flow.write_paused and not cycle.response_started:
+            await cycle.flow.drain()
+        if isinstance(reply, Stream):
+            await line.carry(reply, self._shell.streams)
+        elif reply is not None and not cycle.response_started and not cycle.disconnected:
+            write(cycle, reply)
+
+
+class CycleLine(Struct):
+    """The line to the client whose request this cycle is."""
+
+    cycle: RequestResponseCycle
+
+    def answer(self, reply: Reply) -> None:
+        """At once, also to a client that is slow to read: it is one reply, and the next one waits for its turn."""
+        if not self.is_over():
+            write(self.cycle, reply)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        cycle = self.cycle
+        if not self.is_over():
+            self.protocol().when_gone.append(callback)
+            cycle.flow.resume_reading()  # or the end is not read
+        elif not cycle.response_started:
+            asyncio.get_running_loop().call_soon(callback)
+
+    async def carry(self, stream: Stream, streams: Streams) -> None:
+        """Until the stream ends, or the client leaves."""
+        if self.is_over():
+            await close(stream.chunks)
+            return
+        cycle = self.cycle
+        is_chunked = begin(cycle, stream)
+
+        async def write_chunk(chunk: bytes) -> None:
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
+            if cycle.flow.write_paused:
+                await cycle.flow.drain()
+
+        if cycle.scope["method"] == "HEAD":
+            await close(stream.chunks)
+        else:
+            carrying = streams.open(stream, write_chunk, cycle.scope)
+            self.protocol().when_gone = [carrying.cancel]
+            cycle.flow.resume_reading()
+            if not await streams.is_whole(carrying, stream) or cycle.transport.is_closing():
+                cycle.disconnected = True
+                cycle.transport.close()
+                return
+        if is_chunked:
+            cycle.transport.write(b"0\r\n\r\n")
+        finish(cycle)
+
+    def is_over(self) -> bool:
+        """Whether there is a reply, or nobody to read one."""
+        return self.cycle.response_started or self.cycle.transport.is_closing()
+
+    def protocol(self) -> PoliteProtocol:
+        protocol: Any = self.cycle.transport.get_protocol()
+        return protocol  # type: ignore[no-any-return]
+
+
+def write(cycle: RequestResponseCycle, reply: Reply) -> None:
+    """A whole reply."""
+    body = reply.body
+    length = b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n"
+    head = _head(cycle, reply.status, reply.headers) + length
+    cycle.transport.write(head + body if cycle.scope["method"] != "HEAD" else head)
+    cycle.response_started = True
+    finish(cycle)
+
+
+def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
+    """The head of a stream; whether its body comes in chunks. HTTP/1.0 knows none: there, the connection's end is the
+    body's."""
+    is_chunked = cycle.scope["method"] != "HEAD" and cycle.scope["http_version"] != "1.0"
+    framing = b"transfer-encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"
+    cycle.transport.write(_head(cycle, stream.status, stream.headers) + framing)
+    cycle.response_started = True
+    return is_chunked
+
+
+def finish(cycle: RequestResponseCycle) -> None:
+    """What uvicorn does after a reply."""
+    cycle.response_complete = True
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+
+
+def _head(cycle: RequestResponseCycle, status: int, headers: Headers) -> bytes:
+    if cycle.waiting_for_100_continue:
+        cycle.keep_alive = False  # the body was not asked for, so whether it comes is not known
+    head = STATUS_LINE[status] + (_RENDERED.get(id(headers)) or _rendered(headers))
+    return head if cycle.keep_alive else head + b"connection: close\r\n"
+
+
+def _rendered(headers: Headers) -> bytes:
+    return b"".join(b"%b: %b\r\n" % header for header in headers)
+
+
+_RENDERED = {
+    id(wire.headers): _rendered(wire.headers) for wire in (oxp.FLAT, otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT)
+}
+"""The headers that almost every reply has. They live as long as the program, so their identity is their name."""

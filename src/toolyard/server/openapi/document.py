@@ -1,0 +1,108 @@
+"""One OpenAPI 3.1 document of every HTTP endpoint, written from the route table and the types behind it."""
+
+from typing import Any
+
+import msgspec
+
+from ...version import VERSION
+from ..routes import Route, variables_of
+from . import family, lifecycle, site
+from .docs import Doc, Docs, Parameter, Responses
+from .shapes import ServerErrorResponse
+
+Known = dict[Any, Any]
+TEMPLATE = "#/components/schemas/{name}"
+SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"apiKey": []}, {}]
+ANYWHERE: Responses = {
+    408: ("The request took too long to arrive", (ServerErrorResponse,)),
+    431: ("The header is too large", (ServerErrorResponse,)),
+}
+WITH_A_VARIABLE: Responses = {404: ("Nothing is served there", (ServerErrorResponse,))}
+
+
+def document(routes: list[Route]) -> dict[str, Any]:
+    """The whole document. Served as JSON and shown at `/docs`."""
+    docs: Docs = family.docs() | lifecycle.docs() | site.docs()
+    described = [(route, docs[route.method, route.path]) for route in routes]
+    types = list(dict.fromkeys(type_ for route, doc in described for type_ in _types_of(route, doc)))
+    schemas, components = msgspec.json.schema_components(types, ref_template=TEMPLATE)
+    known = dict(zip(types, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for route, doc in described:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, doc, known)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "toolyard",
+            "version": VERSION,
+            "description": "One tool, every wire: OXP 1.0, OTC 1.0 and the OTC draft.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A JWT (HS256), or an API key.",
+                },
+                "apiKey": {"type": "apiKey", "in": "header", "name": "OXP-API-Key"},
+            },
+        },
+    }
+
+
+def _operation(route: Route, doc: Doc, known: Known) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".replace("{", "").replace("}", ""),
+        "summary": doc.summary,
+        "tags": [doc.tag],
+        "security": SECURITY if doc.authenticated else [],
+        "responses": {str(status): _response(doc, *said, known) for status, said in _responses_of(route, doc).items()},
+    }
+    parameters = _parameters_of(route, doc)
+    if parameters:
+        operation["parameters"] = [_parameter(parameter) for parameter in parameters]
+    if doc.request:
+        content = {"application/json": {"schema": _schema(doc.request, known)}}
+        operation["requestBody"] = {"required": doc.needs_body, "content": content}
+    return operation
+
+
+def _response(doc: Doc, meaning: str, types: tuple[Any, ...], known: Known) -> dict[str, Any]:
+    if types:
+        return {"description": meaning, "content": {"application/json": {"schema": _schema(types, known)}}}
+    if doc.media_type == "application/json":
+        return {"description": meaning}
+    return {"description": meaning, "content": {doc.media_type: {"schema": {"type": "string"}}}}
+
+
+def _parameters_of(route: Route, doc: Doc) -> list[Parameter]:
+    """Those of the path first, whether or not the route says more of them than their names."""
+    said = doc.parameters
+    described = {parameter.name: parameter for parameter in said if parameter.where == "path"}
+    in_path = [described.get(name, Parameter(name, "path", "A part of the path.")) for name in variables_of(route.path)]
+    return in_path + [parameter for parameter in said if parameter.where != "path"]
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.where,
+        "description": parameter.meaning,
+        "required": parameter.where == "path",
+        "schema": dict(parameter.schema),
+    }
+
+
+def _schema(types: tuple[Any, ...], known: Known) -> Any:
+    return known[types[0]] if len(types) == 1 else {"anyOf": [known[type_] for type_ in types]}
+
+
+def _types_of(route: Route, doc: Doc) -> list[Any]:
+    return [*doc.request, *(type_ for _, types in _responses_of(route, doc).values() for type_ in types)]
+
+
+def _responses_of(route: Route, doc: Doc) -> Responses:
+    said = {**doc.responses, **ANYWHERE, **(WITH_A_VARIABLE if "{" in route.path else {})}
+    return dict(sorted(said.items()))

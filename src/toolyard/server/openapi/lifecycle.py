@@ -1,0 +1,155 @@
+"""`/v1`: calls, requests, sessions and workers."""
+
+from ...model.lifecycle import State
+from ..query import LONGEST_WAIT_S, MOST
+from .docs import Doc, Docs, Parameter, Responses
+from .lifecycle_shapes import (
+    AnthropicMessage,
+    Awaiting,
+    ClaimBody,
+    Claims,
+    HeartbeatBody,
+    HeartbeatsBody,
+    LifecycleError,
+    LifecycleInvalid,
+    ListedCall,
+    ListedCalls,
+    OpenAIMessage,
+    Ready,
+    RefusedBody,
+    Registered,
+    RequestShape,
+    RequestShapes,
+    ResponseBody,
+    SessionBody,
+    SessionCreated,
+    SessionShape,
+    Turn,
+    Verdicts,
+    WorkerBody,
+)
+
+WAIT = Parameter(
+    "wait", "query", "Seconds to wait for it.", {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S}
+)
+STATE = Parameter("state", "query", "Only those in this state.", {"type": "string", "enum": [*State]})
+LIMIT = Parameter("limit", "query", "How many, at most.", {"type": "integer", "minimum": 1, "maximum": MOST})
+CURSOR = Parameter("cursor", "query", "Where the last list ended.", {"type": "string", "pattern": "^[0-9]{1,18}$"})
+TOOL = Parameter("tool", "query", "Only those of this tool, as it was asked for.")
+CALL = Parameter("call_id", "path", "The call's id.")
+SESSION = Parameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
+ONLY_SESSION = Parameter("session", "query", "Only those of this session.")
+REQUEST = Parameter("requestId", "path", "The request's id: the tool use's.")
+ATTEMPT = Parameter(
+    "Toolyard-Attempt", "header", "The attempt this is about.", {"type": "string", "pattern": "^[0-9]{1,15}$"}
+)
+NAME = {"type": "string", "pattern": "^[!-~]{1,128}$"}
+WORKER = Parameter("Toolyard-Worker", "header", "Which of the caller's workers this is.", NAME)
+WORKER_NAME = Parameter("name", "path", "The worker's name.", NAME)
+FORMAT = Parameter("format", "query", "Whose shape.", {"type": "string", "enum": ["anthropic", "openai"]})
+LAST_EVENT = Parameter(
+    "Last-Event-ID", "header", "The last event the client has.", {"type": "string", "pattern": "^[0-9]{1,15}$"}
+)
+
+REFUSED: Responses = {
+    401: ("Credentials are missing or not valid", (LifecycleError,)),
+    422: ("Something in the request is not valid", (LifecycleInvalid,)),
+    429: ("Too much at once, or the ledger is not to be had now; come back", (LifecycleError,)),
+}
+ABSENT: Responses = {404: ("There is no such thing, or it is somebody else's", (LifecycleError,))}
+MALFORMED: Responses = {
+    400: ("This is not JSON", (LifecycleError,)),
+    413: ("The body is too large", (LifecycleError,)),
+    415: ("The body is not JSON", (LifecycleError,)),
+}
+TAKEN: Responses = {200: ("It was taken", ())}
+LOST: Responses = {409: ("It does not count, for this reason", (RefusedBody,))}
+AT = "/v1/tools/request/{sessionId}/{requestId}"
+IN = "/v1/sessions/{sessionId}"
+
+
+def docs() -> Docs:
+    return _calls() | _requests() | _sessions() | _workers()
+
+
+def _calls() -> Docs:
+    one: Responses = {200: ("The call", (ListedCall,)), **ABSENT, **REFUSED}
+    many: Responses = {200: ("The calls", (ListedCalls,)), **REFUSED}
+    filters = (STATE, TOOL, CURSOR, LIMIT)
+    return {
+        ("GET", "/v1/calls"): Doc("The caller's calls, newest first", many, "calls", parameters=filters),
+        ("GET", "/v1/calls/{call_id}"): Doc("A call of the caller's", one, "calls", parameters=(CALL, WAIT)),
+        ("POST", "/v1/calls/{call_id}/cancel"): Doc("Cancel a call", one, "calls", parameters=(CALL,)),
+    }
+
+
+def _requests() -> Docs:
+    write: Responses = {**TAKEN, **ABSENT, **LOST, **REFUSED, **MALFORMED}
+    shown: Responses = {200: ("The request", (RequestShape,)), **ABSENT, **REFUSED}
+    many: Responses = {200: ("The requests", (RequestShapes,)), **REFUSED}
+    claimed: Responses = {200: ("Work, if there is any", (Claims,)), **REFUSED, **MALFORMED}
+    renewed: Responses = {200: ("One verdict each", (Verdicts,)), **REFUSED, **MALFORMED}
+    released: Responses = {**TAKEN, **ABSENT, **LOST, **REFUSED}
+    where, holding = (SESSION, REQUEST), (SESSION, REQUEST, ATTEMPT, WORKER)
+    filters = (STATE, ONLY_SESSION, TOOL, WAIT, LIMIT)
+    return {
+        ("POST", f"{AT}/heartbeat"): _doc(
+            "Claim a request, go on holding it, or fail it", write, *holding, body=HeartbeatBody
+        ),
+        ("POST", "/v1/tools/response/{sessionId}/{requestId}"): _doc(
+            "Complete a request", write, *holding, body=ResponseBody
+        ),
+        ("POST", f"{AT}/release"): _doc("Give a request back, for another to claim", released, *holding),
+        ("POST", f"{AT}/cancel"): _doc("Cancel a request", shown, *where),
+        ("GET", AT): _doc("A request", shown, *where),
+        ("GET", "/v1/tools/requests"): _doc("Requests, oldest first", many, *filters),
+        ("POST", "/v1/tools/claim"): _doc(
+            "Claim some of what waits", claimed, WORKER, body=ClaimBody, needs_body=False
+        ),
+        ("POST", "/v1/tools/heartbeats"): _doc("Go on holding many", renewed, WORKER, body=HeartbeatsBody),
+    }
+
+
+def _sessions() -> Docs:
+    created: Responses = {201: ("The session", (SessionCreated,)), **REFUSED, **MALFORMED}
+    shown: Responses = {200: ("The session", (SessionShape,)), **ABSENT, **REFUSED}
+    taken: Responses = {200: ("The tool uses as requests", (Turn,)), **ABSENT, **LOST, **REFUSED, **MALFORMED}
+    results: Responses = {
+        200: ("All results", (Ready,)),
+        202: ("Not all are there", (Awaiting,)),
+        **ABSENT,
+        **REFUSED,
+    }
+    stream: Responses = {200: ("Events as they happen", ()), **ABSENT, **REFUSED}
+    message = (AnthropicMessage, OpenAIMessage)
+    return {
+        ("POST", "/v1/sessions"): _doc("Open a session", created, body=SessionBody, needs_body=False),
+        ("GET", IN): _doc("A session", shown, SESSION),
+        ("POST", f"{IN}/messages"): Doc("Take an assistant's message", taken, "lifecycle", message, (SESSION,)),
+        ("GET", f"{IN}/results"): _doc("The results of the newest message", results, SESSION, FORMAT, WAIT),
+        ("GET", f"{IN}/events"): Doc(
+            "What happens, as it happens",
+            stream,
+            "lifecycle",
+            parameters=(SESSION, LAST_EVENT),
+            media_type="text/event-stream",
+        ),
+    }
+
+
+def _workers() -> Docs:
+    registered: Responses = {200: ("Its tools are in the catalogue", (Registered,)), **LOST, **REFUSED, **MALFORMED}
+    known: Responses = {**TAKEN, **ABSENT, **REFUSED}
+    at = "/v1/workers/{name}"
+    return {
+        ("PUT", at): _doc("Register a worker and its tools", registered, WORKER_NAME, body=WorkerBody),
+        ("POST", f"{at}/heartbeat"): _doc("A worker lives", known, WORKER_NAME),
+        ("DELETE", at): _doc("A worker leaves", known, WORKER_NAME),
+    }
+
+
+def _doc(
+    summary: str, responses: Responses, *parameters: Parameter, body: object = None, needs_body: bool = True
+) -> Doc:
+    request = () if body is None else (body,)
+    return Doc(summary, responses, "lifecycle", request, parameters, needs_body=needs_body)

@@ -1,0 +1,264 @@
+"""The bodies of the lifecycle API's requests and replies, as types, for the OpenAPI document."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ...wires.family import ContextBody
+from .shapes import Failure, Shape
+
+State = Literal["PENDING", "PROCESSING", "COMPLETE", "ERROR"]
+Status = Literal["awaiting_tools", "ready"]
+Reason = Literal["completed", "failed", "abandoned", "cancelled", "held", "stale_attempt", "conflict", "waiting"]
+Id = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+ToolName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+Attempt = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+
+
+class LifecycleError(Shape):
+    """Why a request was not taken."""
+
+    message: str
+
+
+class LifecycleInvalid(Shape):
+    """Which parameters are not valid, and why."""
+
+    message: str
+    parameter_errors: dict[str, str]
+
+
+class RefusedBody(Shape):
+    """Why what was said does not count."""
+
+    message: str
+    reason: Reason
+
+
+# -- calls ------------------------------------------------------------------------------------------
+
+
+class Progress(Shape):
+    """How far a tool has come."""
+
+    done: float
+    total: float | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class ListedCall(Shape, rename="camel"):
+    """A call as its caller sees it: `value` once it is complete, `error` once it has failed."""
+
+    call_id: str
+    tool: str
+    wire: str
+    state: State
+    attempt: int
+    created_at: float
+    input: dict[str, Any] | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+    waiting_for: str | UnsetType = UNSET
+    started_at: float | UnsetType = UNSET
+    finished_at: float | UnsetType = UNSET
+    duration_ms: float | UnsetType = UNSET
+    progress: dict[str, Any] | UnsetType = UNSET
+    effects: Literal["none", "unknown"] | UnsetType = UNSET
+    value: Any = UNSET
+    error: Failure | UnsetType = UNSET
+
+
+class ListedCalls(Shape):
+    """`cursor` is there when there may be more."""
+
+    calls: list[ListedCall]
+    cursor: str | UnsetType = UNSET
+
+
+# -- requests ---------------------------------------------------------------------------------------
+
+
+class ProcessingBody(Shape, tag_field="state", tag="PROCESSING"):
+    """Somebody works on it. `heartbeat` is their clock, in milliseconds."""
+
+    heartbeat: float
+
+
+class ErrorBody(Shape, tag_field="state", tag="ERROR"):
+    """It has failed."""
+
+    error: str | Failure
+
+
+HeartbeatBody = ProcessingBody | ErrorBody
+
+
+class ResponseBody(Shape):
+    """`response` has the state COMPLETE; the rest of it is the result."""
+
+    response: Annotated[
+        dict[str, Any],
+        Meta(extra_json_schema={"required": ["state"], "properties": {"state": {"enum": ["COMPLETE"]}}}),
+    ]
+
+
+class ClaimBody(Shape):
+    """What to claim: ids or names of tools, with `*` where anything may stand."""
+
+    tools: Annotated[
+        list[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.*-]{1,128}(@[0-9]{1,9}(\.[0-9]{1,9}\.[0-9]{1,9})?)?$")]],
+        Meta(min_length=1, max_length=100),
+    ] | UnsetType = UNSET  # fmt: skip
+    limit: Annotated[int, Meta(ge=1, le=100)] | UnsetType = UNSET
+    wait: Annotated[float, Meta(ge=0, le=60)] | UnsetType = UNSET
+
+
+class ClaimShape(Shape, rename="camel"):
+    """A request that is the caller's to work on, for `leaseMs` from now or from its last heartbeat."""
+
+    session_id: str
+    request_id: str
+    tool: str
+    input: dict[str, Any]
+    context: ContextBody
+    attempt: int
+    lease_ms: int
+
+
+class Claims(Shape):
+    claims: list[ClaimShape]
+
+
+class RenewalBody(Shape, rename="camel"):
+    session_id: Id
+    request_id: Id
+    attempt: Attempt
+    progress: dict[str, Any] | UnsetType = UNSET
+
+
+class HeartbeatsBody(Shape):
+    heartbeats: Annotated[list[RenewalBody], Meta(min_length=1, max_length=1000)]
+
+
+class VerdictShape(Shape, rename="camel"):
+    request_id: str
+    status: Literal[200, 404, 409]
+    reason: Reason | UnsetType = UNSET
+
+
+class Verdicts(Shape):
+    results: list[VerdictShape]
+
+
+class Standing(Shape, rename="camel"):
+    """Where a request stands."""
+
+    request_id: str
+    tool: str
+    state: State
+    attempt: int
+    waiting_for: str | UnsetType = UNSET
+
+
+class RequestShape(Standing, rename="camel"):
+    """All that is known of a request."""
+
+    session_id: str = ""
+    input: dict[str, Any] | UnsetType = UNSET
+    heartbeat: float | UnsetType = UNSET
+    last_seen: float | UnsetType = UNSET
+    response: Any = UNSET
+    error: str | UnsetType = UNSET
+
+
+class RequestShapes(Shape):
+    requests: list[RequestShape]
+
+
+# -- sessions ---------------------------------------------------------------------------------------
+
+
+class SessionToolBody(Shape):
+    """A tool that the session brings with it."""
+
+    name: ToolName
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+
+
+class SessionBody(Shape):
+    tools: list[SessionToolBody] | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+
+
+class SessionCreated(Shape, rename="camel"):
+    session_id: str
+    status: Status
+
+
+class SessionShape(Shape, rename="camel"):
+    session_id: str
+    status: Status
+    requests: list[Standing]
+    metadata: dict[str, Any]
+
+
+class AnthropicMessage(Shape, forbid_unknown_fields=False):
+    """An assistant's message with `tool_use` blocks."""
+
+    role: Literal["assistant"]
+    content: Any
+
+
+class OpenAIMessage(Shape, forbid_unknown_fields=False):
+    """An assistant's message with `tool_calls`."""
+
+    role: Literal["assistant"]
+    tool_calls: list[dict[str, Any]]
+
+
+class Turn(Shape):
+    requests: list[Standing]
+
+
+class Ready(Shape):
+    """`message` in Anthropic's shape, `messages` in OpenAI's."""
+
+    status: Literal["ready"]
+    message: dict[str, Any] | UnsetType = UNSET
+    messages: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class Awaiting(Shape):
+    status: Literal["awaiting_tools"]
+
+
+# -- workers ----------------------------------------------------------------------------------------
+
+
+class DefinitionBody(Shape):
+    """A tool that a worker offers."""
+
+    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]+\.[A-Za-z0-9_]+$", max_length=256)]
+    version: Annotated[str, Meta(pattern=r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$")] | UnsetType = UNSET
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    input_schema: dict[str, Any] | UnsetType = UNSET
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    requirements: dict[str, Any] | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    timeout: float | UnsetType = UNSET
+    on_lost: Literal["rerun", "unknown"] | UnsetType = UNSET
+    read_only: bool | UnsetType = UNSET
+    idempotent: bool | UnsetType = UNSET
+    toolkit_description: str | UnsetType = UNSET
+
+
+class WorkerBody(Shape):
+    tools: Annotated[list[DefinitionBody], Meta(min_length=1)]
+
+
+class Registered(Shape, rename="camel"):
+    name: str
+    tools: list[str]
+    lease_ms: int

@@ -1,0 +1,37 @@
+"""Pages, probes and metrics."""
+
+from typing import Any
+
+from .docs import Doc, Docs, Parameter, Responses
+from .shapes import Alive, ChallengeStatus, ServerErrorResponse, Status
+
+CHALLENGE = Parameter("challenge", "path", "The challenge's id.")
+REFUSED: Responses = {401: ("Credentials are missing or not valid", (ServerErrorResponse,))}
+
+
+def docs() -> Docs:
+    probe: Responses = {200: ("Yes", (Status,)), 503: ("No", (Status,))}
+    progress: Responses = {200: ("Its status", (ChallengeStatus,))}
+    made = {
+        "/": _page("What is here"),
+        "/docs": _page("The endpoints, to read"),
+        "/authorize/{challenge}": _page("Where a person completes an authorization", CHALLENGE),
+        "/authorize/{challenge}/status": Doc(
+            "How far an authorization has come", progress, parameters=(CHALLENGE,), authenticated=False
+        ),
+        "/style.css": _open("How the pages look", "A style sheet", media_type="text/css"),
+        "/openapi.json": _open("The endpoints, for programs", "OpenAPI 3.1", dict[str, Any]),
+        "/ready": Doc("Ready for calls?", probe, authenticated=False),
+        "/live": _open("Does the process run?", "Yes", Alive),
+        "/metrics": Doc("Metrics", {200: ("For Prometheus", ()), **REFUSED}, media_type="text/plain"),
+    }
+    return {("GET", path): doc for path, doc in made.items()}
+
+
+def _open(summary: str, meaning: str, *types: Any, media_type: str = "application/json") -> Doc:
+    """A document that anyone may read."""
+    return Doc(summary, {200: (meaning, types)}, media_type=media_type, authenticated=False)
+
+
+def _page(summary: str, *parameters: Parameter) -> Doc:
+    return Doc(summary, {200: ("A page", ())}, parameters=parameters, media_type="text/html", authenticated=False)

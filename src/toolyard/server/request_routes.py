@@ -1,0 +1,88 @@
+"""`/v1/tools`: requests, for whoever works on them."""
+
+from ..engine.requests import At, Requests
+from ..engine.workers import WorkerTools
+from ..model.lifecycle import State
+from ..model.standing import Who
+from ..store.contract import Wanted
+from ..trust.authentication import Authenticate
+from ..wires import requests as wire
+from ..wires.contract import Reply
+from ..wires.lifecycle import LIFECYCLE
+from . import query
+from .exchange import Exchange
+from .routes import Handler, Route
+
+AT = "/v1/tools/request/{sessionId}/{requestId}"
+
+
+class RequestDesk:
+    """Handlers."""
+
+    def __init__(self, requests: Requests, workers: WorkerTools, authenticate: Authenticate, lease_s: float) -> None:
+        self._requests, self._workers, self._authenticate = requests, workers, authenticate
+        self._lease_ms = int(lease_s * 1000)
+
+    def routes(self) -> list[Route]:
+        return [
+            _post(f"{AT}/heartbeat", self.heartbeat, reads_json=True),
+            _post("/v1/tools/response/{sessionId}/{requestId}", self.respond, reads_json=True),
+            _post(f"{AT}/release", self.release),
+            _post(f"{AT}/cancel", self.cancel),
+            Route("GET", AT, self.show, LIFECYCLE),
+            Route("GET", "/v1/tools/requests", self.listed, LIFECYCLE),
+            _post("/v1/tools/claim", self.claim, reads_json=True),
+            _post("/v1/tools/heartbeats", self.renew, reads_json=True),
+        ]
+
+    async def heartbeat(self, exchange: Exchange) -> Reply:
+        at = self._at(exchange)
+        return wire.encode_empty(await self._requests.heartbeat(at, wire.decode_heartbeat(exchange.body)))
+
+    async def respond(self, exchange: Exchange) -> Reply:
+        at = self._at(exchange)
+        return wire.encode_empty(await self._requests.respond(at, wire.decode_response(exchange.body)))
+
+    async def release(self, exchange: Exchange) -> Reply:
+        return wire.encode_empty(await self._requests.leave(self._at(exchange)))
+
+    async def cancel(self, exchange: Exchange) -> Reply:
+        caller = self._authenticate(exchange.headers)
+        return wire.encode_request(await self._requests.cancel(caller, *_where(exchange)))
+
+    async def show(self, exchange: Exchange) -> Reply:
+        return wire.encode_request(await self._requests.show(self._who(exchange), *_where(exchange)))
+
+    async def listed(self, exchange: Exchange) -> Reply:
+        tool = query.text(exchange, "tool")
+        wanted = Wanted(
+            self._who(exchange),
+            () if tool is None else (tool,),
+            query.text(exchange, "session"),
+            query.state(exchange, State.PENDING),
+            query.limit(exchange, 50),
+        )
+        return wire.encode_requests(await self._requests.listed(wanted, query.wait_s(exchange)))
+
+    async def claim(self, exchange: Exchange) -> Reply:
+        claims = await self._requests.claim(self._who(exchange), wire.decode_claim(exchange.body))
+        return wire.encode_claims(claims, self._lease_ms)
+
+    async def renew(self, exchange: Exchange) -> Reply:
+        who = self._who(exchange)
+        return wire.encode_verdicts(await self._requests.renew(who, wire.decode_heartbeats(exchange.body)))
+
+    def _who(self, exchange: Exchange) -> Who:
+        caller = self._authenticate(exchange.headers)
+        return self._workers.who(caller, wire.decode_worker_name(exchange.headers))
+
+    def _at(self, exchange: Exchange) -> At:
+        return At(self._who(exchange), *_where(exchange), wire.decode_attempt(exchange.headers))
+
+
+def _where(exchange: Exchange) -> tuple[str, str]:
+    return exchange.parameters["sessionId"], exchange.parameters["requestId"]
+
+
+def _post(path: str, handler: Handler, *, reads_json: bool = False) -> Route:
+    return Route("POST", path, handler, LIFECYCLE, reads_json=reads_json)

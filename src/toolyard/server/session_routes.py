@@ -1,0 +1,85 @@
+"""`/v1/sessions`: a model's tool uses in, their results out."""
+
+from collections.abc import AsyncIterator, Callable
+
+from ..engine.sessions import Sessions
+from ..model.errors import InvalidInput, Problem
+from ..trust.authentication import Authenticate
+from ..wires import providers
+from ..wires import sessions as wire
+from ..wires.contract import Reply, Stream
+from ..wires.lifecycle import LIFECYCLE
+from . import query
+from .exchange import Exchange
+from .routes import Handler, Route
+
+KEEP_ALIVE_S = 15.0
+EVENTS_AT_ONCE = 100
+EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+
+
+class SessionDesk:
+    """Handlers."""
+
+    def __init__(self, sessions: Sessions, authenticate: Authenticate, new_id: Callable[[], str]) -> None:
+        self._sessions, self._authenticate, self._new_id = sessions, authenticate, new_id
+
+    def routes(self) -> list[Route]:
+        at = "/v1/sessions/{sessionId}"
+        return [
+            _route("POST", "/v1/sessions", self.open),
+            _route("GET", at, self.show),
+            _route("POST", f"{at}/messages", self.take),
+            _route("GET", f"{at}/results", self.results),
+            _route("GET", f"{at}/events", self.events),
+        ]
+
+    async def open(self, exchange: Exchange) -> Reply:
+        caller = self._authenticate(exchange.headers)
+        new = wire.decode_session(exchange.body)
+        return wire.encode_session_created(await self._sessions.open(caller, f"ses_{self._new_id()}", new))
+
+    async def show(self, exchange: Exchange) -> Reply:
+        caller = self._authenticate(exchange.headers)
+        session = await self._sessions.find(caller, exchange.parameters["sessionId"])
+        return wire.encode_session(session, await self._sessions.requests(session))
+
+    async def take(self, exchange: Exchange) -> Reply:
+        caller, id = self._authenticate(exchange.headers), exchange.parameters["sessionId"]
+        await self._sessions.find(caller, id)
+        uses = providers.decode_message(exchange.body)
+        return wire.encode_turn(await self._sessions.take(caller, id, uses, exchange.base_url))
+
+    async def results(self, exchange: Exchange) -> Reply:
+        caller = self._authenticate(exchange.headers)
+        format, wait_s = _format(exchange), query.wait_s(exchange)
+        calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
+        if calls is None:
+            return wire.encode_awaiting()
+        return wire.encode_ready(providers.encode_results(format, calls))
+
+    async def events(self, exchange: Exchange) -> Stream:
+        caller = self._authenticate(exchange.headers)
+        last = exchange.headers.get(b"last-event-id", b"0")
+        if not (last.isdigit() and len(last) <= 15):
+            raise InvalidInput((Problem("Last-Event-ID", "Must be the id of an event"),))
+        session = await self._sessions.find(caller, exchange.parameters["sessionId"])
+        return Stream(200, EVENT_STREAM, self._events(session.id, int(last)))
+
+    async def _events(self, id: str, last: int) -> AsyncIterator[bytes]:
+        yield b": events\n\n"
+        while True:
+            events = await self._sessions.events(id, last, EVENTS_AT_ONCE, KEEP_ALIVE_S)
+            yield b"".join(map(wire.encode_event, events)) or b": still here\n\n"
+            last = events[-1].number if events else last
+
+
+def _format(exchange: Exchange) -> providers.Format:
+    given = query.text(exchange, "format") or "anthropic"
+    if given == "anthropic" or given == "openai":
+        return given  # type: ignore[return-value]
+    raise InvalidInput((Problem("format", "Must be anthropic or openai"),))
+
+
+def _route(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, handler, LIFECYCLE, reads_json=method == "POST")

@@ -1,0 +1,71 @@
+"""Replies that come bit by bit: each is carried to its client until it ends, and all are ended when the server stops.
+
+A generator that waits for its next event can be ended only through the task that waits in it, so each has its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from ..wires.contract import Stream
+
+Write = Callable[[bytes], Awaitable[None]]
+
+_log = logging.getLogger("toolyard.server")
+
+
+class BrokenOff(Exception):
+    """A stream failed on the way; its client must not take what it got for the whole."""
+
+
+class Streams:
+    """Those that are open."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Task[None]] = set()
+        self._is_over = False
+
+    def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
+        """Carries the stream in a task; to end it, cancel that."""
+        carrying = asyncio.create_task(_carry(stream.chunks, write), name=f"{scope['method']} {scope['path']}")
+        self._open.add(carrying)
+        carrying.add_done_callback(self._open.discard)
+        if self._is_over:
+            carrying.cancel()
+        return carrying
+
+    async def is_whole(self, carrying: "asyncio.Task[None]", stream: Stream) -> bool:
+        """Waits for its end: False if it failed, and not when it was ended."""
+        try:
+            await asyncio.wait([carrying])
+        finally:
+            carrying.cancel()
+        await close(stream.chunks)  # it may have been ended before it began
+        if carrying.cancelled() and carrying.cancelling():
+            return True
+        error = asyncio.CancelledError() if carrying.cancelled() else carrying.exception()
+        if error is not None:
+            _log.error("%s broke off", carrying.get_name(), exc_info=error)
+        return error is None
+
+    def end(self) -> None:
+        """All of them, at once. Those to come end as they begin."""
+        self._is_over = True
+        for carrying in self._open:
+            carrying.cancel()
+
+
+async def close(chunks: AsyncIterator[bytes]) -> None:
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
+
+
+async def _carry(chunks: AsyncIterator[bytes], write: Write) -> None:
+    try:
+        async for chunk in chunks:
+            if chunk:
+                await write(chunk)
+                await asyncio.sleep(0)  # others have their turn, also beside a generator that never waits
+    finally:
+        await close(chunks)

@@ -1,0 +1,41 @@
+"""`/v1/workers`: those who run tools elsewhere, and what they offer."""
+
+from ..engine.workers import WorkerTools
+from ..model.errors import InvalidInput, Problem
+from ..trust.authentication import Authenticate
+from ..wires import workers as wire
+from ..wires.contract import Reply
+from ..wires.lifecycle import LIFECYCLE
+from ..wires.requests import encode_empty, worker_name
+from .exchange import Exchange
+from .routes import Route
+
+
+def routes(workers: WorkerTools, authenticate: Authenticate, lease_s: float) -> list[Route]:
+    async def put(exchange: Exchange) -> Reply:
+        caller, name = authenticate(exchange.headers), _name(exchange)
+        tools = wire.decode_worker(exchange.body)
+        await workers.register(caller, name, tools)
+        return wire.encode_worker(name, tools, int(lease_s * 1000))
+
+    async def beat(exchange: Exchange) -> Reply:
+        await workers.beat(authenticate(exchange.headers), _name(exchange))
+        return encode_empty()
+
+    async def drop(exchange: Exchange) -> Reply:
+        await workers.drop(authenticate(exchange.headers), _name(exchange))
+        return encode_empty()
+
+    at = "/v1/workers/{name}"
+    return [
+        Route("PUT", at, put, LIFECYCLE, reads_json=True),
+        Route("POST", f"{at}/heartbeat", beat, LIFECYCLE),
+        Route("DELETE", at, drop, LIFECYCLE),
+    ]
+
+
+def _name(exchange: Exchange) -> str:
+    try:
+        return worker_name(exchange.parameters["name"])
+    except ValueError as error:
+        raise InvalidInput((Problem("name", str(error)),)) from None

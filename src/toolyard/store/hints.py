@@ -1,0 +1,81 @@
+"""Who wants to know when something in the ledger changes.
+
+A hint says where to look, not what is there: whoever gets one reads the ledger. A store tells of its own writes at
+once; one that is shared by many nodes also tells of theirs, at the latest when its poller looks at what is watched.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+
+
+class Topic(StrEnum):
+    """What can change."""
+
+    ENDED = "ended"
+    """A call ended; its key is the call's number."""
+    PENDING = "pending"
+    """There may be work to claim."""
+    SESSION = "session"
+    """Something happened in a session; its key is the session's id."""
+    WORKERS = "workers"
+    """A worker came, went, or has other tools."""
+
+
+class Hints:
+    """Listeners by topic and key. For one event loop."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[tuple[Topic, Hashable], list[Callable[[], None]]] = {}
+
+    def watch(self, topic: Topic, key: Hashable, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` at each hint, until what this returns is called."""
+        there = self._listeners.setdefault((topic, key), [])
+        there.append(listener)
+
+        def forget() -> None:
+            with suppress(ValueError):
+                there.remove(listener)
+            if not there and self._listeners.get((topic, key)) is there:
+                del self._listeners[topic, key]
+
+        return forget
+
+    def tell(self, topic: Topic, key: Hashable = "") -> None:
+        for listener in list(self._listeners.get((topic, key), ())):
+            listener()
+
+    def watched(self, topic: Topic) -> list[Hashable]:
+        """The keys somebody waits for."""
+        return [key for watched, key in self._listeners if watched is topic]
+
+    @contextmanager
+    def waiting(self, topic: Topic, key: Hashable = "") -> Iterator["Bell"]:
+        """A bell that rings at each hint. Look at the ledger after this began, and again after each ring."""
+        bell = Bell()
+        forget = self.watch(topic, key, bell.ring)
+        try:
+            yield bell
+        finally:
+            forget()
+
+
+class Bell:
+    """Rings once for any number of hints since it was last waited for."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Whether it rang."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True

@@ -1,0 +1,299 @@
+"""The ledger in PostgreSQL: any number of nodes share it.
+
+Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
+What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
+each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
+`_standing` `_events` the writes, `_lease` the node's sign of life, `_hints` what other nodes hear.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from ..model.errors import ToolyardError
+from ..model.record import CallRecord, Ending, Key, NewCall, Ran
+from ..model.session import Event, Session, Worker
+from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Who
+from . import postgres_begin as beginning
+from . import postgres_nodes as running
+from . import postgres_queries as queries
+from . import postgres_requests as working
+from .contract import Begun, Filter, StoreDown, Timing, Wanted
+from .hints import Hints, Topic
+from .postgres_batches import Batches
+from .postgres_begin import Beginning, Terms
+from .postgres_hints import Listener, Poller, Sender, channel_of
+from .postgres_lease import NOT_FLUSHED, Lease
+from .postgres_link import Link, store_down
+from .postgres_nodes import Finish
+from .postgres_rows import SQL, Told, begun_of, call_of, columns, encode, key_values, session_of, standing_of, text
+from .postgres_schema import migrate
+from .postgres_slots import Slots
+from .postgres_standing import Decide
+
+T = TypeVar("T")
+CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
+RECORDED_AT_ONCE = 1000
+_log = logging.getLogger("toolyard.ledger")
+
+
+class PostgresStore:
+    """Implements `contract.Store`."""
+
+    shared = True
+
+    def __init__(self, url: str, node: str, timing: Timing) -> None:
+        self._url, self.node, self._timing = url, node, timing
+        self._terms, self._limits = Terms.of(node, timing), Limits(timing.lease_s, timing.max_attempts)
+        self.hints = Hints()
+        self._link, self._unflushed = Link(url, CONNECTIONS), Link(url, UNFLUSHED_CONNECTIONS, NOT_FLUSHED)
+        self._lease, self._slots = Lease(url, node, timing.lease_s), Slots(self._unflushed, node)
+        self._sender = Sender(self._unflushed, node)
+        self._begins = Batches(self._begin_all)
+        self._records = Batches(self._record_all)
+        self._finishes = Batches(self._finish_all)
+        self._beats = Batches(self._beat_all)
+        self._answers = Batches(self._answer_all)
+        self._decisions = Batches(self._decide_all)
+        self._hearing: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        channel = channel_of(await migrate(self._url))
+        await self._unflushed.write(
+            lambda connection, _: connection.execute(SQL.renew, self.node, self._timing.lease_s)
+        )
+        self._lease.start()
+        self._sender.channel = channel
+        listening, polling = Listener(self._url, self.node, self.hints), Poller(self._link, self.hints)
+        create = asyncio.get_running_loop().create_task
+        self._hearing = [create(listening.listen(channel)), create(polling.poll())]
+
+    async def close(self) -> None:
+        for batches in (self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions):
+            await batches.close()
+        await self._sender.close()
+        for task in self._hearing:
+            task.cancel()
+        await asyncio.gather(*self._hearing, return_exceptions=True)
+        await self._lease.stop()
+        try:
+            await self._link.write(lambda connection, _: connection.execute(SQL.leave, self.node))
+        except StoreDown as down:
+            _log.warning("the ledger could not be told that this node is gone: %s", down.developer_message)
+        await self._link.close()
+        await self._unflushed.close()
+
+    async def check(self) -> None:
+        if not await self._link.read(lambda connection: connection.fetchval(SQL.check)):
+            raise store_down("it can only be read")
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
+        if call.session is None or call.session == DIRECT:
+            (begun,) = await self._begins.submit([Beginning(call, most_pending)])
+            return begun
+        made = Beginning(call, most_pending)
+        await self._link.read(partial(beginning.number, calls=[made]))
+        await self._write(partial(beginning.begin_in_session, session=call.session, call=made, terms=self._terms))
+        return _begun(made)
+
+    async def record(self, calls: Sequence[Ran]) -> None:
+        for start in range(0, len(calls), RECORDED_AT_ONCE):
+            await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
+
+    async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
+        (winner,) = await self._finishes.submit([Finish(seq, attempt, ending)])
+        return winner
+
+    async def hand_back(self, seq: int, attempt: int) -> None:
+        await self._decide(seq, running.handing_back(attempt, self.node))
+
+    async def cancel(self, seq: int) -> Judged | None:
+        return await self._decide(seq, running.cancelling(seq, self._limits))
+
+    async def find(self, key: Key) -> Begun | None:
+        wanted = [(value,) for value in (0, *key_values(key))]
+        rows = await self._fetch(SQL.known, *wanted)
+        return next((begun_of(taken_by, fingerprint, row) for _, taken_by, fingerprint, *row in rows), None)
+
+    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
+        where = "tenant = $1 AND subject = $2 AND call_id = $3 ORDER BY seq DESC LIMIT 1"
+        return await self._call(where, tenant, text(subject), text(call_id))
+
+    async def row(self, seq: int) -> CallRecord | None:
+        return await self._call("seq = $1", seq)
+
+    async def listed(self, wanted: Filter) -> list[CallRecord]:
+        sql, values = queries.listed(wanted)
+        return [call_of(row) for row in await self._fetch(sql, *values)]
+
+    async def lost(self, limit: int) -> list[CallRecord]:
+        return [call_of(row) for row in await self._fetch(SQL.lost, self.node, limit)]
+
+    async def restart(self, seq: int, attempt: int) -> int | None:
+        restarted = await self._decide(seq, running.restarting(attempt, self.node))
+        return None if restarted is None else restarted.standing.attempt
+
+    async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
+        return await self._decide(seq, running.giving_up(attempt, self.node, ending)) is not None
+
+    async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
+        resolved = await self._write(partial(running.resolve, seq=seq, ending=ending))
+        return await self.row(seq) if resolved else None
+
+    async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
+        if notes:
+            values = columns(notes)
+            await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_progress, self.node, *values))
+
+    async def expire(self, limit: int) -> int:
+        return await self._write(partial(running.expire, limit=limit, limits=self._limits))
+
+    async def sweep(self, limit: int) -> int:
+        return await self._link.write(partial(running.sweep, retention_s=self._timing.retention_s, limit=limit))
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def claim(self, wanted: Wanted) -> list[CallRecord]:
+        token = secrets.randbits(62)
+        return await self._write(partial(working.claim, wanted=wanted, token=token, limits=self._limits))
+
+    async def beat(self, beats: Sequence[Beat]) -> list[Judged | None]:
+        return await self._beats.submit(beats)
+
+    async def answer(self, answer: Answer) -> Judged | None:
+        (judged,) = await self._answers.submit([answer])
+        return judged
+
+    async def leave(self, hand_back: HandBack) -> Judged | None:
+        (judged,) = await self._answers.submit([hand_back])
+        return judged
+
+    async def request(self, who: Who, session: str, request: str) -> CallRecord | None:
+        sql = f"SELECT {SQL.standing} FROM calls WHERE session = $1 AND request = $2"
+        for row in await self._fetch(sql, text(session), text(request)):
+            standing = standing_of(row)
+            return await self.row(standing.seq) if who.may_see(standing) else None
+        return None
+
+    async def requests(self, wanted: Wanted) -> list[CallRecord]:
+        sql, values = queries.requests(wanted)
+        return [call_of(row) for row in await self._fetch(sql, *values)]
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def create_session(self, session: Session) -> None:
+        values = (
+            session.id, session.tenant, text(session.subject), encode(session.tools), encode(session.metadata),
+        )  # fmt: skip
+        await self._execute(SQL.create_session, *values)
+
+    async def session(self, tenant: str, subject: str, id: str) -> Session | None:
+        rows = await self._fetch(f"{SQL.session} AND tenant = $2 AND subject = $3", text(id), tenant, text(subject))
+        return session_of(id, rows[0]) if rows else None
+
+    async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
+        made = [Beginning(call) for call in calls]
+        if made:
+            await self._link.read(partial(beginning.number, calls=made))
+            await self._write(partial(beginning.add_turn, session=session, calls=made, terms=self._terms))
+        return [_begun(each) for each in made]
+
+    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
+        where = "session = $1 AND ($2::integer IS NULL OR turn = $2) ORDER BY turn, seq"
+        rows = await self._fetch(f"SELECT {SQL.call} FROM calls WHERE {where}", text(session), turn)
+        return [call_of(row) for row in rows]
+
+    async def events(self, session: str, after: int, limit: int) -> list[Event]:
+        return [Event(*row) for row in await self._fetch(SQL.events, text(session), after, limit)]
+
+    # -- workers -----------------------------------------------------------------------------------
+
+    async def put_worker(self, worker: Worker) -> None:
+        values = (worker.tenant, text(worker.subject), text(worker.name), worker.tools, self._timing.lease_s)
+        await self._execute(SQL.put_worker, *values)
+        self._tell({(Topic.WORKERS, "")})
+
+    async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
+        return bool(await self._execute(SQL.beat_worker, tenant, text(subject), text(name), self._timing.lease_s))
+
+    async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
+        dropped = await self._execute(SQL.drop_worker, tenant, text(subject), text(name))
+        self._tell({(Topic.WORKERS, "")})
+        return bool(dropped)
+
+    async def workers(self) -> list[Worker]:
+        return [Worker(*row) for row in await self._fetch(SQL.workers)]
+
+    # -- slots -------------------------------------------------------------------------------------
+
+    async def take_slot(self, tool: str, most: int) -> bool:
+        return await self._slots.take(tool, most)
+
+    async def give_slot(self, tool: str) -> None:
+        await self._slots.give(tool)
+
+    # -- writes made together ----------------------------------------------------------------------
+
+    async def _begin_all(self, calls: list[Beginning]) -> list[Begun | ToolyardError]:
+        await self._link.read(partial(beginning.number, calls=calls))
+        await self._write(partial(beginning.begin, calls=calls, terms=self._terms))
+        return [call.outcome or store_down("a key was taken and freed all the time") for call in calls]
+
+    async def _record_all(self, calls: list[Ran]) -> list[None]:
+        numbers = [seq for (seq,) in await self._fetch(SQL.numbers, len(calls))]
+        await self._link.write(partial(beginning.record, calls=list(zip(numbers, calls, strict=True))))
+        return [None] * len(calls)
+
+    async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
+        return await self._write(partial(running.finish, done=done, node=self.node))
+
+    async def _beat_all(self, beats: list[Beat]) -> list[Judged | None]:
+        return await self._write(partial(working.beat, beats=beats, limits=self._limits))
+
+    async def _answer_all(self, answers: list[Answer | HandBack]) -> list[Judged | None]:
+        return await self._write(partial(working.answer, answers=answers, limits=self._limits))
+
+    async def _decide_all(self, decisions: list[tuple[int, Decide]]) -> list[Judged | None]:
+        return await self._write(partial(running.settle_calls, decisions=decisions))
+
+    async def _decide(self, seq: int, decision: Decide) -> Judged | None:
+        (judged,) = await self._decisions.submit([(seq, decision)])
+        return judged
+
+    # -- what they share ---------------------------------------------------------------------------
+
+    async def _write(self, work: Callable[..., Awaitable[T]]) -> T:
+        """`work(connection, again, told=…)`, and hints of what it tells once it is durable."""
+        told: Told = set()
+        done = await self._link.write(partial(work, told=told))
+        self._tell(told)
+        return done
+
+    def _tell(self, told: Told) -> None:
+        for topic, key in told:
+            self.hints.tell(topic, key)
+        self._sender.add(told)
+
+    async def _call(self, where: str, *values: Any) -> CallRecord | None:
+        rows = await self._fetch(f"SELECT {SQL.call} FROM calls WHERE {where}", *values)
+        return call_of(rows[0]) if rows else None
+
+    async def _fetch(self, sql: str, *values: Any) -> list[Any]:
+        rows: list[Any] = await self._link.read(lambda connection: connection.fetch(sql, *values))
+        return rows
+
+    async def _execute(self, sql: str, *values: Any) -> list[Any]:
+        """A write that has the same effect when it is made twice."""
+        rows: list[Any] = await self._link.write(lambda connection, _: connection.fetch(sql, *values))
+        return rows
+
+
+def _begun(made: Beginning) -> Begun:
+    if not isinstance(made.outcome, Begun):
+        raise made.outcome or store_down("a key was taken and freed all the time")
+    return made.outcome

@@ -1,0 +1,184 @@
+"""How a node hears of what others wrote.
+
+Hints are collected and sent as notifications every few milliseconds, outside the writes they are about: a commit that
+holds a notification makes every other such commit wait. A notification can be lost with its connection, so a poller
+looks at what is watched, now and then; it is the poller that is relied on.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..model.errors import ToolyardError
+from .hints import Hints, Topic
+from .postgres_link import BREAKS, Connection, Link, connect, reason
+from .postgres_rows import SQL, Told, encode
+
+SEND_EVERY_S = 0.01
+LOOK_EVERY_S = 0.2
+LOOK_AT_WORKERS_EVERY = 5
+"""Looks."""
+LISTEN_AGAIN_S, STILL_THERE_S = 0.5, 5.0
+LONGEST_PAYLOAD = 7900
+LONGEST_CHANNEL = 63
+_log = logging.getLogger("toolyard.ledger")
+
+
+class Notice(Struct):
+    """What one notification says. A node takes no notice of its own."""
+
+    node: str
+    changed: dict[str, list[int | str]]
+
+
+_decode = msgspec.json.Decoder(Notice).decode
+
+
+def channel_of(schema: str) -> str:
+    return f"toolyard_{schema}".encode()[:LONGEST_CHANNEL].decode(errors="ignore")
+
+
+class Sender:
+    """Tells other nodes."""
+
+    def __init__(self, link: Link, node: str) -> None:
+        self._link, self._node = link, node
+        self.channel = ""
+        self._waiting: Told = set()
+        self._sending: asyncio.Task[None] | None = None
+
+    def add(self, told: Told) -> None:
+        self._waiting |= told
+        if self._waiting and self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def close(self) -> None:
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self) -> None:
+        await asyncio.sleep(SEND_EVERY_S)
+        while self._waiting:
+            told, self._waiting = self._waiting, set()
+            try:
+                await self._link.read(partial(self._notify, payloads=list(payloads_of(self._node, told))))
+            except ToolyardError as error:
+                _log.debug("other nodes are not told now: %s", error.developer_message)
+            if self._waiting:
+                await asyncio.sleep(SEND_EVERY_S)
+        self._sending = None
+
+    async def _notify(self, connection: Connection, payloads: list[str]) -> None:
+        await connection.execute(SQL.notify, self.channel, payloads)
+
+
+def payloads_of(node: str, told: Told) -> Iterator[str]:
+    """As few as will hold it all."""
+    size, changed = 0, defaultdict[str, list[Any]](list)
+    for topic, key in told:
+        added = len(encode(key)) + 1
+        if added > LONGEST_PAYLOAD // 2:
+            continue  # the poller sees it
+        if changed and size + added > LONGEST_PAYLOAD - len(node.encode()) * 2 - 100:
+            yield encode(Notice(node, changed)).decode()
+            size, changed = 0, defaultdict(list)
+        changed[topic.value].append(key)
+        size += added
+    yield encode(Notice(node, changed)).decode()
+
+
+class Listener:
+    """Hears other nodes."""
+
+    def __init__(self, url: str, node: str, hints: Hints) -> None:
+        self._url, self._node, self._hints = url, node, hints
+
+    async def listen(self, channel: str) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                connection = await connect(self._url)
+                try:
+                    await self._hear(connection, channel)
+                finally:
+                    connection.terminate()
+            except BREAKS as error:
+                _log.debug("other nodes are not heard now: %s", reason(error))
+            await asyncio.sleep(LISTEN_AGAIN_S)
+
+    async def _hear(self, connection: Connection, channel: str) -> None:
+        """Until the connection breaks."""
+        gone = asyncio.Event()
+        connection.add_termination_listener(lambda _: gone.set())
+        await connection.add_listener(channel, self._heard)
+        while not gone.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STILL_THERE_S):
+                    await gone.wait()
+                return
+            await connection.execute("SELECT 1")
+
+    def _heard(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
+        try:
+            notice = _decode(payload)
+        except msgspec.DecodeError:
+            return
+        if notice.node != self._node:
+            for topic, keys in notice.changed.items():
+                for key in keys:
+                    self._hints.tell(Topic(topic), key)
+
+
+class Poller:
+    """Looks at what is watched."""
+
+    def __init__(self, link: Link, hints: Hints) -> None:
+        self._link, self._hints = link, hints
+        self._revisions: dict[Hashable, int] = {}
+        self._workers: list[tuple[Any, ...]] | None = None
+
+    async def poll(self) -> None:
+        """Until cancelled."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            looks += 1
+            try:
+                await self._look(looks)
+            except ToolyardError as error:
+                _log.debug("nothing is seen of other nodes now: %s", error.developer_message)
+
+    async def _look(self, looks: int) -> None:
+        watched = self._hints.watched
+        if ended := watched(Topic.ENDED):
+            for (seq,) in await self._fetch(SQL.ended_among, ended):
+                self._hints.tell(Topic.ENDED, seq)
+        if sessions := watched(Topic.SESSION):
+            self._compare(dict(await self._fetch(SQL.revisions, sessions)))
+        if watched(Topic.PENDING):
+            ((is_any,),) = await self._fetch(SQL.any_pending)
+            if is_any:
+                self._hints.tell(Topic.PENDING)
+        if watched(Topic.WORKERS) and looks % LOOK_AT_WORKERS_EVERY == 0:
+            alive = [tuple(row) for row in await self._fetch(SQL.workers_alive)]
+            if alive != self._workers:
+                self._hints.tell(Topic.WORKERS)
+            self._workers = alive
+
+    def _compare(self, revisions: dict[Hashable, int]) -> None:
+        """What is seen for the first time counts as changed: nobody knows what its watcher saw."""
+        for session, revision in revisions.items():
+            if self._revisions.get(session) != revision:
+                self._hints.tell(Topic.SESSION, session)
+        self._revisions = revisions
+
+    async def _fetch(self, sql: str, *given: Any) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = await self._link.read(lambda connection: connection.fetch(sql, *given))
+        return rows

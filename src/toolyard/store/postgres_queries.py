@@ -1,0 +1,71 @@
+"""What is asked of the ledger in so many ways that the statement is put together.
+
+A state that calls are in while they live is written into the statement, and the order is then one that the index of all
+calls does not have: so the few that live are found by the index of those.
+"""
+
+from typing import Any
+
+from ..model.lifecycle import ENDED, State
+from .contract import Filter, Wanted
+from .postgres_rows import SQL, like, text
+
+Query = tuple[str, list[Any]]
+
+
+class _Conditions:
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self.values: list[Any] = []
+
+    def add(self, condition: str, *values: Any) -> None:
+        """`?` in it are the values' places."""
+        for value in values:
+            self.values.append(value)
+            condition = condition.replace("?", f"${len(self.values)}", 1)
+        self._said.append(condition)
+
+    def __str__(self) -> str:
+        return " AND ".join(self._said) or "true"
+
+
+def listed(wanted: Filter) -> Query:
+    where = _Conditions()
+    if wanted.tenant is not None:
+        where.add("tenant = ?", wanted.tenant)
+    if wanted.call_id is not None:
+        where.add("call_id = ?", text(wanted.call_id))
+    if wanted.subject is not None:
+        where.add("subject = ?", text(wanted.subject))
+    if wanted.tool is not None:
+        where.add("tool = ?", text(wanted.tool))
+    if wanted.before is not None:
+        where.add("seq < ?", wanted.before)
+    order = _of_state(where, wanted.state, "seq DESC", "seq + 0 DESC")
+    return f"{SQL.listed} WHERE {where} ORDER BY {order} LIMIT {wanted.limit:d}", where.values
+
+
+def requests(wanted: Wanted) -> Query:
+    who, where = wanted.who, _Conditions()
+    tools = [like(tool) for tool in wanted.tools] or None
+    where.add(
+        "(queue = 'session' AND tenant = ? AND subject = ? AND (?::text[] IS NULL OR tool LIKE ANY (?::text[]))"
+        " OR queue = 'worker' AND reference = ANY (?::text[]))",
+        who.tenant, text(who.subject), tools, tools, [text(reference) for reference in wanted.references],
+    )  # fmt: skip
+    if wanted.session is not None:
+        where.add("session = ?", text(wanted.session))
+    if wanted.state is State.PENDING:
+        where.add("waiting_for IS NULL")
+    order = _of_state(where, wanted.state, "seq", "created_at, seq")
+    return f"SELECT {SQL.call} FROM calls WHERE {where} ORDER BY {order} LIMIT {wanted.limit:d}", where.values
+
+
+def _of_state(where: _Conditions, state: State | None, order: str, order_of_the_living: str) -> str:
+    if state is None:
+        return order
+    if state in ENDED:
+        where.add("state = ?", state.value)
+        return order
+    where.add(f"state = '{state.value}'")
+    return order_of_the_living

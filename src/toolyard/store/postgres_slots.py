@@ -1,0 +1,44 @@
+"""How many runs of a tool there may be at once, on all nodes together: rows that nodes put their name in.
+
+Each that this node took has a token. What is under its name with a token that it does not hold is free: that was given
+back, or taken by a write whose fate was not known.
+"""
+
+import secrets
+from collections import defaultdict
+
+from .postgres_link import Connection, Link
+from .postgres_rows import SQL
+
+
+class Slots:
+    """Those of one node."""
+
+    def __init__(self, link: Link, node: str) -> None:
+        self._link, self._node = link, node
+        self._held: defaultdict[str, list[int]] = defaultdict(list)
+        self._asked: defaultdict[str, set[int]] = defaultdict(set)
+        self._made: dict[str, int] = {}
+
+    async def take(self, tool: str, most: int) -> bool:
+        token, asked = secrets.randbits(62), self._asked[tool]
+        asked.add(token)
+        try:
+            taken = await self._link.write(lambda connection, _: self._take(connection, tool, most, token))
+        finally:
+            asked.discard(token)
+        if taken:
+            self._held[tool].append(token)
+        return taken
+
+    async def give(self, tool: str) -> None:
+        token = self._held[tool].pop()
+        await self._link.write(lambda connection, _: connection.execute(SQL.give_slot, tool, token))
+
+    async def _take(self, connection: Connection, tool: str, most: int, token: int) -> bool:
+        if self._made.get(tool, 0) < most:
+            await connection.execute(SQL.make_slots, tool, most)
+            self._made[tool] = most
+        others = [*self._held[tool], *(self._asked[tool] - {token})]
+        taken = await connection.fetchval(SQL.take_slot, tool, most, self._node, token, others)
+        return taken is not None

@@ -1,0 +1,134 @@
+"""Writes that are judged: the rows are locked, the time is taken, `model.standing` judges, and all that changed is
+written at once. Everything here runs within a transaction."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ..model.lifecycle import ENDED, State
+from ..model.record import Ending
+from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Standing, judge
+from .hints import Topic
+from .postgres_events import Happened, announce
+from .postgres_link import Connection
+from .postgres_rows import SQL, Row, Told, columns, standing_of, text
+
+Request = Beat | Answer | HandBack
+
+
+class Locked(Struct):
+    """A call whose row nobody else can change now. `held`: the node that runs it is alive."""
+
+    standing: Standing
+    tool: str
+    held: bool
+
+
+class Change(Struct):
+    before: Standing
+    after: Judged
+    tool: str
+
+
+Decide = Callable[[Locked, float, bool], Judged | None]
+"""What becomes of a call at that time, and whether this very write may have been made before; None: nothing."""
+
+
+async def decide(
+    connection: Connection, again: bool, decisions: Sequence[tuple[int, Decide]], told: Told
+) -> list[Judged | None]:
+    """About calls by their numbers. None also where there is no such call."""
+    locked, now = await _lock(connection, SQL.lock_calls, sorted({seq for seq, _ in decisions}))
+    calls = {call.standing.seq: call for call in locked}
+    changes: list[Change] = []
+    judged = [_decided(calls.get(seq), made, now, again, changes) for seq, made in decisions]
+    await _save(connection, told, changes)
+    return judged
+
+
+async def judge_requests(
+    connection: Connection, again: bool, writes: Sequence[Request], limits: Limits, told: Told
+) -> list[Judged | None]:
+    """None: there is no such request for whoever wrote."""
+    wanted = sorted({(text(write.session), text(write.request)) for write in writes})
+    locked, now = await _lock(connection, SQL.lock_requests, *columns(wanted))
+    calls = {(call.standing.session, call.standing.request): call for call in locked}
+    changes: list[Change] = []
+    judged = []
+    for write in writes:
+        call = calls.get((text(write.session), text(write.request)))
+        if call is not None and not write.who.may_touch(call.standing):
+            call = None
+        judged.append(_decided(call, _judging(write, limits), now, again, changes))
+    await _save(connection, told, changes)
+    return judged
+
+
+def _judging(write: Request, limits: Limits) -> Decide:
+    def judged(call: Locked, now: float, again: bool) -> Judged:
+        if again and isinstance(write, HandBack) and _was_left(call.standing, write):
+            return Judged(call.standing, changed=False)
+        return judge(call.standing, write, now, limits)
+
+    return judged
+
+
+def _was_left(call: Standing, write: HandBack) -> bool:
+    return call.state is State.PENDING and write.attempt in (None, call.attempt)
+
+
+def _decided(call: Locked | None, made: Decide, now: float, again: bool, changes: list[Change]) -> Judged | None:
+    if call is None:
+        return None
+    judged = made(call, now, again)
+    if judged is not None and judged.changed:
+        changes.append(Change(call.standing, judged, call.tool))
+        call.standing = judged.standing
+    return judged
+
+
+async def _lock(connection: Connection, sql: str, *given: Any) -> tuple[list[Locked], float]:
+    """The time is the last row's: by then all are locked."""
+    rows = await connection.fetch(sql, *given)
+    locked = [Locked(standing_of(standing), tool, held) for *standing, tool, held, _ in rows]
+    return locked, max((row[-1] for row in rows), default=0.0)
+
+
+async def _save(connection: Connection, told: Told, changes: Sequence[Change]) -> None:
+    if not changes:
+        return
+    last = {change.before.seq: change.after.standing for change in changes}
+    endings = {change.before.seq: change.after.ending for change in changes if change.after.ending}
+    await connection.execute(SQL.save, *columns(_values(after, endings.get(seq)) for seq, after in last.items()))
+    await announce(connection, told, [_happened(change) for change in changes if _is_news(change)])
+    freed = [seq for seq, ending in endings.items() if ending.releases_key and last[seq].session in (None, DIRECT)]
+    if freed:
+        await connection.execute(SQL.release_keys, freed)
+    for seq, after in last.items():
+        if after.state in ENDED:
+            told.add((Topic.ENDED, seq))
+        elif after.state is State.PENDING:
+            told.add((Topic.PENDING, ""))
+
+
+def _values(after: Standing, ending: Ending | None) -> Row:
+    return (
+        after.seq, after.state.value, after.code, after.waiting_for, after.attempt, after.losses, after.holder,
+        after.lease_until, after.run_until, after.started_at, after.finished_at, after.seen_at, after.heartbeat,
+        after.progress, after.effects, after.digest,
+        *((False, None, None, None) if ending is None else (True, ending.duration_ms, ending.value, ending.error)),
+    )  # fmt: skip
+
+
+def _is_news(change: Change) -> bool:
+    before, after = change.before, change.after.standing
+    return (before.state, before.attempt) != (after.state, after.attempt)
+
+
+def _happened(change: Change) -> Happened:
+    before, after = change.before, change.after.standing
+    return Happened(
+        after.session, after.request, change.tool, before.state not in ENDED, after.state, after.attempt,
+        after.waiting_for,
+    )  # fmt: skip

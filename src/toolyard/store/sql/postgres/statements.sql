@@ -1,0 +1,366 @@
+-- Every statement that PostgreSQL's ledger makes. `{call}`, `{standing}`, `{fits}` and `{ready}` stand for the parts of
+-- that name. Where many rows are written at once, each array is a column of them.
+
+-- name: call
+seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, trace_id, sealed,
+    on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+
+-- name: standing
+seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until, state,
+    code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at, seen_at, heartbeat,
+    progress, effects, digest
+
+-- name: listed
+SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
+    CASE WHEN octet_length(input) <= 262144 THEN input ELSE '' END, fingerprint, user_id, trace_id, sealed,
+    on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
+    CASE WHEN octet_length(value) <= 262144 THEN value END, error,
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+FROM calls
+
+-- Calls begin. ------------------------------------------------------------------------------------
+
+-- name: numbers
+SELECT nextval('calls_seq') FROM generate_series(1, $1)
+
+-- The keys are taken in the same order by everyone, so that nobody waits for each other in a circle. A node whose lease
+-- is about to run out (it was stopped for a while) renews it in the same write.
+-- name: begin
+WITH new AS MATERIALIZED (
+    SELECT new.*, clock.now,
+        CASE WHEN end_state IS NOT NULL THEN end_state WHEN queue = 'node' THEN 'PROCESSING' ELSE 'PENDING' END AS state,
+        end_state IS NULL AND queue = 'node' AS here
+    FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[], $10::text[], $11::text[],
+        $12::text[], $13::bytea[], $14::bytea[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::text[],
+        $20::text[], $21::text[], $22::integer[], $23::double precision[], $24::double precision[],
+        $25::double precision[], $26::text[], $27::text[], $28::double precision[], $29::bytea[], $30::bytea[],
+        $31::text[])
+        AS new (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+            trace_id, sealed, on_lost, queue, session, request, turn, run_s, queue_s, total_s, end_state, end_code,
+            duration_ms, value, error, effects),
+        (SELECT ledger_now() AS now) AS clock
+), renewed AS (
+    INSERT INTO nodes (name, lease_until)
+    SELECT $1::text, now + $2::double precision FROM new
+    WHERE here AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = $1::text AND lease_until > now + $2::double precision / 2)
+    LIMIT 1
+    ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
+), taken AS (
+    INSERT INTO keys (tenant, subject, family, call_id, seq, fingerprint, expires_at)
+    SELECT tenant, subject, family, call_id, seq, fingerprint, now + $3::double precision FROM new WHERE keyed
+    ORDER BY tenant, subject, family, call_id, seq
+    ON CONFLICT (tenant, subject, family, call_id) DO NOTHING
+    RETURNING seq
+)
+INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+    trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
+    deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects)
+SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+    trace_id, sealed, on_lost, queue, session,
+    CASE WHEN EXISTS (SELECT 1 FROM calls WHERE calls.session = new.session AND calls.request = new.request)
+        THEN request || '~' || seq ELSE request END,
+    turn, run_s, state, end_code, here::integer, CASE WHEN here THEN $1::text END, CASE WHEN NOT here THEN now + queue_s END,
+    now + total_s, now, CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value,
+    error, effects
+FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
+RETURNING seq, request
+
+-- name: recorded
+SELECT seq FROM calls WHERE seq = ANY ($1)
+
+-- name: known
+SELECT place, taken_by, given, {call} FROM (
+    SELECT place, keys.seq AS taken_by, keys.fingerprint AS given
+    FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[])
+        AS wanted (place, tenant, subject, family, call_id)
+    JOIN keys USING (tenant, subject, family, call_id)) AS taken
+LEFT JOIN calls ON seq = taken_by
+
+-- name: waiting
+SELECT wanted.reference, (SELECT count(*) FROM (
+    SELECT 1 FROM calls WHERE state = 'PENDING' AND queue = 'worker' AND reference = wanted.reference LIMIT wanted.most) AS few)
+FROM unnest($1::text[], $2::integer[]) AS wanted (reference, most)
+
+-- name: record
+INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+    trace_id, on_lost, queue, turn, state, code, attempt, created_at, finished_at, duration_ms, value, error, effects)
+SELECT seq, tenant, subject, family, call_id, false, wire, tool, reference, input, '', user_id, trace_id, on_lost, 'node', 0,
+    state, code, 1, clock.now, clock.now, duration_ms, value, error, effects
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::bytea[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::double precision[], $16::bytea[],
+    $17::bytea[], $18::text[])
+    AS new (seq, tenant, subject, family, call_id, wire, tool, reference, input, user_id, trace_id, on_lost, state,
+        code, duration_ms, value, error, effects),
+    (SELECT ledger_now() AS now) AS clock
+ON CONFLICT (seq) DO NOTHING
+
+-- Calls that this server's nodes run. --------------------------------------------------------------
+
+-- name: finish
+UPDATE calls SET state = done.state, code = done.code, finished_at = ledger_now(), duration_ms = done.duration_ms,
+    value = done.value, error = done.error, effects = done.effects, sealed = NULL, waiting_for = NULL
+FROM unnest($2::bigint[], $3::integer[], $4::text[], $5::text[], $6::double precision[], $7::bytea[], $8::bytea[],
+    $9::text[]) AS done (seq, attempt, state, code, duration_ms, value, error, effects)
+WHERE calls.seq = done.seq AND calls.attempt = done.attempt AND calls.holder = $1::text AND calls.state || '' = 'PROCESSING'
+    AND calls.queue = 'node' AND calls.session IS NULL
+RETURNING calls.seq
+
+-- name: note_progress
+UPDATE calls SET progress = done
+FROM unnest($2::bigint[], $3::integer[], $4::bytea[]) AS noted (number, by_attempt, done)
+WHERE seq = number AND attempt = by_attempt AND holder = $1 AND state || '' = 'PROCESSING' AND queue = 'node'
+
+-- name: lost
+SELECT {call} FROM calls
+WHERE queue = 'node' AND (state = 'PENDING' AND waiting_for IS NULL OR state = 'PROCESSING' AND holder <> $1
+    AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = holder AND lease_until > ledger_now()))
+    AND state IN ('PENDING', 'PROCESSING')
+ORDER BY created_at, seq LIMIT $2
+
+-- What is overdue. ---------------------------------------------------------------------------------
+
+-- name: overdue
+(SELECT seq FROM calls, (SELECT ledger_now() AS now) AS clock
+    WHERE state = 'PENDING' AND least(queue_until, deadline_at) <= now LIMIT $1)
+UNION ALL
+(SELECT seq FROM calls, (SELECT ledger_now() AS now) AS clock
+    WHERE state = 'PROCESSING' AND (deadline_at <= now OR queue <> 'node' AND (lease_until <= now OR run_until <= now))
+    LIMIT $1)
+LIMIT $1
+
+-- Calls that somebody judges: their rows are locked, and then the time is taken. ------------------------
+
+-- name: lock_requests
+SELECT {standing}, tool, false, ledger_now() FROM (
+    SELECT {standing}, tool FROM calls
+    JOIN unnest($1::text[], $2::text[]) AS wanted (in_session, id) ON session = in_session AND request = id
+    ORDER BY seq FOR NO KEY UPDATE OF calls) AS locked
+
+-- name: lock_calls
+SELECT {standing}, tool,
+    EXISTS (SELECT 1 FROM nodes WHERE name = holder AND nodes.lease_until > ledger_now()), ledger_now() FROM (
+    SELECT {standing}, tool FROM calls
+    JOIN unnest($1::bigint[]) AS wanted (number) ON seq = number
+    ORDER BY seq FOR NO KEY UPDATE OF calls) AS locked
+
+-- Who was claimed once has no time to wait any more, whoever has it back.
+-- name: save
+UPDATE calls SET state = now.state, code = now.code, waiting_for = now.waiting_for, attempt = now.attempt,
+    losses = now.losses, holder = now.holder, queue_until = CASE WHEN now.attempt = 0 THEN queue_until END,
+    lease_until = now.lease_until, run_until = now.run_until,
+    started_at = now.started_at, finished_at = now.finished_at, seen_at = now.seen_at, heartbeat = now.heartbeat,
+    progress = now.progress, effects = now.effects, digest = now.digest,
+    duration_ms = CASE WHEN ended THEN now.duration_ms ELSE calls.duration_ms END,
+    value = CASE WHEN ended THEN now.value ELSE calls.value END,
+    error = CASE WHEN ended THEN now.error ELSE calls.error END,
+    sealed = CASE WHEN ended THEN NULL ELSE calls.sealed END
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::integer[], $7::text[],
+    $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
+    $12::double precision[], $13::double precision[], $14::bytea[], $15::text[], $16::bytea[], $17::boolean[],
+    $18::double precision[], $19::bytea[], $20::bytea[])
+    AS now (seq, state, code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at,
+        seen_at, heartbeat, progress, effects, digest, ended, duration_ms, value, error)
+WHERE calls.seq = now.seq
+
+-- name: release_keys
+DELETE FROM keys USING calls WHERE calls.seq = ANY ($1) AND keys.tenant = calls.tenant
+    AND keys.subject = calls.subject AND keys.family = calls.family AND keys.call_id = calls.call_id
+    AND keys.seq = calls.seq
+
+-- Somebody wants it run once more, long after its time: it gets that time again.
+-- name: reopen
+UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, deadline_at = CASE
+    WHEN deadline_at > ledger_now() THEN deadline_at ELSE ledger_now() + (deadline_at - created_at) END
+WHERE seq = $1
+
+-- Requests. ----------------------------------------------------------------------------------------
+
+-- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
+-- once, and as `model.standing` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
+-- `$4` are who they are, `$5` and `$6` which tools they serve. `state || ''` is in no index: so a request is found by its
+-- session and id, never among all that live.
+-- name: fits
+request = id AND state || '' = 'PROCESSING' AND waiting_for IS NULL
+    AND (attempt = by_attempt
+        OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
+    AND (queue = 'worker' AND (who, reference) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
+        OR queue = 'session' AND (who, tenant, subject) IN (SELECT * FROM unnest($1::integer[], $2::text[], $3::text[])))
+    AND (deadline_at IS NULL OR deadline_at > ledger_now()) AND (run_until IS NULL OR run_until > ledger_now())
+    AND (lease_until IS NULL OR lease_until > ledger_now())
+
+-- name: beat
+UPDATE calls SET lease_until = ledger_now() + $7::double precision, seen_at = ledger_now(),
+    heartbeat = coalesce(said, heartbeat), progress = coalesce(done, progress),
+    run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
+FROM unnest($8::text[], $9::text[], $10::integer[], $11::integer[], $12::double precision[], $13::bytea[])
+    AS beats (in_session, id, by_attempt, who, said, done)
+WHERE session = in_session AND {fits}
+RETURNING {standing}
+
+-- Only of calls that came in outside a session: a session is told of the ends of its requests.
+-- name: answer
+UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
+    error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
+FROM unnest($7::text[], $8::integer[], $9::integer[], $10::text[], $11::text[], $12::double precision[], $13::bytea[],
+    $14::bytea[], $15::text[], $16::bytea[])
+    AS answers (id, by_attempt, who, to_state, to_code, took, result, failure, had_effects, answered)
+WHERE session = 'direct' AND {fits}
+RETURNING {standing}
+
+-- name: ready
+waiting_for IS NULL AND ($6::text IS NULL OR session = $6) AND (deadline_at IS NULL OR deadline_at > now)
+            AND (queue_until IS NULL OR queue_until > now)
+
+-- Of what somebody may have, `$9` are looked at, more than are wanted, because others may be taking them at this moment;
+-- those are passed by. The first column says how many were looked at. `claim` is a number of this one write, by which
+-- its rows are found again where its fate is not known; the lock makes that search wait for the end of the write.
+-- name: claim
+WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
+    SELECT few.* FROM clock, unnest($2::text[]) AS served, LATERAL (
+        SELECT seq AS number, created_at AS came FROM calls
+        WHERE state = 'PENDING' AND queue = 'worker' AND reference = served AND {ready}
+        ORDER BY created_at, seq LIMIT $9) AS few
+    UNION ALL
+    SELECT few.* FROM clock, LATERAL (
+        SELECT seq AS number, created_at AS came FROM calls
+        WHERE state = 'PENDING' AND queue = 'session' AND tenant = $3 AND subject = $4
+            AND ($5::text[] IS NULL OR tool LIKE ANY ($5::text[])) AND {ready}
+        ORDER BY created_at, seq LIMIT $9) AS few
+), chosen AS MATERIALIZED (
+    SELECT number FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest JOIN calls ON seq = number
+    WHERE state || '' = 'PENDING' AND waiting_for IS NULL
+    ORDER BY came, number LIMIT $7 FOR NO KEY UPDATE OF calls SKIP LOCKED
+), claimed AS (
+    UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $8, claim = $1, queue_until = NULL,
+        lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now,
+        heartbeat = NULL
+    FROM chosen, clock WHERE seq = number
+    RETURNING {call}
+)
+SELECT (SELECT count(*) FROM seen), claimed.* FROM clock LEFT JOIN claimed ON true
+
+-- name: claimed
+SELECT {call} FROM calls WHERE state = 'PROCESSING' AND claim = $1
+
+-- Sessions. ----------------------------------------------------------------------------------------
+
+-- name: session
+SELECT tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = $1
+
+-- name: create_session
+INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at, changed_at)
+SELECT $1, $2, $3, $4, $5, now, now FROM ledger_now() AS now
+ON CONFLICT (id) DO NOTHING
+
+-- name: lock_sessions
+SELECT id, revision, turn, open FROM sessions WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
+
+-- name: next_turn
+UPDATE sessions SET turn = $2 WHERE id = $1
+
+-- name: announce
+WITH added AS (
+    INSERT INTO events (session, number, kind, data)
+    SELECT * FROM unnest($4::text[], $5::bigint[], $6::text[], $7::bytea[])
+)
+UPDATE sessions SET revision = to_revision, open = to_open, changed_at = ledger_now()
+FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS changed (session, to_revision, to_open)
+WHERE id = session
+
+-- name: events
+SELECT number, kind, data FROM events WHERE session = $1 AND number > $2 ORDER BY number LIMIT $3
+
+-- Workers. -----------------------------------------------------------------------------------------
+
+-- name: put_worker
+INSERT INTO workers AS known (tenant, subject, name, tools, revision, lease_until)
+VALUES ($1, $2, $3, $4, 1, ledger_now() + $5::double precision)
+ON CONFLICT (tenant, subject, name) DO UPDATE SET tools = excluded.tools, lease_until = excluded.lease_until,
+    revision = known.revision + (known.tools <> excluded.tools)::integer
+
+-- name: beat_worker
+UPDATE workers SET lease_until = ledger_now() + $4::double precision
+WHERE tenant = $1 AND subject = $2 AND name = $3 AND lease_until > ledger_now()
+RETURNING 1
+
+-- name: drop_worker
+DELETE FROM workers WHERE tenant = $1 AND subject = $2 AND name = $3 RETURNING 1
+
+-- name: workers
+SELECT tenant, subject, name, tools, revision FROM workers WHERE lease_until > ledger_now()
+ORDER BY tenant, subject, name
+
+-- name: drop_dead_workers
+DELETE FROM workers WHERE lease_until <= ledger_now() RETURNING 1
+
+-- Nodes and the slots they hold. ---------------------------------------------------------------------
+
+-- name: renew
+INSERT INTO nodes (name, lease_until) VALUES ($1, ledger_now() + $2::double precision)
+ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
+
+-- name: check
+SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'
+
+-- name: leave
+WITH gone AS (DELETE FROM nodes WHERE name = $1) UPDATE slots SET node = NULL, token = NULL WHERE node = $1
+
+-- name: make_slots
+INSERT INTO slots (tool, number) SELECT $1, number FROM generate_series(1, $2) AS number ON CONFLICT DO NOTHING
+
+-- A slot under our name with a token that we do not hold is one that we gave back or never knew we had.
+-- name: take_slot
+UPDATE slots SET node = $3, token = $4 WHERE tool = $1 AND number = (
+    SELECT number FROM slots WHERE tool = $1 AND number <= $2 AND (node IS NULL OR node = $3 AND token <> ALL ($5::bigint[])
+        OR node <> $3 AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = node AND lease_until > ledger_now()))
+    ORDER BY number LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+RETURNING 1
+
+-- name: give_slot
+UPDATE slots SET node = NULL, token = NULL WHERE tool = $1 AND token = $2
+
+-- Old things go, a few at once. ----------------------------------------------------------------------
+
+-- name: sweep
+WITH gone AS (
+    DELETE FROM calls WHERE seq IN (SELECT seq FROM calls WHERE finished_at < (SELECT ledger_now() - $1::double precision)
+        ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING seq
+), unasked AS (DELETE FROM answers USING gone WHERE answers.seq = gone.seq)
+SELECT count(*) FROM gone
+
+-- name: sweep_keys
+DELETE FROM keys WHERE (tenant, subject, family, call_id) IN (SELECT tenant, subject, family, call_id FROM keys
+    WHERE expires_at < (SELECT ledger_now()) ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+
+-- name: sweep_sessions
+WITH gone AS (
+    DELETE FROM sessions WHERE id IN (SELECT id FROM sessions
+        WHERE open = 0 AND created_at < (SELECT ledger_now() - $1::double precision)
+            AND changed_at < (SELECT ledger_now() - $1::double precision)
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING id
+)
+DELETE FROM events USING gone WHERE session = id
+
+-- name: sweep_nodes
+DELETE FROM nodes WHERE lease_until < ledger_now() - $1::double precision
+
+-- What others changed. -------------------------------------------------------------------------------
+
+-- name: ended_among
+SELECT wanted FROM unnest($1::bigint[]) AS wanted LEFT JOIN calls ON seq = wanted
+WHERE state IS NULL OR state IN ('COMPLETE', 'ERROR')
+
+-- name: revisions
+SELECT id, revision FROM sessions WHERE id = ANY ($1)
+
+-- name: any_pending
+SELECT EXISTS (SELECT 1 FROM calls WHERE state = 'PENDING' AND queue IN ('session', 'worker') AND waiting_for IS NULL)
+
+-- name: workers_alive
+SELECT tenant, subject, name, revision FROM workers WHERE lease_until > ledger_now() ORDER BY tenant, subject, name
+
+-- name: notify
+SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload

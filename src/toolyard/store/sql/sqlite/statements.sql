@@ -1,0 +1,144 @@
+-- Every statement that SQLite's ledger makes. `:now` is the store's clock.
+
+-- name: call
+SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
+    coalesce(input, (SELECT data FROM blobs WHERE id = input_blob)), fingerprint, user_id, trace_id, sealed, on_lost,
+    state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
+    coalesce(value, (SELECT data FROM blobs WHERE id = value_blob)), error,
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+FROM calls
+
+-- name: listed
+SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
+    coalesce(input, x''), fingerprint, user_id, trace_id, sealed, on_lost,
+    state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+FROM calls
+
+-- name: standing
+SELECT seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until,
+    state, code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at, seen_at,
+    heartbeat, progress, effects, digest
+FROM calls
+
+-- name: begin
+INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
+    user_id, trace_id, sealed, on_lost, queue, session, turn, run_s, state, attempt, holder, created_at, started_at,
+    queue_until, deadline_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: name_request
+UPDATE calls SET request = CASE
+    WHEN EXISTS (SELECT 1 FROM calls WHERE session = :session AND request = :request) THEN :request || '~' || seq
+    ELSE :request END
+WHERE seq = :seq
+
+-- name: record
+INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
+    user_id, trace_id, on_lost, state, code, attempt, created_at, finished_at, duration_ms, value, value_blob, error,
+    effects)
+VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: finish
+UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
+    effects = ?, sealed = NULL, waiting_for = NULL
+WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
+RETURNING session
+
+-- name: end
+UPDATE calls SET duration_ms = ?, value = ?, value_blob = ?, error = ?, sealed = NULL WHERE seq = ?
+
+-- name: hand_back
+UPDATE calls SET state = 'PENDING', holder = NULL
+WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
+RETURNING session
+
+-- name: restart
+UPDATE calls SET attempt = attempt + 1, losses = losses + (state = 'PROCESSING'), state = 'PROCESSING',
+    holder = :node, started_at = :now
+WHERE seq = :seq AND attempt = :attempt AND queue = 'node' AND waiting_for IS NULL
+    AND (state = 'PENDING' OR (state = 'PROCESSING' AND holder != :node))
+RETURNING session
+
+-- name: give_up
+UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
+    effects = ?, sealed = NULL, losses = losses + (state = 'PROCESSING')
+WHERE seq = ? AND attempt = ? AND queue = 'node' AND waiting_for IS NULL
+    AND (state = 'PENDING' OR (state = 'PROCESSING' AND holder != ?))
+RETURNING session
+
+-- name: resolve
+UPDATE calls SET state = ?, code = ?, finished_at = ?, value = ?, value_blob = ?, error = ?, effects = ?
+WHERE seq = ? AND state = 'ERROR' AND code = 'outcome_unknown'
+RETURNING session
+
+-- name: take_key
+INSERT INTO keys (tenant, subject, family, call_id, seq, fingerprint, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: release_key
+DELETE FROM keys WHERE seq = :seq AND (tenant, subject, family, call_id) IN
+    (SELECT tenant, subject, family, call_id FROM calls WHERE seq = :seq)
+
+-- name: key
+SELECT seq, fingerprint FROM keys WHERE tenant = ? AND subject = ? AND family = ? AND call_id = ?
+
+-- name: pending_of_tool
+SELECT count(*) FROM (SELECT 1 FROM calls WHERE state = 'PENDING' AND reference = ? LIMIT ?)
+
+-- name: overdue
+SELECT seq FROM calls WHERE
+    (state = 'PROCESSING' AND (deadline_at <= :now OR (queue != 'node' AND (lease_until <= :now OR run_until <= :now))))
+    OR (state = 'PENDING' AND (deadline_at <= :now OR queue_until <= :now))
+ORDER BY seq LIMIT :limit
+
+-- name: old_calls
+SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?
+
+-- name: session
+SELECT id, tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = ?
+
+-- name: create_session
+INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+
+-- name: save_session
+UPDATE sessions SET revision = ?, turn = ?, open = ?, changed_at = ? WHERE id = ?
+
+-- name: add_event
+INSERT INTO events (session, number, kind, data) VALUES (?, ?, ?, ?)
+
+-- name: events
+SELECT number, kind, data FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?
+
+-- name: old_sessions
+DELETE FROM sessions WHERE open = 0 AND changed_at < ? AND id IN (SELECT id FROM sessions ORDER BY changed_at LIMIT ?)
+RETURNING id
+
+-- name: put_worker
+INSERT INTO workers (tenant, subject, name, tools, revision, lease_until) VALUES (:tenant, :subject, :name, :tools, 1,
+    :lease_until)
+ON CONFLICT (tenant, subject, name) DO UPDATE
+    SET tools = excluded.tools, lease_until = excluded.lease_until, revision = revision + (tools != excluded.tools)
+
+-- name: beat_worker
+UPDATE workers SET lease_until = ? WHERE tenant = ? AND subject = ? AND name = ? AND lease_until > ? RETURNING 1
+
+-- name: drop_worker
+DELETE FROM workers WHERE tenant = ? AND subject = ? AND name = ? RETURNING 1
+
+-- name: workers
+SELECT tenant, subject, name, tools, revision FROM workers WHERE lease_until > ? ORDER BY tenant, subject, name
+
+-- name: drop_dead_workers
+DELETE FROM workers WHERE lease_until <= ? RETURNING 1
+
+-- name: check
+INSERT INTO nodes (name, lease_until) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
+
+-- name: reject
+UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
+    effects = ? WHERE seq = ?
+
+-- name: note_progress
+UPDATE calls SET progress = ? WHERE seq = ? AND attempt = ? AND state = 'PROCESSING'

@@ -1,0 +1,239 @@
+"""Rows of SQLite's ledger, read and written within a transaction. Nothing here commits or awaits."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import apsw
+import msgspec
+
+from ..model.lifecycle import ENDED, State
+from ..model.record import CallRecord, Ending, Key, NewCall, Ran
+from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
+from ..model.standing import DIRECT, Cancel, Judged, Standing, Write
+from .contract import Begun, Filter, Wanted, key_conflict, queue_full
+from .hints import Topic
+from .statements import statements
+
+SQL = statements("sqlite")
+LARGE = 256 * 1024
+"""More than this is kept out of the row."""
+Told = set[tuple[Topic, Hashable]]
+"""What to give hints of once the transaction is durable."""
+PENDING_AGAIN = (State.PENDING, None, None, 0.0, None, None, None, None)
+"""In the place of an ending."""
+
+encode = msgspec.json.Encoder().encode
+_CHANGING = Standing.__struct_fields__[Standing.__struct_fields__.index("state") :]
+_SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
+_tools = msgspec.json.Decoder(list[SessionTool]).decode
+
+
+def values(key: Key) -> tuple[str, str, str, str]:
+    return key.tenant, key.subject, key.family, key.call_id
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def insert(cursor: apsw.Cursor, call: NewCall, node: str, now: float) -> int:
+    """A call that runs on this node, that waits for somebody, or that ended before it began."""
+    here = call.queue == "node" and call.ending is None
+    cursor.execute(SQL.begin, (
+        *values(call.key), call.keyed, call.wire, call.tool, call.reference, *_kept(cursor, call.input),
+        call.fingerprint, call.user_id, call.trace_id, call.sealed, call.on_lost, call.queue, call.session, call.turn,
+        call.run_s, "PROCESSING" if here else "PENDING", int(here), node if here else None, now, now if here else None,
+        None if call.queue_s is None or here else now + call.queue_s,
+        None if call.total_s is None else now + call.total_s,
+    ))  # fmt: skip
+    seq = cursor.connection.last_insert_rowid()
+    if call.session is not None:
+        names = {"session": call.session, "request": call.key.call_id, "seq": seq}
+        cursor.execute(SQL.name_request, names)
+    if call.ending is not None:
+        cursor.execute(SQL.reject, (*ending(cursor, call.ending, now), seq))
+    return seq
+
+
+def known(cursor: apsw.Cursor, key: Key) -> Begun | None:
+    taken = cursor.execute(SQL.key, values(key)).fetchone()
+    if taken is None:
+        return None
+    there = call(cursor, "seq = ?", (taken[0],))
+    return Begun(0, known=there, tombstone=None if there else taken[1])
+
+
+def call(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> CallRecord | None:
+    row = cursor.execute(f"{SQL.call} WHERE {where}", values).fetchone()
+    return made(row) if row else None
+
+
+def calls(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> list[CallRecord]:
+    return [made(row) for row in cursor.execute(f"{SQL.call} WHERE {where}", values).fetchall()]
+
+
+def made(row: tuple[Any, ...]) -> CallRecord:
+    seq, tenant, subject, family, call_id, keyed, *rest = row
+    record = CallRecord(seq, Key(tenant, subject, family, call_id), bool(keyed), *rest)
+    record.state = State(record.state)
+    return record
+
+
+def where(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
+    conditions: dict[str, Any] = {
+        "tenant = ?": wanted.tenant,
+        "subject = ?": wanted.subject,
+        "state = ?": wanted.state,
+        "tool = ?": wanted.tool,
+        "seq < ?": wanted.before,
+        "seq IN (SELECT seq FROM calls WHERE call_id = ?)": wanted.call_id,  # in the index of callers, which is smaller
+    }
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    return " AND ".join(given) or "1", tuple(given.values())
+
+
+def ending(cursor: apsw.Cursor, ended: Ending, now: float) -> tuple[Any, ...]:
+    """As FINISH and its like take it."""
+    kept = _kept(cursor, ended.value)
+    return (ended.state, ended.code, now, ended.duration_ms, *kept, ended.error, ended.effects)
+
+
+def ran(cursor: apsw.Cursor, call: Ran, now: float) -> tuple[Any, ...]:
+    """A row of RECORD. Made for every call on the fast lane, so there is nothing between."""
+    command, run, outcome = call
+    caller, tool, error = run.caller, run.tool, outcome.error
+    return (
+        caller.tenant, caller.subject, command.family, run.call_id, command.wire, command.tool_id, tool.reference,
+        *_kept(cursor, encode(run.input)), caller.user_id, run.trace_id, tool.on_lost,
+        "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code,
+        now, now, outcome.duration_ms,
+        *_kept(cursor, None if outcome.value is None else bytes(outcome.value)),
+        None if error is None else encode(error.members()), None if error is None else error.effects,
+    )  # fmt: skip
+
+
+def refuse_long_queue(cursor: apsw.Cursor, call: NewCall, most: int) -> None:
+    (waiting,) = cursor.execute(SQL.pending_of_tool, (call.reference, most)).fetchone() or (0,)
+    if waiting >= most:
+        raise queue_full(call.reference, most)
+
+
+def sweep(cursor: apsw.Cursor, now: float, before: float, limit: int) -> int:
+    old = cursor.execute(SQL.old_calls, (before, limit)).fetchall()
+    cursor.executemany("DELETE FROM calls WHERE seq = ?", [(seq,) for seq, _, _ in old])
+    blobs = [(blob,) for _, *pair in old for blob in pair if blob is not None]
+    cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
+    cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
+    sessions = cursor.execute(SQL.old_sessions, (before, limit)).fetchall()
+    cursor.executemany("DELETE FROM events WHERE session = ?", sessions)
+    return len(old)
+
+
+def _kept(cursor: apsw.Cursor, data: bytes | None) -> tuple[bytes | None, int | None]:
+    """In the row, or the number of where else it is."""
+    if data is None or len(data) <= LARGE:
+        return data, None
+    cursor.execute("INSERT INTO blobs (data) VALUES (?)", (data,))
+    return None, cursor.connection.last_insert_rowid()
+
+
+# -- standings -------------------------------------------------------------------------------------
+
+
+def standing(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> Standing | None:
+    return next(iter(standings(cursor, where, values)), None)
+
+
+def standings(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> list[Standing]:
+    return [_standing(row) for row in cursor.execute(f"{SQL.standing} WHERE {where}", values).fetchall()]
+
+
+def _standing(row: tuple[Any, ...]) -> Standing:
+    found = Standing(*row)
+    found.state = State(found.state)
+    return found
+
+
+def standing_for(cursor: apsw.Cursor, write: Write) -> Standing | None:
+    if isinstance(write, Cancel):
+        return standing(cursor, "seq = ?", (write.seq,))
+    return standing(cursor, "session = ? AND request = ?", (write.session, write.request))
+
+
+def save(cursor: apsw.Cursor, judged: Judged) -> None:
+    after, ended = judged.standing, judged.ending
+    cursor.execute(_SAVE, (*(getattr(after, name) for name in _CHANGING), after.seq))
+    if ended is not None:
+        kept = _kept(cursor, ended.value)
+        cursor.execute(SQL.end, (ended.duration_ms, *kept, ended.error, after.seq))
+        if ended.releases_key and after.queue != "session":
+            cursor.execute(SQL.release_key, {"seq": after.seq})
+
+
+def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
+    """The condition for requests that somebody asks for, and may."""
+    who = wanted.who
+    named = " OR ".join("tool GLOB ?" for _ in wanted.tools) or "1"
+    serves = wanted.references
+    places = ", ".join("?" * len(serves))
+    theirs = f"(queue = 'worker' AND reference IN ({places}))"
+    own = f"(queue = 'session' AND tenant = ? AND subject = ? AND ({named}))"
+    found = [f"({own} OR {theirs})" if serves else own]
+    given: list[Any] = [who.tenant, who.subject, *wanted.tools, *serves]
+    if wanted.state is not None:
+        found.append(f"state = '{wanted.state}'")
+    if wanted.state is State.PENDING:
+        found.append("waiting_for IS NULL")
+    if wanted.session is not None:
+        found.append("session = ?")
+        given.append(wanted.session)
+    return " AND ".join(found), tuple(given)
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def session(cursor: apsw.Cursor, id: str) -> Session | None:
+    row = cursor.execute(SQL.session, (id,)).fetchone()
+    if row is None:
+        return None
+    _, tenant, subject, tools, metadata, *rest = row
+    return Session(id, tenant, subject, _tools(tools), msgspec.json.decode(metadata), *rest)
+
+
+def refuse_conflict(call: NewCall, known: Begun | None) -> None:
+    if known is None:
+        return
+    there = known.known.fingerprint if known.known else known.tombstone
+    if there != call.fingerprint:
+        raise key_conflict(call.key)
+
+
+def next_turn(cursor: apsw.Cursor, id: str) -> int:
+    """The turn that new tool uses belong to: another one if all that came before has ended."""
+    there = session(cursor, id)
+    if there is None:
+        return 0
+    turn = there.turn if there.open else there.turn + 1
+    cursor.execute("UPDATE sessions SET turn = ? WHERE id = ?", (turn, id))
+    return turn
+
+
+def announce(cursor: apsw.Cursor, told: Told, seq: int, *, was_open: bool, now: float) -> None:
+    """The events of a request that came or changed."""
+    row = cursor.execute(
+        "SELECT session, request, tool, state, attempt, waiting_for FROM calls WHERE seq = ?", (seq,)
+    ).fetchone()
+    there = session(cursor, row[0]) if row and row[0] != DIRECT else None
+    if row is None or there is None:
+        return
+    before, is_open = there.status, row[3] not in ENDED
+    there.open += is_open - was_open
+    there.revision += 1
+    event = RequestEvent(row[1], row[2], State(row[3]), row[4], row[5])
+    cursor.execute(SQL.add_event, (there.id, there.revision, "request", encode(event)))
+    if there.status != before:
+        there.revision += 1
+        changed = encode(SessionEvent(there.id, there.status))
+        cursor.execute(SQL.add_event, (there.id, there.revision, "session", changed))
+    cursor.execute(SQL.save_session, (there.revision, there.turn, there.open, now, there.id))
+    told.add((Topic.SESSION, there.id))

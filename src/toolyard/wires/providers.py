@@ -1,0 +1,140 @@
+"""Messages as the providers of models write them: tool uses out of an assistant's message, results into the next one.
+
+What a model got wrong is never refused here: it becomes a tool use with a problem, so that the model can be told.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from ..model.errors import ToolError
+from ..model.lifecycle import State
+from ..model.record import CallRecord
+from ..model.request import ToolUse
+from .members import ID, Members, one_of, parse, text
+
+DEEPEST = 64
+Format = Literal["anthropic", "openai"]
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def decode_message(body: bytes) -> list[ToolUse]:
+    """The tool uses of an assistant's message, in order, each once. Other members and blocks are left aside."""
+    members = parse(body)
+    members.one("role", one_of("assistant"))
+    uses: dict[str, ToolUse] = {}
+    for each, use in [*_anthropic(members), *_openai(members)]:
+        if use.id and _said(uses.setdefault(use.id, use)) != _said(use):
+            each.refuse("id", "Stands for another tool use already")
+    members.check()
+    return list(uses.values())
+
+
+def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
+    """The `tool_use` blocks of `content`."""
+    if members.maybe("content", _is_plain, "tool_calls" in members):
+        return []
+    uses = []
+    for block in members.all_below("content"):
+        if block.one("type", text) == "tool_use":
+            id, name = block.one("id", ID), block.one("name", text)
+            uses.append((block, _use(id, name, block.one("input", lambda input: input))))
+    return uses
+
+
+def _openai(members: Members) -> list[tuple[Members, ToolUse]]:
+    """The `tool_calls`, of functions and of tools that take text."""
+    if members.maybe("tool_calls", lambda calls: calls, None) is None:
+        return []
+    uses = []
+    for call in members.all_below("tool_calls"):
+        kind = call.maybe("type", one_of("function", "custom"), "function")
+        id, called = call.one("id", ID), call.below(kind or "function")
+        name, written = called.one("name", text), called.one("input" if kind == "custom" else "arguments", text)
+        uses.append((call, _use(id, name, *_read(written or "", kind or ""))))
+    return uses
+
+
+def _use(id: str, name: str, input: Any, raw: str | None = None, problem: str | None = None) -> ToolUse:
+    if problem is None and not isinstance(input, dict):
+        raw, problem = msgspec.json.encode(input).decode(), "The input must be a JSON object"
+    return ToolUse(id, name, {}, raw, problem) if problem else ToolUse(id, name, input)
+
+
+def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
+    """What a model wrote as arguments: the input, or the text and what is wrong with it."""
+    if kind == "custom":
+        return {}, written, "The tool takes a JSON object, not text"
+    try:
+        input = msgspec.json.decode(written) if written.strip() else {}
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        return {}, written, f"The arguments are not valid JSON: {error}"
+    if not isinstance(input, dict):
+        return {}, written, "The arguments must be a JSON object"
+    return (input, None, None) if _is_shallow(input) else ({}, written, "The arguments are nested too deeply")
+
+
+def _is_shallow(input: Any) -> bool:
+    """JSON within a string is as deep as it likes, until somebody looks."""
+    level = [input]
+    for _ in range(DEEPEST):
+        level = [below for value in level for below in _below(value)]
+    return not level
+
+
+def _below(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _is_plain(content: Any) -> bool:
+    """Text or nothing: no blocks."""
+    return content is None or isinstance(content, str)
+
+
+def _said(use: ToolUse) -> bytes:
+    return _encode([use.name, use.input, use.raw])
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+
+def encode_results(format: Format, calls: Sequence[CallRecord]) -> dict[str, Any]:
+    """One result for each, in order: `message`, or `messages`."""
+    return FORMATS[format](calls)
+
+
+def _anthropic_results(calls: Sequence[CallRecord]) -> dict[str, Any]:
+    content = [
+        {
+            "type": "tool_result",
+            "tool_use_id": call.request,
+            "content": _text_of(call),
+            "is_error": call.state is State.ERROR,
+        }
+        for call in calls
+    ]
+    return {"message": {"role": "user", "content": content}}
+
+
+def _openai_results(calls: Sequence[CallRecord]) -> dict[str, Any]:
+    return {
+        "messages": [{"role": "tool", "tool_call_id": call.request, "content": _text_of(call)} for call in calls],
+    }
+
+
+def _text_of(call: CallRecord) -> str:
+    """What the model reads."""
+    if call.state is State.ERROR:
+        error = ToolError.from_members(msgspec.json.decode(call.error or b"{}"))
+        return "\n".join(filter(None, [error.message, error.additional_prompt_content]))
+    value = call.value or b"null"
+    if call.queue != "session" and value.startswith(b'"'):
+        return msgspec.json.decode(value, type=str)
+    return value.decode()
+
+
+FORMATS: dict[Format, Callable[[Sequence[CallRecord]], dict[str, Any]]] = {
+    "anthropic": _anthropic_results,
+    "openai": _openai_results,
+}

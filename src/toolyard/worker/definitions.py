@@ -1,0 +1,23 @@
+"""A worker's tools, as it tells a server of them."""
+
+from ..model.request import Definition
+from ..model.tool import Tool
+
+
+def definition_of(tool: Tool) -> Definition:
+    """What others need to list, check and call it; how it runs stays here."""
+    return Definition(
+        id=tool.id,
+        version=str(tool.version),
+        wire_name=tool.wire_name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        requirements=tool.requirements,
+        title=tool.title,
+        timeout=tool.timeout,
+        on_lost=tool.on_lost,
+        read_only=tool.hints.read_only,
+        idempotent=tool.hints.idempotent,
+        toolkit_description=tool.toolkit.description,
+    )

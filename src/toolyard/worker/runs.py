@@ -1,0 +1,113 @@
+"""What a worker runs: from a claim to the outcome that is submitted."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ..model.call import Outcome
+from ..model.caller import Caller
+from ..model.errors import InvalidInput, ToolError
+from ..model.request import Claimed
+from ..model.running import Host, QuietChannel, Run
+from ..model.seam import SYSTEM
+from ..model.tool import Tool
+from ..running.attempts import Recipe, attempt, unexpected
+from .held import Held
+from .pulse import Pulse
+from .room import Room
+from .submitting import Submitting
+
+STOP_S = 1.0
+"""How long a run may take to notice that it was stopped."""
+_log = logging.getLogger("toolyard.worker")
+
+
+class Bench(Struct, frozen=True):
+    """What stands ready: each tool with its recipe, by reference, and what its app shares."""
+
+    tools: Mapping[str, tuple[Tool, Recipe]]
+    resources: Mapping[Host, Any]
+
+
+class Runs:
+    """Those under way. Each is a task of its own, and is renewed by the pulse until its outcome is submitted."""
+
+    def __init__(self, bench: Bench, room: Room, pulse: Pulse, submitting: Submitting) -> None:
+        self._bench, self._room, self._pulse, self._submitting = bench, room, pulse, submitting
+        self._tasks: dict[asyncio.Task[None], Held] = {}
+        self.done = 0
+
+    def start(self, claimed: Claimed) -> None:
+        known = self._bench.tools.get(claimed.tool)
+        if known is None:
+            _log.error("the server gave out %s, which this worker does not have", claimed.tool)
+            return
+        tool, recipe = known
+        held = Held(claimed, self._run(tool, claimed))
+        task = asyncio.get_running_loop().create_task(self._through(held, recipe))
+        self._tasks[task] = held
+        held.begins(task)
+        self._room.take(tool.reference)
+        self._pulse.hold(held)
+        task.add_done_callback(self._ended)
+
+    async def drain(self, grace_s: float) -> int:
+        """Waits for them, so long; then stops them, and leaves them to others where that is right. How many."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_s)
+        stopped = dict(self._tasks)
+        for task, held in stopped.items():
+            held.stop()
+            task.cancel()
+        if stopped:
+            await asyncio.wait(stopped, timeout=STOP_S)
+            await asyncio.gather(*map(self._submitting.hand_back, stopped.values()))
+        return len(stopped)
+
+    async def _through(self, held: Held, recipe: Recipe) -> None:
+        try:
+            outcome = await self._outcome(held, recipe)
+        except asyncio.CancelledError:
+            if held.lost_because is None:
+                raise
+        if held.lost_because is not None:
+            _log.info("%s was given up: %s", held.name, held.lost_because)
+            return
+        held.ends()
+        await self._submitting.submit(held, outcome)
+
+    async def _outcome(self, held: Held, recipe: Recipe) -> Outcome:
+        run = held.run
+        try:
+            arguments = run.tool.code.bind(run.input)
+        except InvalidInput as invalid:
+            return Outcome(run.call_id, 0.0, error=_explained(invalid))
+        except Exception as raised:  # an author's validator
+            return Outcome(run.call_id, 0.0, error=unexpected(recipe.bounds, run.tool, run.call_id, raised))
+        return await attempt(recipe, arguments, run, SYSTEM.monotonic)
+
+    def _run(self, tool: Tool, claimed: Claimed) -> Run:
+        context = claimed.context
+        return Run(
+            tool, claimed.request, Caller("default", "", context.user_id), claimed.input, QuietChannel(),
+            None, context.user_info, context.secrets, context.tokens, self._bench.resources.get(tool.host),
+        )  # fmt: skip
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        held = self._tasks.pop(task)
+        self._pulse.release(held)
+        self._room.give_back(held.run.tool.reference)
+        if task.cancelled():
+            return
+        self.done += 1
+        if (error := task.exception()) is not None:
+            _log.error("the outcome of %s could not be submitted", held.name, exc_info=error)
+
+
+def _explained(invalid: InvalidInput) -> ToolError:
+    """Input that fits the schema and not the author's own validators: what is wrong, for a model to act on."""
+    problems = [f"{each.path}: {each.sentence}" if each.path else each.sentence for each in invalid.problems]
+    return ToolError(f"{invalid.message}: {'; '.join(problems)}", can_retry=False)

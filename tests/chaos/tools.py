@@ -1,0 +1,113 @@
+"""Tools that leave a trace outside the ledger at the moment when they do what they are for, in the middle of their
+time. What they return says which run of which process it was.
+
+`here` is served by the nodes, `away` by workers. `again` may be run again, `once` may not.
+"""
+
+import asyncio
+import os
+import random
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.history import Effect, encode
+from toolyard import Context, ToolError, Toolkit
+
+NOT_THIS_TIME = "not this time"
+SHORT_S, LONG_S = 0.02, 0.5
+OFTEN_LONG = 0.15
+
+here = Toolkit("Here", version="1.0.0", description="Run by the nodes.")
+away = Toolkit("Away", version="1.0.0", description="Run by workers.")
+
+
+class Run:
+    """One start of a tool."""
+
+    def __init__(self, tool: str, mark: str, call_id: str, caller: str = "") -> None:
+        self._tool, self._mark, self._call_id, self._caller = tool, mark, call_id, caller
+        self.id, self._began = uuid.uuid4().hex[:12], time.time()
+        self._process = os.environ["CHAOS_PROCESS"]
+
+    def has_its_effect(self) -> None:
+        leave_trace(
+            Path(os.environ["CHAOS_EFFECTS"]),
+            Effect(
+                self._call_id, self._tool, self._mark, self.id, self._process, os.getpid(), self._began, self._caller
+            ),
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        made = {"run": self.id, "process": self._process, "began": self._began}
+        return {**made, "caller": self._caller} if self._caller else made
+
+
+def leave_trace(path: Path, effect: Effect) -> None:
+    """One line, whole, behind all others."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, encode(effect) + b"\n")
+    finally:
+        os.close(file)
+
+
+def some_time() -> float:
+    """Mostly a moment, sometimes long enough for something to happen meanwhile."""
+    return random.uniform(0.0, LONG_S if random.random() < OFTEN_LONG else SHORT_S)
+
+
+def in_a_thread(run: Run) -> dict[str, Any]:
+    time.sleep(some_time())
+    run.has_its_effect()
+    time.sleep(some_time())
+    return run.result
+
+
+async def on_the_loop(run: Run) -> dict[str, Any]:
+    await asyncio.sleep(some_time())
+    run.has_its_effect()
+    await asyncio.sleep(some_time())
+    return run.result
+
+
+@here.tool(name="Again", idempotent=True)
+def here_again(mark: str, ctx: Context) -> dict[str, Any]:
+    """May be run again."""
+    return in_a_thread(Run("Here.Again", mark, ctx.call_id, ctx.caller.subject))
+
+
+@here.tool(name="Once")
+async def here_once(mark: str, ctx: Context) -> dict[str, Any]:
+    """May not be run again."""
+    return await on_the_loop(Run("Here.Once", mark, ctx.call_id, ctx.caller.subject))
+
+
+@here.tool(name="Narrow", concurrency=2)
+async def here_narrow(mark: str, ctx: Context) -> dict[str, Any]:
+    """May not be run again, nor more than twice at once."""
+    return await on_the_loop(Run("Here.Narrow", mark, ctx.call_id, ctx.caller.subject))
+
+
+@here.tool(name="Fickle", idempotent=True)
+async def here_fickle(mark: str, ctx: Context) -> dict[str, Any]:
+    """Wants to be tried again, every other time."""
+    run = Run("Here.Fickle", mark, ctx.call_id, ctx.caller.subject)
+    await asyncio.sleep(some_time())
+    if random.random() < 0.5:
+        raise ToolError(f"{NOT_THIS_TIME}: run {run.id}", can_retry=True, retry_after_ms=10)
+    return await on_the_loop(run)
+
+
+@away.tool(name="Again", idempotent=True)
+async def away_again(mark: str, ctx: Context) -> dict[str, Any]:
+    """May be run again."""
+    return await on_the_loop(Run("Away.Again", mark, ctx.call_id))
+
+
+@away.tool(name="Once")
+def away_once(mark: str, ctx: Context) -> dict[str, Any]:
+    """May not be run again."""
+    return in_a_thread(Run("Away.Once", mark, ctx.call_id))

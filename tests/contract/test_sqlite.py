@@ -1,0 +1,77 @@
+"""What is SQLite's alone: a file that one process writes to."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from toolyard.model.errors import SetupError
+from toolyard.store.contract import SchemaTooNew, Store, StoreDown, StoreInUse
+from toolyard.store.sqlite import SqliteStore
+
+from .calls import KEY, LARGE, call
+from .ledgers import TIMING, Clock, Opening
+
+pytestmark = pytest.mark.kind("sqlite")
+
+
+async def test_a_second_process_is_refused(store: Store, make_store: Opening) -> None:
+    assert not store.shared
+    with pytest.raises(StoreInUse, match="--store sqlite:other\\.db"):
+        await make_store("b")
+
+
+async def test_a_file_of_a_newer_toolyard_is_left_alone(store: Store, make_store: Opening, tmp_path: Path) -> None:
+    await make_store.close(store)
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    connection.execute("PRAGMA user_version = 1000")
+    connection.close()
+    with pytest.raises(SchemaTooNew):
+        await make_store("b")
+
+
+async def test_a_file_that_is_no_ledger_is_refused(make_store: Opening, tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_bytes(b"this is not a database, not at all" * 100)
+    with pytest.raises(SetupError):
+        await make_store()
+
+
+async def test_nothing_that_was_kept_out_of_a_row_is_left_behind(
+    store: Store, make_store: Opening, clock: Clock, tmp_path: Path
+) -> None:
+    begun = await store.begin(call(input=LARGE))
+    await store.cancel(begun.seq)
+    await clock.advance(TIMING.retention_s + 1)
+    assert await store.sweep(10) == 1
+    await make_store.close(store)
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    assert connection.execute("SELECT count(*) FROM blobs").fetchall() == [(0,)]
+    connection.close()
+
+
+async def test_a_ledger_in_memory_works_alike(make_store: Opening, clock: Clock) -> None:
+    store = SqliteStore(":memory:", "a", TIMING, now=clock)
+    await store.open()
+    try:
+        await store.begin(call())
+        assert await store.find(KEY) is not None
+    finally:
+        await store.close()
+
+
+async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(
+    make_store: Opening, tmp_path: Path
+) -> None:
+    store = await make_store()
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    connection.execute("ALTER TABLE keys RENAME TO away")
+    connection.execute("ALTER TABLE nodes RENAME TO nodes_away")
+    with pytest.raises(StoreDown):
+        await store.begin(call())
+    with pytest.raises(StoreDown):
+        await store.check()
+    connection.execute("ALTER TABLE away RENAME TO keys")
+    connection.execute("ALTER TABLE nodes_away RENAME TO nodes")
+    connection.close()
+    await store.check()
+    assert (await store.begin(call())).seq > 0
