@@ -89,7 +89,9 @@ async def test_calls_without_a_key_never_meet(store: Store) -> None:
     unkeyed = call(keyed=False)
     assert (await store.begin(unkeyed)).seq != (await store.begin(unkeyed)).seq
     assert await store.find(KEY) is None
-    assert (await store.begin(call())).seq > 0
+    keyed = await store.begin(call())
+    assert keyed.seq > 0
+    assert (await store.begin(unkeyed)).seq > keyed.seq, "nor one with a key"
 
 
 async def test_a_call_that_ended_before_it_began_is_recorded_as_ended(store: Store, clock: Clock) -> None:

@@ -3,5 +3,5 @@
 import os
 
 FACTOR = max(1, 20 * int(os.environ.get("TOOLYARD_TEST_SOAK") or 0))
-MANY = 300 * FACTOR
+MANY = 120 * FACTOR
 """Examples of a pure function."""

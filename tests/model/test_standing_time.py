@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from toolyard.model.lifecycle import CODES, Move, State
 from toolyard.model.standing import Limits, Standing, Write, after_loss, ended_by, overdue, settle
@@ -238,3 +239,10 @@ def test_an_ending_nobody_gave_says_why_and_that_trying_again_does_not_help() ->
 def test_a_call_given_up_says_how_often_it_was_started() -> None:
     settled = there(settle(processing(lease_until=NOW, losses=2), NOW, LIMITS))
     assert b"3 times" in (there(settled.ending).error or b"")
+
+
+def test_what_was_claimed_in_its_queue_time_may_be_given_back_after_it() -> None:
+    late = processing(queue_until=NOW - 1)
+    for given_back in (judged(late, hand_back()), there(settle(replace(late, lease_until=NOW), NOW, LIMITS))):
+        assert given_back.standing.state is State.PENDING
+        assert settle(given_back.standing, NOW, LIMITS) is None

@@ -89,7 +89,8 @@ def test_a_session_is_shown_with_its_requests() -> None:
         "requests": [pending | {"waitingFor": "approval"}, done],
         "metadata": {"user": 7},
     }
-    assert msgspec.json.decode(encode_turn([call()]).body) == {"requests": [pending]}
+    turn = encode_turn([call()])
+    assert (turn.status, msgspec.json.decode(turn.body)) == (200, {"requests": [pending]})
 
 
 def test_results_are_there_or_awaited() -> None:
@@ -157,7 +158,15 @@ EVERYTHING = Definition(
 )
 
 
-@pytest.mark.parametrize("tool", [EVERYTHING, Definition("A.B"), Definition("A.B", output_schema=None)])
+@pytest.mark.parametrize(
+    "tool",
+    [
+        EVERYTHING,
+        Definition("A.B"),
+        Definition("A.B", output_schema=None),
+        Definition("A.B", requirements=Requirements(secrets=("KEY",))),
+    ],
+)
 def test_what_a_worker_says_of_a_tool_is_what_the_server_hears(tool: Definition) -> None:
     assert decode_worker(encoded({"tools": [definition_json(tool)]})) == [tool]
 
@@ -191,6 +200,10 @@ def test_what_a_worker_says_of_a_tool_is_what_the_server_hears(tool: Definition)
         ({"requirements": {"secrets": ["KEY"]}}, "tools[0].requirements.secrets[0]"),
         ({"requirements": {"secrets": [{"id": ""}]}}, "tools[0].requirements.secrets[0].id"),
         ({"requirements": {"secrets": [{"id": "K", "v": 1}]}}, "tools[0].requirements.secrets[0].v"),
+        (
+            {"requirements": {"authorization": [{"id": "g", "oauth2": {"grant": "x"}}]}},
+            "tools[0].requirements.authorization[0].oauth2.grant",
+        ),
         (
             {"requirements": {"authorization": [{"id": "g", "oauth2": {"scopes": [1]}}]}},
             "tools[0].requirements.authorization[0].oauth2.scopes[0]",

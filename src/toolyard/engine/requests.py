@@ -51,11 +51,11 @@ class Requests:
             (judged,) = await self._store.beat([at.beat(said.heartbeat)])
             return await self._verdict(at, judged)
         outcome = Outcome("", 0.0, error=said.error)
-        return await self._answer(at, ending_of(outcome), digest_of(said.error.members()))
+        return await self._answer(at, ending_of(outcome), digest_of({"error": said.error.members()}))
 
     async def respond(self, at: "At", response: Response) -> int:
         record = await self._visible(at)
-        digest = digest_of(response.result)
+        digest = digest_of({"response": response.result})
         return await self._answer(at, await self._ending(record, response), digest)
 
     async def leave(self, at: "At") -> int:

@@ -62,6 +62,8 @@ class WorkerTools:
         self._offered: dict[str, tuple[bytes, Tool]] = {}
         """By reference: the definition as JSON, and the tool made of it."""
         self._served: dict[tuple[str, str], frozenset[str]] = {}
+        self._offerers: dict[str, set[tuple[str, str, str]]] = {}
+        """By reference: the workers that offer it."""
 
     def who(self, caller: Caller, worker: str = "") -> Who:
         """A caller as somebody who works on requests."""
@@ -72,7 +74,7 @@ class WorkerTools:
         """All of them or none. Raises InvalidInput, or Refused for a tool that is somebody else's."""
         await self.sync()
         for index, definition in enumerate(definitions):
-            self._check(f"tools[{index}]", definition, name)
+            self._check(f"tools[{index}]", definition, (caller.tenant, caller.subject, name))
         await self._store.put_worker(Worker(caller.tenant, caller.subject, name, _encode(list(definitions))))
         await self.sync()
 
@@ -89,11 +91,13 @@ class WorkerTools:
         """Makes the catalogue agree with the ledger."""
         wanted: dict[str, tuple[bytes, Definition, str]] = {}
         served: dict[tuple[str, str], set[str]] = {}
+        self._offerers = offerers = dict[str, set[tuple[str, str, str]]]()
         for worker in await self._store.workers():
             for definition in _decode(worker.tools):
                 reference = _reference(definition)
                 wanted.setdefault(reference, (_encode(definition), definition, worker.name))
                 served.setdefault((worker.tenant, worker.subject), set()).add(reference)
+                offerers.setdefault(reference, set()).add((worker.tenant, worker.subject, worker.name))
         self._served = {whose: frozenset(references) for whose, references in served.items()}
         gone = [ref for ref, (made, _) in self._offered.items() if ref not in wanted or wanted[ref][0] != made]
         self._remove(gone)
@@ -109,16 +113,17 @@ class WorkerTools:
                 with suppress(StoreDown):
                     await self.sync()
 
-    def _check(self, path: str, definition: Definition, worker: str) -> None:
+    def _check(self, path: str, definition: Definition, worker: tuple[str, str, str]) -> None:
         if definition.id in self._own:
             raise Refused(f"{definition.id} is a tool of the server itself; a worker cannot offer it", "conflict")
         offered = self._offered.get(_reference(definition))
-        if offered is not None and offered[0] != _encode(definition):
+        others = self._offerers.get(_reference(definition), set()) - {worker}
+        if others and offered is not None and offered[0] != _encode(definition):
             raise Refused(
                 f"{_reference(definition)} is offered by another worker with another definition; raise its version",
                 "conflict",
             )
-        tool = tool_of(definition, worker)
+        tool = tool_of(definition, worker[2])
         named = self._catalogue.named(tool.wire_name)
         if named is not None and named.id != tool.id:
             raise Refused(f"the name {tool.wire_name} is taken by {named.id}", "conflict")

@@ -37,6 +37,7 @@ from .postgres_standing import Decide
 T = TypeVar("T")
 CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
 RECORDED_AT_ONCE = 1000
+FEW_CLAIMS = 8
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -58,6 +59,7 @@ class PostgresStore:
         self._beats = Batches(self._beat_all)
         self._answers = Batches(self._answer_all)
         self._decisions = Batches(self._decide_all)
+        self._claiming = asyncio.Lock()
         self._hearing: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -159,8 +161,12 @@ class PostgresStore:
     # -- requests ----------------------------------------------------------------------------------
 
     async def claim(self, wanted: Wanted) -> list[CallRecord]:
-        token = secrets.randbits(62)
-        return await self._write(partial(working.claim, wanted=wanted, token=token, limits=self._limits))
+        """Large ones of this node go one after another: at the same time they would only be in each other's way."""
+        work = partial(working.claim, wanted=wanted, token=secrets.randbits(62), limits=self._limits)
+        if wanted.limit <= FEW_CLAIMS:
+            return await self._write(work)
+        async with self._claiming:
+            return await self._write(work)
 
     async def beat(self, beats: Sequence[Beat]) -> list[Judged | None]:
         return await self._beats.submit(beats)

@@ -1,7 +1,7 @@
 """What is asked of the ledger in so many ways that the statement is put together.
 
-A state that calls are in while they live is written into the statement, and the order is then one that the index of all
-calls does not have: so the few that live are found by the index of those.
+Calls that live are found by the index of those, which is small: for them the order is one that the index of all calls
+does not have.
 """
 
 from typing import Any
@@ -67,5 +67,5 @@ def _of_state(where: _Conditions, state: State | None, order: str, order_of_the_
     if state in ENDED:
         where.add("state = ?", state.value)
         return order
-    where.add(f"state = '{state.value}'")
+    where.add(f"finished_at IS NULL AND state = '{state.value}'")
     return order_of_the_living

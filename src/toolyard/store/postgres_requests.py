@@ -4,7 +4,7 @@ A sign of life from whoever holds a request, and its answer, are each one statem
 what `model.standing` would let it change. All others are judged one by one, under lock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..model.record import CallRecord
@@ -19,7 +19,7 @@ from .postgres_standing import Request, judge_requests
 R = TypeVar("R", Beat, Answer)
 LARGEST_ATTEMPT = 2**31 - 1
 MOST_LOOKED_AT = 5000
-Place = tuple[str, str]
+Place = tuple[str | None, str | None]
 """A session, and an id in it."""
 
 
@@ -36,12 +36,14 @@ async def claim(
 
 
 async def _claim(connection: Connection, wanted: Wanted, token: int, limits: Limits) -> list[CallRecord]:
-    """Where so many others claim at this moment that all that was looked at is theirs, looks further."""
+    """Where others claim at the same moment, looks further until there is enough or no more."""
+    claims: list[CallRecord] = []
     look_at = wanted.limit + 16
     while True:
-        rows = await connection.fetch(SQL.claim, token, *_claimable(wanted), look_at, limits.lease_s)
-        claims = [call_of(row) for seen, *row in rows if row[0] is not None]
-        if claims or rows[0][0] < look_at or look_at > MOST_LOOKED_AT:
+        limit = wanted.limit - len(claims)
+        rows = await connection.fetch(SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s)
+        claims += [call_of(row) for _, *row in rows if row[0] is not None]
+        if len(claims) == wanted.limit or rows[0][0] < look_at or look_at > MOST_LOOKED_AT:
             return claims
         look_at *= 4
 
@@ -56,7 +58,7 @@ def _claimable(wanted: Wanted) -> tuple[Any, ...]:
     tools = [like(tool) for tool in wanted.tools] or None
     session = None if wanted.session is None else text(wanted.session)
     references = [text(reference) for reference in wanted.references]
-    return references, who.tenant, text(who.subject), tools, session, wanted.limit, text(who.holder)
+    return references, who.tenant, text(who.subject), text(who.holder), tools, session
 
 
 def _claimed(call: CallRecord) -> Happened:
@@ -82,12 +84,12 @@ class _Whos:
 async def beat(
     connection: Connection, again: bool, beats: Sequence[Beat], limits: Limits, told: Told
 ) -> list[Judged | None]:
-    whos, first = _Whos(), _first_of_each(beats)
-    rows = [
-        (*place, beat.attempt, whos.number(beat.who), beat.heartbeat, beat.progress) for place, beat in first.items()
-    ]
-    done = await _written(connection, SQL.beat, whos, [limits.lease_s], rows)
-    verdicts = [_verdict(done, first, beat) for beat in beats]
+    whos, first = _Whos(), _first_of_each(enumerate(beats))
+    rows = [(*place, each.attempt, whos.number(each.who), each.heartbeat, each.progress) for place, (_, each) in first]
+    verdicts: list[Judged | None] = [None] * len(beats)
+    places = {place: index for place, (index, _) in first}
+    for standing in await _written(connection, SQL.beat, whos, [limits.lease_s], rows):
+        verdicts[places[standing.session, standing.request]] = Judged(standing)
     return await _and_the_others(connection, again, beats, verdicts, limits, told)
 
 
@@ -95,14 +97,18 @@ async def answer(
     connection: Connection, again: bool, answers: Sequence[Answer | HandBack], limits: Limits, told: Told
 ) -> list[Judged | None]:
     """Those that a session has to be told of, and those that free a key, are judged."""
-    whos, first = _Whos(), _first_of_each([each for each in answers if isinstance(each, Answer) and _is_plain(each)])
+    plain = [(index, each) for index, each in enumerate(answers) if isinstance(each, Answer) and _is_plain(each)]
+    whos, first = _Whos(), _first_of_each(plain)
     rows = [
-        (id, each.attempt, whos.number(each.who), *ending_values(each.ending), each.digest)
-        for (_, id), each in first.items()
+        (*place, each.attempt, whos.number(each.who), *ending_values(each.ending), each.digest)
+        for place, (_, each) in first
     ]
-    done = await _written(connection, SQL.answer, whos, [], rows)
-    told.update((Topic.ENDED, standing.seq) for standing in done.values())
-    verdicts = [_verdict(done, first, each) for each in answers]
+    verdicts: list[Judged | None] = [None] * len(answers)
+    places = dict(first)
+    for standing in await _written(connection, SQL.answer, whos, [], rows):
+        index, each = places[standing.session, standing.request]
+        verdicts[index] = Judged(standing, ending=each.ending)
+        told.add((Topic.ENDED, standing.seq))
     return await _and_the_others(connection, again, answers, verdicts, limits, told)
 
 
@@ -110,33 +116,22 @@ def _is_plain(answer: Answer) -> bool:
     return answer.session == DIRECT and not answer.ending.releases_key
 
 
-def _first_of_each(writes: Iterable[R]) -> dict[Place, R]:
-    """One statement changes a row once: who comes second about the same request is judged."""
-    first: dict[Place, R] = {}
-    for write in writes:
+def _first_of_each(writes: Iterable[tuple[int, R]]) -> list[tuple[Place, tuple[int, R]]]:
+    """Which request each is about. One statement changes a row once: who comes second about the same is judged."""
+    first: dict[Place, tuple[int, R]] = {}
+    for index, write in writes:
         if write.attempt is None or 0 <= write.attempt <= LARGEST_ATTEMPT:
-            first.setdefault(_place(write), write)
-    return first
-
-
-def _place(write: Request) -> Place:
-    return text(write.session), text(write.request)
+            first.setdefault((text(write.session), text(write.request)), (index, write))
+    return list(first.items())
 
 
 async def _written(
     connection: Connection, sql: str, whos: _Whos, given: list[float], rows: list[Row]
-) -> dict[Place, Standing]:
+) -> list[Standing]:
+    """Where those stand that it changed."""
     if not rows:
-        return {}
-    changed = [standing_of(row) for row in await connection.fetch(sql, *whos.values(), *given, *columns(rows))]
-    return {(standing.session or "", standing.request or ""): standing for standing in changed}
-
-
-def _verdict(done: dict[Place, Standing], first: Mapping[Place, Request], write: Request) -> Judged | None:
-    place = _place(write)
-    if first.get(place) is not write or place not in done:
-        return None
-    return Judged(done[place], ending=write.ending if isinstance(write, Answer) else None)
+        return []
+    return [standing_of(row) for row in await connection.fetch(sql, *whos.values(), *given, *columns(rows))]
 
 
 async def _and_the_others(

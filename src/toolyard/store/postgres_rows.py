@@ -63,7 +63,7 @@ def new_values(call: NewCall, seq: int, request: str | None, turn: int) -> Row:
 
 
 def ending_values(ending: Ending) -> Row:
-    return ending.state.value, ending.code, ending.duration_ms, ending.value, ending.error, ending.effects
+    return ending.state, ending.code, ending.duration_ms, ending.value, ending.error, ending.effects
 
 
 def ran_values(call: Ran, seq: int) -> Row:

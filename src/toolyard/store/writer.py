@@ -28,18 +28,22 @@ class Writer:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection, self._cursor = connection, connection.cursor()
         self._queue: SimpleQueue[tuple[Write, asyncio.Future[Any]] | None] = SimpleQueue()
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._closed = asyncio.get_running_loop(), False
         self._thread = threading.Thread(target=self._work, name="toolyard-ledger", daemon=True)
         self._thread.start()
 
     def submit(self, write: Callable[[apsw.Cursor], T]) -> "asyncio.Future[T]":
         """Done when the write is durable, with what it returned; or with the error it failed with."""
         done: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put((write, done))
+        if self._closed:
+            done.set_exception(apsw.ConnectionClosedError("it is closed"))
+        else:
+            self._queue.put((write, done))
         return done
 
     async def close(self) -> None:
         """After everything that was submitted."""
+        self._closed = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         self._cursor.close()

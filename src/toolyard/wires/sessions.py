@@ -6,12 +6,11 @@ from typing import Any
 from ..model.record import CallRecord
 from ..model.request import NewSession
 from ..model.session import Event, Session, SessionTool
-from .contract import JSON, Headers, Reply
+from .contract import JSON, Reply
 from .family import encode
 from .members import Members, an_object, matching, object_or_null, parse_or_empty, text
 from .requests import standing_json
 
-EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 _name = matching(r"[A-Za-z0-9_.-]{1,128}", "Must have 1 to 128 letters, digits, or any of _ - .")
 
 

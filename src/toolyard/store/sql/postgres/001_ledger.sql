@@ -56,12 +56,13 @@ CREATE INDEX calls_of_caller ON calls (tenant, subject, call_id, seq);
 CREATE INDEX calls_by_age ON calls (finished_at) WHERE finished_at IS NOT NULL;
 CREATE UNIQUE INDEX calls_of_session ON calls (session, request) WHERE session IS NOT NULL;
 
--- Calls that have not ended, however many have. The order is by time and not by number alone, because then no plan can
--- go through all the calls by their number instead.
-CREATE INDEX calls_alive ON calls (state, queue, created_at, seq) WHERE state IN ('PENDING', 'PROCESSING');
+-- Calls that live, however many have ended. What an index is for can be told from its condition, so that no plan takes
+-- one for the work of another, whatever the statistics say: who looks for work says `state` and `queue`, who looks among
+-- all that live says `finished_at`. Work comes in the order of its time, which the index of all calls does not have.
 CREATE INDEX calls_for_workers ON calls (reference, created_at, seq) WHERE state = 'PENDING' AND queue = 'worker';
 CREATE INDEX calls_for_owners ON calls (tenant, subject, created_at, seq) WHERE state = 'PENDING' AND queue = 'session';
-CREATE INDEX calls_due ON calls (least(queue_until, deadline_at)) WHERE state = 'PENDING';
+CREATE INDEX calls_alive ON calls (state, queue) WHERE finished_at IS NULL;
+CREATE INDEX calls_due ON calls (least(queue_until, deadline_at)) WHERE finished_at IS NULL AND holder IS NULL;
 
 -- Keys that are taken. A key outlives its call's payload, so that nothing is silently run again.
 CREATE TABLE keys (

@@ -102,31 +102,30 @@ UPDATE calls SET state = done.state, code = done.code, finished_at = ledger_now(
     value = done.value, error = done.error, effects = done.effects, sealed = NULL, waiting_for = NULL
 FROM unnest($2::bigint[], $3::integer[], $4::text[], $5::text[], $6::double precision[], $7::bytea[], $8::bytea[],
     $9::text[]) AS done (seq, attempt, state, code, duration_ms, value, error, effects)
-WHERE calls.seq = done.seq AND calls.attempt = done.attempt AND calls.holder = $1::text AND calls.state || '' = 'PROCESSING'
+WHERE calls.seq = done.seq AND calls.attempt = done.attempt AND calls.holder = $1::text AND calls.state = 'PROCESSING'
     AND calls.queue = 'node' AND calls.session IS NULL
 RETURNING calls.seq
 
 -- name: note_progress
 UPDATE calls SET progress = done
 FROM unnest($2::bigint[], $3::integer[], $4::bytea[]) AS noted (number, by_attempt, done)
-WHERE seq = number AND attempt = by_attempt AND holder = $1 AND state || '' = 'PROCESSING' AND queue = 'node'
+WHERE seq = number AND attempt = by_attempt AND holder = $1 AND state = 'PROCESSING' AND queue = 'node'
 
 -- name: lost
 SELECT {call} FROM calls
-WHERE queue = 'node' AND (state = 'PENDING' AND waiting_for IS NULL OR state = 'PROCESSING' AND holder <> $1
-    AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = holder AND lease_until > ledger_now()))
-    AND state IN ('PENDING', 'PROCESSING')
+WHERE finished_at IS NULL AND state IN ('PENDING', 'PROCESSING') AND queue = 'node'
+    AND (state = 'PENDING' AND waiting_for IS NULL OR state = 'PROCESSING' AND holder <> $1
+        AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = holder AND lease_until > ledger_now()))
 ORDER BY created_at, seq LIMIT $2
 
 -- What is overdue. ---------------------------------------------------------------------------------
 
 -- name: overdue
-(SELECT seq FROM calls, (SELECT ledger_now() AS now) AS clock
-    WHERE state = 'PENDING' AND least(queue_until, deadline_at) <= now LIMIT $1)
+(SELECT seq FROM calls WHERE finished_at IS NULL AND holder IS NULL AND state = 'PENDING'
+    AND least(queue_until, deadline_at) <= (SELECT ledger_now()) LIMIT $1)
 UNION ALL
-(SELECT seq FROM calls, (SELECT ledger_now() AS now) AS clock
-    WHERE state = 'PROCESSING' AND (deadline_at <= now OR queue <> 'node' AND (lease_until <= now OR run_until <= now))
-    LIMIT $1)
+(SELECT seq FROM calls, (SELECT ledger_now() AS now) AS clock WHERE finished_at IS NULL AND state = 'PROCESSING'
+    AND (deadline_at <= now OR queue <> 'node' AND (lease_until <= now OR run_until <= now)) LIMIT $1)
 LIMIT $1
 
 -- Calls that somebody judges: their rows are locked, and then the time is taken. ------------------------
@@ -178,10 +177,9 @@ WHERE seq = $1
 
 -- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
 -- once, and as `model.standing` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
--- `$4` are who they are, `$5` and `$6` which tools they serve. `state || ''` is in no index: so a request is found by its
--- session and id, never among all that live.
+-- `$4` are who they are, `$5` and `$6` which tools they serve.
 -- name: fits
-request = id AND state || '' = 'PROCESSING' AND waiting_for IS NULL
+session = in_session AND request = id AND state = 'PROCESSING' AND waiting_for IS NULL
     AND (attempt = by_attempt
         OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
     AND (queue = 'worker' AND (who, reference) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
@@ -195,21 +193,21 @@ UPDATE calls SET lease_until = ledger_now() + $7::double precision, seen_at = le
     run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
 FROM unnest($8::text[], $9::text[], $10::integer[], $11::integer[], $12::double precision[], $13::bytea[])
     AS beats (in_session, id, by_attempt, who, said, done)
-WHERE session = in_session AND {fits}
+WHERE {fits}
 RETURNING {standing}
 
 -- Only of calls that came in outside a session: a session is told of the ends of its requests.
 -- name: answer
 UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
     error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-FROM unnest($7::text[], $8::integer[], $9::integer[], $10::text[], $11::text[], $12::double precision[], $13::bytea[],
-    $14::bytea[], $15::text[], $16::bytea[])
-    AS answers (id, by_attempt, who, to_state, to_code, took, result, failure, had_effects, answered)
-WHERE session = 'direct' AND {fits}
+FROM unnest($7::text[], $8::text[], $9::integer[], $10::integer[], $11::text[], $12::text[], $13::double precision[],
+    $14::bytea[], $15::bytea[], $16::text[], $17::bytea[])
+    AS answers (in_session, id, by_attempt, who, to_state, to_code, took, result, failure, had_effects, answered)
+WHERE {fits}
 RETURNING {standing}
 
 -- name: ready
-waiting_for IS NULL AND ($6::text IS NULL OR session = $6) AND (deadline_at IS NULL OR deadline_at > now)
+waiting_for IS NULL AND ($7::text IS NULL OR session = $7) AND (deadline_at IS NULL OR deadline_at > now)
             AND (queue_until IS NULL OR queue_until > now)
 
 -- Of what somebody may have, `$9` are looked at, more than are wanted, because others may be taking them at this moment;
@@ -225,14 +223,14 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1
     SELECT few.* FROM clock, LATERAL (
         SELECT seq AS number, created_at AS came FROM calls
         WHERE state = 'PENDING' AND queue = 'session' AND tenant = $3 AND subject = $4
-            AND ($5::text[] IS NULL OR tool LIKE ANY ($5::text[])) AND {ready}
+            AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {ready}
         ORDER BY created_at, seq LIMIT $9) AS few
 ), chosen AS MATERIALIZED (
     SELECT number FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest JOIN calls ON seq = number
-    WHERE state || '' = 'PENDING' AND waiting_for IS NULL
-    ORDER BY came, number LIMIT $7 FOR NO KEY UPDATE OF calls SKIP LOCKED
+    WHERE state = 'PENDING' AND waiting_for IS NULL
+    ORDER BY came, number LIMIT $8 FOR NO KEY UPDATE OF calls SKIP LOCKED
 ), claimed AS (
-    UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $8, claim = $1, queue_until = NULL,
+    UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim = $1, queue_until = NULL,
         lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now,
         heartbeat = NULL
     FROM chosen, clock WHERE seq = number
@@ -241,7 +239,7 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1
 SELECT (SELECT count(*) FROM seen), claimed.* FROM clock LEFT JOIN claimed ON true
 
 -- name: claimed
-SELECT {call} FROM calls WHERE state = 'PROCESSING' AND claim = $1
+SELECT {call} FROM calls WHERE finished_at IS NULL AND state = 'PROCESSING' AND claim = $1
 
 -- Sessions. ----------------------------------------------------------------------------------------
 
@@ -357,7 +355,8 @@ WHERE state IS NULL OR state IN ('COMPLETE', 'ERROR')
 SELECT id, revision FROM sessions WHERE id = ANY ($1)
 
 -- name: any_pending
-SELECT EXISTS (SELECT 1 FROM calls WHERE state = 'PENDING' AND queue IN ('session', 'worker') AND waiting_for IS NULL)
+SELECT EXISTS (SELECT 1 FROM calls WHERE finished_at IS NULL AND state = 'PENDING' AND queue IN ('session', 'worker')
+    AND waiting_for IS NULL)
 
 -- name: workers_alive
 SELECT tenant, subject, name, revision FROM workers WHERE lease_until > ledger_now() ORDER BY tenant, subject, name
