@@ -55,11 +55,18 @@ def floor(*options: str, name: str = "floor") -> Contender:
 
 
 def toolyard(
-    tools: str = "add.py", tool_id: str = "Bench.Add", name: str = "toolyard", *, recorded: bool = False
+    tools: str = "add.py",
+    tool_id: str = "Bench.Add",
+    name: str = "toolyard",
+    *,
+    settings: str | None = "unrecorded.toml",
+    store: str | None = None,
 ) -> Contender:
     command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
-    if not recorded:
-        command += ["--config", str(HERE / "tools" / "unrecorded.toml")]
+    if settings:
+        command += ["--config", str(HERE / "tools" / settings)]
+    if store:
+        command += ["--store", store]
     command += ["--log-level", "warning", "--port"]
     return Contender(name, lambda port: [*command, str(port)], flat(tool_id))
 
@@ -69,16 +76,30 @@ def toolyard_of_many(name: str = "toolyard") -> Contender:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Installed:
+    """Somebody with a virtual environment of its own."""
+
     name: str
     script: str
     requirements: tuple[str, ...]
-    call: Exchange
-    list_path: str | None
 
     @property
     def python(self) -> Path:
         return VENVS / self.name / "bin" / "python"
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self.requirements
+
+
+@dataclass(frozen=True)
+class Peer(Installed):
+    call: Exchange
+    list_path: str | None
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self.requirements + SERVER
 
     @property
     def listing(self) -> Exchange:
@@ -89,14 +110,14 @@ class Peer:
         return Contender(self.name, lambda port: [*command, str(port), str(tools)], self.call)
 
 
-def install(peer: Peer) -> None:
-    wanted = "\n".join(peer.requirements + SERVER)
+def install(peer: Installed) -> None:
+    wanted = "\n".join(peer.packages)
     stamp = VENVS / peer.name / "installed.txt"
     if stamp.exists() and stamp.read_text() == wanted:
         return
     print(f"installing {peer.name} …", flush=True)
     pip = [str(peer.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for step in ([sys.executable, "-m", "venv", str(VENVS / peer.name)], [*pip, *peer.requirements, *SERVER]):
+    for step in ([sys.executable, "-m", "venv", str(VENVS / peer.name)], [*pip, *peer.packages]):
         try:
             done = subprocess.run(step, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
@@ -149,4 +170,9 @@ PEERS = (
         enveloped("add"),
         "/tools",
     ),
+)
+
+QUEUES = (
+    Installed("pgqueuer", "pgqueuer_queue.py", ("pgqueuer", "asyncpg", "uvloop")),
+    Installed("procrastinate", "procrastinate_queue.py", ("procrastinate", "psycopg[binary,pool]", "uvloop")),
 )

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.contenders import PEERS, SERVER, VENVS, versions
+from bench.contenders import PEERS, QUEUES, SERVER, VENVS, versions
 from bench.measure import Effort, Sample, ratios
 
 COLUMNS = ("work", "contender", "figure", "p50 / p99 ms", "ratio", "middle half", "bar", "")
-OWN_PACKAGES = ("toolyard", *SERVER, "msgspec", "jsonschema-rs", "pydantic")
+OWN_PACKAGES = ("toolyard", *SERVER, "msgspec", "jsonschema-rs", "pydantic", "apsw", "asyncpg")
 BUSY_LIMIT = 0.95
 
 
@@ -75,6 +75,17 @@ def rate_row(work: str, name: str, samples: list[Sample], base: list[Sample] | N
     return Row(work, name, figure, latency, f"{ratio:.3f}", middle_half(pairs, "{:.3f}"), str(bar or ""), met)
 
 
+def pairs_row(work: str, name: str, rates: list[float], base: list[float] | None, bar: Bar | None) -> Row:
+    """Rates of one run a round, each against the same round's of another."""
+    figure = f"{statistics.median(rates):,.0f}/s"
+    if base is None:
+        return Row(work, name, figure, spread=middle_half(rates, "{:,.0f}"))
+    pairs = [ours / theirs for ours, theirs in zip(rates, base, strict=True)]
+    ratio = statistics.median(pairs)
+    met = bar.met_by(ratio) if bar else None
+    return Row(work, name, figure, "", f"{ratio:.3f}", middle_half(pairs, "{:.3f}"), str(bar or ""), met)
+
+
 def value_row(work: str, name: str, values: list[float], pattern: str, unit: str, bar: Bar | None) -> Row:
     """A plain quantity, such as seconds or megabytes."""
     median = statistics.median(values)
@@ -124,9 +135,9 @@ def environment() -> Iterable[str]:
     yield f"- {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {cpu_model()}, Linux {platform.release().split('-')[0]}"
     own = versions(sys.executable, OWN_PACKAGES)
     yield f"- Python {platform.python_version()}; " + listed(own)
-    for peer in PEERS:
+    for peer in (*PEERS, *QUEUES):
         if (VENVS / peer.name / "installed.txt").exists():
-            yield f"- {peer.name}: " + listed(versions(peer.python, peer.requirements + SERVER))
+            yield f"- {peer.name}: " + listed(versions(peer.python, peer.packages))
 
 
 def listed(found: dict[str, str]) -> str:

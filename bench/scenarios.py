@@ -1,19 +1,20 @@
 """What is measured, one function a scenario; each gives rows of the one table."""
 
 import os
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 
 from bench import contenders
-from bench.contenders import LIST, PEERS, Peer, enveloped, flat, install, keyed
-from bench.measure import SERVER_CORE, Effort, Entrant, Start, cold_starts, interleave, load
-from bench.report import Bar, Row, missing, rate_row, value_row
-from bench.servers import Contender, Exchange, ServerError, serving
-
-Loaded = tuple[Contender, Exchange]
+from bench.contenders import LIST, PEERS, enveloped, flat, keyed
+from bench.contest import complain, contest, invited, on_floor
+from bench.database import database
+from bench.measure import Effort, Start, cold_starts
+from bench.million import million
+from bench.queueing import queue, queue_http
+from bench.recovery import recovery
+from bench.report import Bar, Row, missing, value_row
+from bench.servers import Contender, ServerError, serving
 
 
 def ceiling(effort: Effort) -> list[Row]:
@@ -40,7 +41,7 @@ def thread(effort: Effort) -> list[Row]:
 
 
 def recorded(effort: Effort) -> list[Row]:
-    ours = contenders.toolyard(name="toolyard, every call recorded", recorded=True)
+    ours = contenders.toolyard(name="toolyard, every call recorded", settings=None)
     return contest("OXP call, recorded", [on_floor(), (ours, ours.call)], effort, Bar(">=", 0.65))
 
 
@@ -49,6 +50,17 @@ def durable(effort: Effort) -> list[Row]:
     flushes = value_row("flush of the disk", "fsync", flush_times(), "{:.3f}", " ms", None)
     ours = contenders.toolyard(name="toolyard, with a key"), keyed("Bench.Add")
     return [flushes, *contest("keyed OXP call, durable", [on_floor(), ours], effort, Bar(">=", 0.27))]
+
+
+def durable_postgres(effort: Effort) -> list[Row]:
+    """The same with the ledger on PostgreSQL, where a write is also a way there and back."""
+    with database() as postgres:
+        ours = contenders.toolyard(name="toolyard, with a key, on PostgreSQL", store=postgres.create())
+        return [
+            value_row("flush of the disk", "fsync", flush_times(), "{:.3f}", " ms", None),
+            value_row("commit of one row", "PostgreSQL", postgres.commit_times(), "{:.3f}", " ms", None),
+            *contest("keyed OXP call, PostgreSQL", [on_floor(), (ours, keyed("Bench.Add"))], effort),
+        ]
 
 
 def flush_times() -> list[float]:
@@ -110,40 +122,6 @@ def peers_list(effort: Effort) -> list[Row]:
     return contest(work, loaded, effort.for_peers()) + rows_without
 
 
-def on_floor() -> Loaded:
-    floor = contenders.floor()
-    return floor, floor.call
-
-
-def contest(work: str, loaded: list[Loaded], effort: Effort, bar: Bar | None = None) -> list[Row]:
-    """Everybody who comes up, against the first. The bar is for the last."""
-    with ExitStack() as stack:
-        entrants = [entered(stack, who, what, effort) for who, what in loaded]
-        taken = iter(interleave([entrant for entrant in entrants if entrant], effort))
-    samples = [next(taken) if entrant else None for entrant in entrants]
-    rows = []
-    for index, ((who, _), mine) in enumerate(zip(loaded, samples, strict=True)):
-        mine_to_meet = bar if index == len(loaded) - 1 else None
-        if mine is None or (index and samples[0] is None):
-            rows.append(missing(work, who.name, "no figure", mine_to_meet))
-        else:
-            rows.append(rate_row(work, who.name, mine, samples[0] if index else None, mine_to_meet))
-    return rows
-
-
-def entered(stack: ExitStack, who: Contender, what: Exchange, effort: Effort) -> Entrant | None:
-    """Its server, warm and up for as long as the stack, if it answers rightly, also under load."""
-    try:
-        server = stack.enter_context(serving(who, SERVER_CORE))
-        server.ask(what)
-        entrant = Entrant(server, what)
-        load([entrant], effort)
-    except ServerError as error:
-        complain(error)
-        return None
-    return entrant
-
-
 def started(who: list[Contender], times: int) -> list[list[Start]]:
     """The starts of each, none if it does not start; together if all do, so that they share the drift."""
     try:
@@ -165,25 +143,6 @@ def start_rows(name: str, starts: list[Start], bars: tuple[Bar | None, Bar | Non
     ]
 
 
-def invited(work: str, some: Sequence[Peer]) -> tuple[list[Peer], list[Row]]:
-    """The peers that are or could be installed, and a row for each that could not."""
-    able: list[Peer] = []
-    unable: list[Row] = []
-    for peer in some:
-        try:
-            install(peer)
-            able.append(peer)
-        except ServerError as error:
-            complain(error)
-            unable.append(missing(work, peer.name, "could not be installed"))
-    return able, unable
-
-
-def complain(error: ServerError) -> None:
-    """The details are for the terminal; the table says only that there is no figure."""
-    print(f"! {error}", file=sys.stderr, flush=True)
-
-
 SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "ceiling": ceiling,
     "call": call,
@@ -191,9 +150,14 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "thread": thread,
     "recorded": recorded,
     "durable": durable,
+    "durable-postgres": durable_postgres,
     "list": listing,
     "scale": scale,
     "start": start,
     "peers": peers,
     "peers-list": peers_list,
+    "queue": queue,
+    "queue-http": queue_http,
+    "million": million,
+    "recovery": recovery,
 }

@@ -133,7 +133,7 @@ def serving(contender: Contender, core: int | None = None) -> Iterator[Server]:
             stop(process)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: "subprocess.Popen[Any]") -> None:
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT_S)

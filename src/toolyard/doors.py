@@ -28,7 +28,6 @@ DOORS = {
 }
 
 VERBS = {
-    "sources": "toolyard.server.compose:sources_of",
     "serve": "toolyard.cli.serve:serve",
     "worker": "toolyard.cli.worker:worker",
     "call": "toolyard.cli.call:call",

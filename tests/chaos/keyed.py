@@ -10,7 +10,7 @@ from .asking import MISSING, OK, Answer, Caller, ended_of, ended_of_call
 from .history import Ended, Named
 
 OTC = "otc://1.0"
-TOOLS = ("Here.Again", "Here.Once", "Here.Narrow", "Here.Fickle", "Away.Again", "Away.Once")
+TOOLS = ("Here.Again", "Here.Again", "Here.Once", "Here.Narrow", "Here.Fickle", "Away.Again", "Away.Once")
 FAMILY = "oxp"
 
 

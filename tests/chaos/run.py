@@ -22,7 +22,7 @@ from .processes import CALLERS, TOTAL_S, NodeProcess, Process, WorkerProcess, en
 from .sessions import SessionClient
 from .trouble import Troubles
 
-KEYED_CLIENTS, SESSION_CLIENTS, HANDS, WORKERS = 6, 2, 2, 2
+KEYED_CLIENTS, SESSION_CLIENTS, HANDS, WORKERS = 8, 3, 2, 2
 SHOWN = 5
 """Of what is wrong, of each kind."""
 QUIET_S = 2 * TOTAL_S

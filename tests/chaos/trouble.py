@@ -49,7 +49,7 @@ class Troubles:
         ways: list[Callable[[Process], Awaitable[None]]] = [self._kill, self._pause, self._replace]
         while await self._goes_on(until, PEACE_S):
             process = self._any()
-            (way,) = self._random.choices(ways, (5, 4, 1))
+            (way,) = self._random.choices(ways, (4, 5, 1))
             process.is_in_trouble = True
             try:
                 await way(process)
@@ -89,7 +89,7 @@ class Troubles:
         """Mostly for longer than it is taken to be alive. Some never wake up."""
         self._count("pauses", process.now)
         process.tell(signal.SIGSTOP)
-        await asyncio.sleep(LEASE_S * self._random.uniform(0.5, 2.5))
+        await asyncio.sleep(LEASE_S * self._random.uniform(0.7, 2.2))
         if self._random.random() < 0.2:
             await self._kill(process)
         else:

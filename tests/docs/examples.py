@@ -4,7 +4,7 @@
 - `python` runs at once; a page's blocks share their names. After `# =>` stands what the expression is, after
   `# raises` the error it ends with.
 - `console` has commands after `$ `, run by bash, and what they print. An exit code other than 0 is shown by
-  `$ echo $?`. A server keeps running until the section ends; exports and `cd` are forgotten there, too.
+  `$ echo $?`. A server or a worker keeps running until the section ends; exports and `cd` are forgotten there, too.
 - `…` in what is shown stands for anything.
 - `http://127.0.0.1:8000` is a free port in truth.
 - `skip="why"` is not run. `text` is a picture, not an example.

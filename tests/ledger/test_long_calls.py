@@ -5,6 +5,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,14 @@ HASTY = {"TOOLYARD_SYNC_WAIT_S": "0.2"}
 
 
 def post(server: Server, path: str, body: Any = None) -> tuple[int, Any]:
+    return ask(server, "POST", path, body or {})
+
+
+def ask(server: Server, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    sent = None if body is None else msgspec.json.encode(body)
     try:
-        connection.request("POST", path, msgspec.json.encode(body or {}), {"content-type": "application/json"})
+        connection.request(method, path, sent, {"content-type": "application/json"})
         reply = connection.getresponse()
         return reply.status, msgspec.json.decode(reply.read() or b"null")
     finally:
@@ -203,3 +209,35 @@ def test_a_full_disk_is_told_at_once_and_forgotten_when_it_is_over(server: Serve
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
         until(lambda: '"ok"' in health(server))
         assert client.call("Marks.Quick", {"text": "y"}, call_id="large") == 2
+
+
+def test_who_only_waits_does_not_hold_up_a_server_that_leaves(start: Start) -> None:
+    server = start(TOOLYARD_GRACE_S="600")
+    definition = {"id": "Away.Tool", "input_schema": {}}
+    assert ask(server, "PUT", "/v1/workers/w", {"tools": [definition]})[0] == 200
+    opened = ask(server, "POST", "/v1/sessions", {"tools": [{"name": "own", "description": "", "input_schema": {}}]})[1]
+    session = opened["sessionId"]
+    use = {"type": "tool_use", "id": "a", "name": "own", "input": {}}
+    ask(server, "POST", f"/v1/sessions/{session}/messages", {"role": "assistant", "content": [use]})
+    waits = [
+        ("POST", "/tools/call", {"tool_id": "Away.Tool", "call_id": "k"}),
+        ("GET", "/v1/calls/k?wait=60", None),
+        ("POST", "/v1/tools/claim", {"tools": ["Nothing.*"], "wait": 60}),
+        ("GET", "/v1/tools/requests?tool=nothing&wait=60", None),
+        ("GET", f"/v1/sessions/{session}/results?wait=60", None),
+    ]
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(ask, server, *waits[0])
+        until(lambda: ask(server, "GET", "/v1/calls/k")[0] == 200)
+        others = [pool.submit(ask, server, *wait) for wait in waits[1:]]
+        until(lambda: requests_under_way(server) >= len(waits))
+        server.process.terminate()
+        assert server.process.wait(30) == 0
+        assert first.result()[1]["error"]["can_retry"] is True
+        assert [other.result()[0] for other in others] == [200, 200, 200, 202]
+
+
+def requests_under_way(server: Server) -> int:
+    """Connections to the server on which somebody waits."""
+    table = Path(f"/proc/{server.process.pid}/net/tcp").read_text()
+    return sum(f":{server.port:04X} " in line.split(" 01 ")[0] for line in table.splitlines() if " 01 " in line)

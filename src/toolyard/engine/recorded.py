@@ -87,19 +87,23 @@ class RecordedCalls:
         key = Key(caller.tenant, caller.subject, command.family, command.call_id or "")
         return await self._known(key, self._fingerprints.of(command.tool_id, command.context.user_id, command.input))
 
+    def let_go(self) -> None:
+        """Nobody waits any more for what runs elsewhere: who asked is told to come back."""
+        for running in self._running.values():
+            if not running.is_here:
+                running.task.cancel()
+
     async def close(self, grace_s: float, hurried: threading.Event) -> None:
         """Waits for what still runs here, so long or until it is hurried; then stops it, and leaves it to others where
         that is right."""
-        waiting = [running.task for running in self._running.values() if not running.is_here]
-        tasks = [running.task for running in self._running.values() if running.is_here]
-        for task in waiting:
-            task.cancel()
+        self.let_go()
+        tasks = [running.task for running in self._running.values()]
         deadline = time.monotonic() + grace_s
         while any(not task.done() for task in tasks) and time.monotonic() < deadline and not hurried.is_set():
             await asyncio.wait(tasks, timeout=LOOK_AGAIN_S)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *waiting, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def go_on(self, seq: int, attempt: int, work: Work) -> None:
         """Runs an attempt of a call that is recorded already."""
@@ -200,7 +204,7 @@ class RecordedCalls:
 
     async def _wait(self, key: Key, task: "asyncio.Task[Outcome]", *, can_join: bool = True) -> Outcome:
         done, _ = await asyncio.wait((task,), timeout=self._sync_wait_s)
-        if done:
+        if done and not task.cancelled():
             return task.result()
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
 

@@ -1,7 +1,7 @@
 """Requests that others work on: who may touch them, and what becomes of what is said of them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -75,19 +75,35 @@ class Requests:
         judged = await self._store.beat(beats)
         return [(each.request, verdict) for each, verdict in zip(renewals, judged, strict=True)]
 
-    async def claim(self, who: Who, claim: Claim) -> list[tuple[CallRecord, CallContext]]:
-        """Waits for work, if need be."""
+    async def claim(
+        self, who: Who, claim: Claim, when_gone: Callable[[Callable[[], object]], None]
+    ) -> list[tuple[CallRecord, CallContext]]:
+        """Waits for work, if need be. Whoever has gone meanwhile is given none: it goes back, for another to claim."""
         wanted = Wanted(who, claim.tools, limit=claim.limit)
         deadline = _deadline(claim.wait_s)
+        is_gone = False
         with self._store.hints.waiting(Topic.PENDING) as bell:
-            while not (claims := await self._store.claim(wanted)) and (left := _left(deadline)) > 0:
+
+            def leave() -> None:
+                nonlocal is_gone
+                is_gone = True
+                bell.ring()
+
+            when_gone(leave)
+            claims = await self._store.claim(wanted)
+            while not claims and not is_gone and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
+                claims = [] if is_gone else await self._store.claim(wanted)
+        if is_gone:
+            for call in claims:
+                await self._store.leave(HandBack(call.session or "", call.request or "", who, call.attempt))
+            return []
         return [(call, context_of(call, self._ring)) for call in claims]
 
     async def listed(self, wanted: Wanted, wait_s: float) -> list[CallRecord]:
         deadline = _deadline(wait_s)
         with self._store.hints.waiting(Topic.PENDING) as bell:
-            while not (found := await self._store.requests(wanted)) and (left := _left(deadline)) > 0:
+            while not (found := await self._store.requests(wanted)) and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
         return found
 
@@ -135,6 +151,10 @@ class Requests:
             raise _refused(judged.reason)
         return judged.standing.attempt
 
+    def _left(self, deadline: float) -> float:
+        """How long there is still to wait."""
+        return 0.0 if self._store.hints.is_leaving else deadline - asyncio.get_running_loop().time()
+
     async def _visible(self, at: "At") -> CallRecord:
         record = await self._store.request(at.who, at.session, at.request)
         if record is None:
@@ -167,5 +187,3 @@ def _deadline(wait_s: float) -> float:
     return asyncio.get_running_loop().time() + wait_s
 
 
-def _left(deadline: float) -> float:
-    return deadline - asyncio.get_running_loop().time()

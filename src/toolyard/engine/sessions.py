@@ -91,7 +91,7 @@ class Sessions:
         with self._store.hints.waiting(Topic.SESSION, id) as bell:
             while (session := await self.find(caller, id)).open:
                 left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
+                if left <= 0 or self._store.hints.is_leaving:
                     return None
                 await bell.wait(min(left, LOOK_AGAIN_S))
         return await self._store.session_requests(id, session.turn)

@@ -163,11 +163,19 @@ def tool_of(definition: Definition, worker: str) -> Tool:
         code=RemoteCode(worker),
         host=Host(),
         title=definition.title,
+        hidden=_hidden(definition.input_schema),
         requirements=definition.requirements,
         timeout=definition.timeout,
         on_lost=cast(OnLost, definition.on_lost),
         runs="worker",
     )
+
+
+def _hidden(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Parameters that a model must not fill in, as OXP marks them."""
+    properties = schema.get("properties")
+    given = properties.items() if isinstance(properties, Mapping) else ()
+    return tuple(name for name, shown in given if isinstance(shown, Mapping) and shown.get("x-non-inferrable") is True)
 
 
 def _reference(definition: Definition) -> str:

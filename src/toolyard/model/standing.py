@@ -72,7 +72,7 @@ class Who(Struct, frozen=True):
 
     @property
     def holder(self) -> str:
-        return msgspec.json.encode([self.subject, self.worker]).decode()
+        return msgspec.json.encode([self.tenant, self.subject, self.worker]).decode()
 
     def may_touch(self, call: Standing) -> bool:
         """A session's own requests are its owner's; a worker's tools are for those who serve them."""
@@ -171,7 +171,7 @@ def overdue(call: Standing, now: float, limits: Limits) -> Move | None:
     if _is_past(call.deadline_at, now):
         return Move.EXPIRE
     if call.state is State.PENDING:
-        return Move.EXPIRE if _is_past(call.queue_until, now) else None
+        return Move.EXPIRE if call.attempt == 0 and _is_past(call.queue_until, now) else None
     if call.queue == "node":
         return None
     if _is_past(call.run_until, now):
@@ -236,6 +236,7 @@ def claimed(call: Standing, holder: str, now: float, limits: Limits) -> Standing
         started_at=now,
         seen_at=now,
         heartbeat=None,
+        progress=None,
     )
 
 

@@ -54,7 +54,7 @@ async def ended(store: Store, caller: Caller, call_id: str, wait_s: float) -> Ca
     with store.hints.waiting(Topic.ENDED, call.seq) as bell:
         while (call := await _get(store, caller, call_id)).state not in ENDED:
             left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
+            if left <= 0 or store.hints.is_leaving:
                 break
             await bell.wait(min(left, LOOK_AGAIN_S))
     return call

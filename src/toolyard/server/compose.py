@@ -122,6 +122,7 @@ class Yard:
                 return
             async with AsyncExitStack() as stack:
                 await self.store.open()
+                self.store.hints.is_leaving = False
                 self._ring.subkey("fingerprint")  # a ring that cannot be read is found now
                 stack.push_async_callback(self.store.close)
                 if self._recorder is not None:
@@ -146,6 +147,11 @@ class Yard:
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
+
+    def let_go(self) -> None:
+        """Who only waits, for work or for what runs elsewhere, is answered now: the server leaves."""
+        self.store.hints.leave()
+        self._recorded.let_go()
 
     def hurry(self) -> None:
         """Stops without waiting for what runs. From any thread, or a signal's handler."""

@@ -65,7 +65,8 @@ class RequestDesk:
         return wire.encode_requests(await self._requests.listed(wanted, query.wait_s(exchange)))
 
     async def claim(self, exchange: Exchange) -> Reply:
-        claims = await self._requests.claim(self._who(exchange), wire.decode_claim(exchange.body))
+        claim = wire.decode_claim(exchange.body)
+        claims = await self._requests.claim(self._who(exchange), claim, exchange.when_gone)
         return wire.encode_claims(claims, self._lease_ms)
 
     async def renew(self, exchange: Exchange) -> Reply:

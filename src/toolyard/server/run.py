@@ -75,6 +75,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._sweeper.cancel()
         self._yard.asgi.end_streams()
+        self._yard.let_go()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

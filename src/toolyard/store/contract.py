@@ -86,7 +86,13 @@ class Wanted(Struct, frozen=True):
 
     def _fits(self, reference: str) -> bool:
         names = (reference, reference.partition("@")[0])
-        return not self.tools or any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
+        patterns = map(only_stars, self.tools)
+        return not self.tools or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def only_stars(pattern: str) -> str:
+    """As a glob in which nothing but `*` means anything."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 def queue_full(reference: str, most: int) -> Busy:

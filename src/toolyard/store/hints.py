@@ -28,6 +28,9 @@ class Hints:
 
     def __init__(self) -> None:
         self._listeners: dict[tuple[Topic, Hashable], list[Callable[[], None]]] = {}
+        self._bells: set[Bell] = set()
+        self.is_leaving = False
+        """Whoever only waits should stop waiting: the server leaves."""
 
     def watch(self, topic: Topic, key: Hashable, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls `listener` at each hint, until what this returns is called."""
@@ -55,10 +58,18 @@ class Hints:
         """A bell that rings at each hint. Look at the ledger after this began, and again after each ring."""
         bell = Bell()
         forget = self.watch(topic, key, bell.ring)
+        self._bells.add(bell)
         try:
             yield bell
         finally:
+            self._bells.discard(bell)
             forget()
+
+    def leave(self) -> None:
+        """Rings every bell, for the last time."""
+        self.is_leaving = True
+        for bell in self._bells:
+            bell.ring()
 
 
 class Bell:

@@ -83,7 +83,7 @@ async def insert(
         new_values(each.call, each.seq, name, each.call.turn if turn is None else turn)
         for each, name in zip(calls, names, strict=True)
     ]
-    made = dict(await connection.fetch(SQL.begin, terms.node, terms.lease_s, terms.key_ttl_s, *columns(rows)))
+    made = dict(await connection.fetch(SQL.begin, terms.node, terms.lease_s, terms.key_ttl_s, rows))
     for each in calls:
         if each.seq in made:
             each.outcome = Begun(each.seq)
@@ -126,7 +126,7 @@ async def add_turn(
 
 async def record(connection: Connection, again: bool, calls: Sequence[tuple[int, Ran]]) -> None:
     """Calls that have run already, under the numbers that were taken for them."""
-    await connection.execute(SQL.record, *columns(ran_values(ran, seq) for seq, ran in calls))
+    await connection.execute(SQL.record, [ran_values(ran, seq) for seq, ran in calls])
 
 
 def _open(calls: Sequence[Beginning]) -> list[Beginning]:

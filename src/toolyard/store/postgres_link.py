@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ..model.errors import MalformedRequest, Place, SetupError, ToolyardError
 from .contract import StoreDown
@@ -40,8 +41,9 @@ SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
 SET enable_material = off; SET enable_memoize = off;
 SET plan_cache_mode = force_generic_plan; SET jit = off;
 """
-"""Every statement here goes by an index, whatever the statistics said when it was planned: a ledger that was empty then
-has a million rows an hour later."""
+"""Every statement here goes by an index, and is planned once for a while, not each time. A ledger that was empty then
+may be large by now, so that it is planned again now and then."""
+PLAN_AGAIN_S = 5.0
 
 
 class Connection(Protocol):
@@ -77,6 +79,7 @@ class Link:
         self._url, self._settings = url, settings
         self._places = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
+        self._planned_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._closed = False
         self._failures, self._rest_until, self._trying = 0, 0.0, False
         self._why = ""
@@ -122,6 +125,9 @@ class Link:
 
     async def _once(self, work: Callable[..., Awaitable[T]], *given: bool) -> T:
         async with self._connection() as connection:
+            if time.monotonic() > self._planned_at.get(connection, 0.0) + PLAN_AGAIN_S:
+                await connection.execute("DISCARD PLANS")
+                self._planned_at[connection] = time.monotonic()
             return await work(connection, *given)
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ from ..model.record import CallRecord, Ending
 from ..model.standing import Cancel, Judged, Limits, Standing, judge, settle
 from .hints import Topic
 from .postgres_link import Connection
-from .postgres_rows import SQL, Told, call_of, columns, ending_values
+from .postgres_rows import SQL, Told, call_of, ending_values
 from .postgres_standing import Decide, Locked, decide
 
 NODES_ARE_FORGOTTEN_S = 3600.0
@@ -31,7 +31,7 @@ async def finish(
     the call any more is given it as it is."""
     quick = {each.seq: each for each in reversed(done) if not each.ending.releases_key}
     rows = [(each.seq, each.attempt, *ending_values(each.ending)) for each in quick.values()]
-    ended = {seq for (seq,) in await connection.fetch(SQL.finish, node, *columns(rows))} if rows else set()
+    ended = {seq for (seq,) in await connection.fetch(SQL.finish, node, rows)} if rows else set()
     told.update((Topic.ENDED, seq) for seq in ended)
     left = [each for each in done if each.seq not in ended or quick[each.seq] is not each]
     if not left:

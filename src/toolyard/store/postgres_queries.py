@@ -1,6 +1,6 @@
 """What is asked of the ledger in so many ways that the statement is put together.
 
-Calls that live are found by the index of those, which is small: for them the order is one that the index of all calls
+Calls that live are found by their own tables, which are small: for them the order is one that the index of all calls
 does not have.
 """
 
@@ -64,8 +64,8 @@ def requests(wanted: Wanted) -> Query:
 def _of_state(where: _Conditions, state: State | None, order: str, order_of_the_living: str) -> str:
     if state is None:
         return order
+    where.add("state = ?", state.value)
     if state in ENDED:
-        where.add("state = ?", state.value)
         return order
-    where.add(f"finished_at IS NULL AND state = '{state.value}'")
+    where.add(f"seq = ANY (ARRAY (SELECT seq FROM {'waiting' if state is State.PENDING else 'running'}))")
     return order_of_the_living

@@ -131,7 +131,7 @@ async def _written(
     """Where those stand that it changed."""
     if not rows:
         return []
-    return [standing_of(row) for row in await connection.fetch(sql, *whos.values(), *given, *columns(rows))]
+    return [standing_of(row) for row in await connection.fetch(sql, *whos.values(), *given, rows)]
 
 
 async def _and_the_others(

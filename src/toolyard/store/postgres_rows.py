@@ -22,11 +22,13 @@ encode = msgspec.json.Encoder().encode
 _tools = msgspec.json.Decoder(list[SessionTool]).decode
 _STATES = {state.value: state for state in State}
 NO_ENDING = (None,) * 6
+PARTS = ("call", "standing", "living", "changed", "lives", "fits", "wanted")
+"""Of statements."""
 
 
 def _composed() -> SimpleNamespace:
     found = statements("postgres")
-    parts = {name: vars(found)[name] for name in ("call", "standing", "fits", "ready")}
+    parts = {name: vars(found)[name] for name in PARTS}
     return SimpleNamespace(**{name: sql.format(**parts) for name, sql in vars(found).items()})
 
 

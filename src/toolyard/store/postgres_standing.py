@@ -100,7 +100,7 @@ async def _save(connection: Connection, told: Told, changes: Sequence[Change]) -
         return
     last = {change.before.seq: change.after.standing for change in changes}
     endings = {change.before.seq: change.after.ending for change in changes if change.after.ending}
-    await connection.execute(SQL.save, *columns(_values(after, endings.get(seq)) for seq, after in last.items()))
+    await connection.execute(SQL.save, [_values(after, endings.get(seq)) for seq, after in last.items()])
     await announce(connection, told, [_happened(change) for change in changes if _is_news(change)])
     freed = [seq for seq, ending in endings.items() if ending.releases_key and last[seq].session in (None, DIRECT)]
     if freed:

@@ -162,6 +162,8 @@ class SqliteStore:
             state, code, at, _, *rest = rows.ending(cursor, ending, self._now()) if ending else rows.PENDING_AGAIN
             if not self._moved(cursor, told, SQL.resolve, (state, code, at, *rest, seq), seq, was_open=False):
                 return None
+            if ending is None:
+                cursor.execute(SQL.reopen, {"now": self._now(), "seq": seq})
             told.update({(Topic.ENDED, seq), (Topic.PENDING, "")})
             return rows.call(cursor, "seq = ?", (seq,))
 
@@ -198,12 +200,13 @@ class SqliteStore:
 
         def write(cursor: apsw.Cursor, told: Told) -> list[CallRecord]:
             now, claims = self._now(), list[CallRecord]()
-            for before in rows.standings(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit)):
-                if settled := settle(before, now, self._limits):
-                    self._save(cursor, told, before, settled)
-                    continue
-                self._save(cursor, told, before, Judged(claimed(before, wanted.who.holder, now, self._limits)))
-                claims += rows.calls(cursor, "seq = ?", (before.seq,))
+            found = f"{where} ORDER BY seq LIMIT ?"
+            while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
+                for before in waiting:
+                    settled = settle(before, now, self._limits)
+                    taken = Judged(claimed(before, wanted.who.holder, now, self._limits))
+                    self._save(cursor, told, before, settled or taken)
+                    claims += [] if settled else rows.calls(cursor, "seq = ?", (before.seq,))
             return claims
 
         return await self._change(write)
@@ -249,14 +252,14 @@ class SqliteStore:
 
     async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
         def write(cursor: apsw.Cursor, told: Told) -> list[Begun]:
-            begun = [rows.known(cursor, call.key) for call in calls]
-            for call, known in zip(calls, begun, strict=True):
-                rows.refuse_conflict(call, known)
-            turn = rows.next_turn(cursor, session) if None in begun else 0
+            there = rows.refuse_conflicts(cursor, calls)
+            turn = rows.next_turn(cursor, session) if any(call.key not in there for call in calls) else 0
+            begun = list[Begun]()
             for call in calls:
                 call.turn = turn
-            pairs = zip(calls, begun, strict=True)
-            return [known or Begun(self._insert(cursor, call, told)) for call, known in pairs]
+                known = there.get(call.key) or rows.known(cursor, call.key)
+                begun.append(known or Begun(self._insert(cursor, call, told)))
+            return begun
 
         return await self._change(write)
 

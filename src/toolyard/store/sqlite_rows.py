@@ -1,6 +1,6 @@
 """Rows of SQLite's ledger, read and written within a transaction. Nothing here commits or awaits."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import apsw
@@ -10,7 +10,7 @@ from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
 from ..model.standing import DIRECT, Cancel, Judged, Standing, Write
-from .contract import Begun, Filter, Wanted, key_conflict, queue_full
+from .contract import Begun, Filter, Wanted, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
 
@@ -178,7 +178,7 @@ def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     theirs = f"(queue = 'worker' AND reference IN ({places}))"
     own = f"(queue = 'session' AND tenant = ? AND subject = ? AND ({named}))"
     found = [f"({own} OR {theirs})" if serves else own]
-    given: list[Any] = [who.tenant, who.subject, *wanted.tools, *serves]
+    given: list[Any] = [who.tenant, who.subject, *map(only_stars, wanted.tools), *serves]
     if wanted.state is not None:
         found.append(f"state = '{wanted.state}'")
     if wanted.state is State.PENDING:
@@ -200,12 +200,17 @@ def session(cursor: apsw.Cursor, id: str) -> Session | None:
     return Session(id, tenant, subject, _tools(tools), msgspec.json.decode(metadata), *rest)
 
 
-def refuse_conflict(call: NewCall, known: Begun | None) -> None:
-    if known is None:
-        return
-    there = known.known.fingerprint if known.known else known.tombstone
-    if there != call.fingerprint:
-        raise key_conflict(call.key)
+def refuse_conflicts(cursor: apsw.Cursor, calls: Sequence[NewCall]) -> dict[Key, Begun]:
+    """Those that are there already. Raises KeyConflict if an id stands for something else, there or in the message."""
+    there: dict[Key, Begun] = {}
+    fingerprints: dict[Key, bytes | None] = {}
+    for call in calls:
+        if call.key not in fingerprints and (taken := known(cursor, call.key)) is not None:
+            there[call.key] = taken
+            fingerprints[call.key] = taken.known.fingerprint if taken.known else taken.tombstone
+        if fingerprints.setdefault(call.key, call.fingerprint) != call.fingerprint:
+            raise key_conflict(call.key)
+    return there
 
 
 def next_turn(cursor: apsw.Cursor, id: str) -> int:

@@ -121,7 +121,8 @@ class Pulse:
         with self._lock:
             answered, self._asked = self._asked[:many], self._asked[many:] if many is not None else []
         for each in answered:
-            each.set_result(None)
+            if each.set_running_or_notify_cancel():
+                each.set_result(None)
 
     def _is_still_known(self) -> bool:
         try:

@@ -6,8 +6,9 @@ CREATE FUNCTION ledger_now() RETURNS double precision LANGUAGE sql VOLATILE
 CREATE SEQUENCE calls_seq AS bigint;
 
 -- Calls, one row each. What is large among `input`, `value` and `error` PostgreSQL keeps out of the row by itself
--- (TOAST), and reads it only where it is asked for. A heartbeat changes no column that an index has, and pages have room
--- left, so that it touches the row and nothing else. Text is compared byte by byte.
+-- (TOAST), and reads it only where it is asked for. What changes in the life of a call is in no index of this table, and
+-- pages have room left: so a claim, a heartbeat and an answer change the row where it is, and nothing else (HOT). Text
+-- is compared byte by byte.
 CREATE TABLE calls (
     seq bigint PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -51,18 +52,34 @@ CREATE TABLE calls (
     progress bytea,
     effects text,
     digest bytea
-) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX calls_of_caller ON calls (tenant, subject, call_id, seq);
-CREATE INDEX calls_by_age ON calls (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX calls_by_age ON calls (created_at);
 CREATE UNIQUE INDEX calls_of_session ON calls (session, request) WHERE session IS NOT NULL;
 
--- Calls that live, however many have ended. What an index is for can be told from its condition, so that no plan takes
--- one for the work of another, whatever the statistics say: who looks for work says `state` and `queue`, who looks among
--- all that live says `finished_at`. Work comes in the order of its time, which the index of all calls does not have.
-CREATE INDEX calls_for_workers ON calls (reference, created_at, seq) WHERE state = 'PENDING' AND queue = 'worker';
-CREATE INDEX calls_for_owners ON calls (tenant, subject, created_at, seq) WHERE state = 'PENDING' AND queue = 'session';
-CREATE INDEX calls_alive ON calls (state, queue) WHERE finished_at IS NULL;
-CREATE INDEX calls_due ON calls (least(queue_until, deadline_at)) WHERE finished_at IS NULL AND holder IS NULL;
+-- The calls that live, in small tables of their own, so that it does not matter how many have ended: those that are
+-- PENDING, and those that are PROCESSING. Whoever changes the state of a call, its row locked, changes these with it.
+CREATE TABLE waiting (
+    seq bigint PRIMARY KEY,
+    queue text COLLATE "C" NOT NULL,
+    reference text COLLATE "C" NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    session text COLLATE "C",
+    tool text COLLATE "C" NOT NULL,
+    created_at double precision NOT NULL,
+    due_at double precision,
+    ready boolean NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX waiting_for_workers ON waiting (reference, created_at, seq) WHERE queue = 'worker' AND ready;
+CREATE INDEX waiting_for_owners ON waiting (tenant, subject, created_at, seq) WHERE queue = 'session' AND ready;
+CREATE INDEX waiting_for_nodes ON waiting (created_at, seq) WHERE queue = 'node' AND ready;
+CREATE INDEX waiting_by_due ON waiting (due_at);
+
+CREATE TABLE running (
+    seq bigint PRIMARY KEY,
+    queue text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- Keys that are taken. A key outlives its call's payload, so that nothing is silently run again.
 CREATE TABLE keys (
@@ -135,3 +152,34 @@ CREATE TABLE slots (
     token bigint,
     PRIMARY KEY (tool, number)
 ) WITH (fillfactor = 50);
+
+-- Rows on their way in: a statement that writes many takes them as one array of these, in the order of their fields.
+CREATE TYPE new_call AS (
+    seq bigint, tenant text, subject text, family text, call_id text, keyed boolean, wire text, tool text,
+    reference text, input bytea, fingerprint bytea, user_id text, trace_id text, sealed bytea, on_lost text,
+    queue text, session text, request text, turn integer, run_s double precision, queue_s double precision,
+    total_s double precision, end_state text, end_code text, duration_ms double precision, value bytea, error bytea,
+    effects text
+);
+CREATE TYPE new_ran_call AS (
+    seq bigint, tenant text, subject text, family text, call_id text, wire text, tool text, reference text,
+    input bytea, user_id text, trace_id text, on_lost text, state text, code text, duration_ms double precision,
+    value bytea, error bytea, effects text
+);
+CREATE TYPE new_ending AS (
+    number bigint, by_attempt integer, to_state text, to_code text, took double precision, result bytea,
+    failure bytea, had_effects text
+);
+CREATE TYPE new_beat AS (
+    in_session text, id text, by_attempt integer, who integer, said double precision, done bytea
+);
+CREATE TYPE new_answer AS (
+    in_session text, id text, by_attempt integer, who integer, to_state text, to_code text, took double precision,
+    result bytea, failure bytea, had_effects text, answered bytea
+);
+CREATE TYPE new_standing AS (
+    number bigint, state text, code text, waiting_for text, attempt integer, losses integer, holder text,
+    lease_until double precision, run_until double precision, started_at double precision,
+    finished_at double precision, seen_at double precision, heartbeat double precision, progress bytea, effects text,
+    digest bytea, ended boolean, duration_ms double precision, value bytea, error bytea
+);

@@ -1,5 +1,4 @@
--- Every statement that PostgreSQL's ledger makes. `{call}`, `{standing}`, `{fits}` and `{ready}` stand for the parts of
--- that name. Where many rows are written at once, each array is a column of them.
+-- Every statement that PostgreSQL's ledger makes. What stands in braces is the part of that name.
 
 -- name: call
 seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, trace_id, sealed,
@@ -31,15 +30,7 @@ WITH new AS MATERIALIZED (
     SELECT new.*, clock.now,
         CASE WHEN end_state IS NOT NULL THEN end_state WHEN queue = 'node' THEN 'PROCESSING' ELSE 'PENDING' END AS state,
         end_state IS NULL AND queue = 'node' AS here
-    FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[], $10::text[], $11::text[],
-        $12::text[], $13::bytea[], $14::bytea[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::text[],
-        $20::text[], $21::text[], $22::integer[], $23::double precision[], $24::double precision[],
-        $25::double precision[], $26::text[], $27::text[], $28::double precision[], $29::bytea[], $30::bytea[],
-        $31::text[])
-        AS new (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
-            trace_id, sealed, on_lost, queue, session, request, turn, run_s, queue_s, total_s, end_state, end_code,
-            duration_ms, value, error, effects),
-        (SELECT ledger_now() AS now) AS clock
+    FROM unnest($4::new_call[]) AS new, (SELECT ledger_now() AS now) AS clock
 ), renewed AS (
     INSERT INTO nodes (name, lease_until)
     SELECT $1::text, now + $2::double precision FROM new
@@ -52,19 +43,40 @@ WITH new AS MATERIALIZED (
     ORDER BY tenant, subject, family, call_id, seq
     ON CONFLICT (tenant, subject, family, call_id) DO NOTHING
     RETURNING seq
+), made AS (
+    INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+        trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
+        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects)
+    SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+        trace_id, sealed, on_lost, queue, session,
+        CASE WHEN EXISTS (SELECT 1 FROM calls WHERE calls.session = new.session AND calls.request = new.request)
+            THEN request || '~' || seq ELSE request END,
+        turn, run_s, state, end_code, here::integer, CASE WHEN here THEN $1::text END,
+        CASE WHEN NOT here THEN now + queue_s END, now + total_s, now, CASE WHEN here THEN now END,
+        CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects
+    FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
+    RETURNING {living}
+), {lives}
+SELECT seq, request FROM made
+
+-- What the tables of the living have to know of a call, and how those that were made or changed come to be in them.
+-- name: living
+seq, request, state, queue, reference, tenant, subject, session, tool, created_at, queue_until, deadline_at, waiting_for
+
+-- name: changed
+calls.seq, calls.request, calls.state, calls.queue, calls.reference, calls.tenant, calls.subject, calls.session,
+    calls.tool, calls.created_at, calls.queue_until, calls.deadline_at, calls.waiting_for
+
+-- name: lives
+waits AS (
+    INSERT INTO waiting (seq, queue, reference, tenant, subject, session, tool, created_at, due_at, ready)
+    SELECT seq, queue, reference, tenant, subject, session, tool, created_at, least(queue_until, deadline_at),
+        waiting_for IS NULL
+    FROM made WHERE state = 'PENDING'
+    ON CONFLICT (seq) DO UPDATE SET due_at = excluded.due_at, ready = excluded.ready
+), runs AS (
+    INSERT INTO running (seq, queue) SELECT seq, queue FROM made WHERE state = 'PROCESSING' ON CONFLICT DO NOTHING
 )
-INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
-    trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
-    deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects)
-SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
-    trace_id, sealed, on_lost, queue, session,
-    CASE WHEN EXISTS (SELECT 1 FROM calls WHERE calls.session = new.session AND calls.request = new.request)
-        THEN request || '~' || seq ELSE request END,
-    turn, run_s, state, end_code, here::integer, CASE WHEN here THEN $1::text END, CASE WHEN NOT here THEN now + queue_s END,
-    now + total_s, now, CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value,
-    error, effects
-FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
-RETURNING seq, request
 
 -- name: recorded
 SELECT seq FROM calls WHERE seq = ANY ($1)
@@ -79,7 +91,7 @@ LEFT JOIN calls ON seq = taken_by
 
 -- name: waiting
 SELECT wanted.reference, (SELECT count(*) FROM (
-    SELECT 1 FROM calls WHERE state = 'PENDING' AND queue = 'worker' AND reference = wanted.reference LIMIT wanted.most) AS few)
+    SELECT 1 FROM waiting WHERE queue = 'worker' AND ready AND reference = wanted.reference LIMIT wanted.most) AS few)
 FROM unnest($1::text[], $2::integer[]) AS wanted (reference, most)
 
 -- name: record
@@ -87,24 +99,21 @@ INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, ref
     trace_id, on_lost, queue, turn, state, code, attempt, created_at, finished_at, duration_ms, value, error, effects)
 SELECT seq, tenant, subject, family, call_id, false, wire, tool, reference, input, '', user_id, trace_id, on_lost, 'node', 0,
     state, code, 1, clock.now, clock.now, duration_ms, value, error, effects
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-    $9::bytea[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::double precision[], $16::bytea[],
-    $17::bytea[], $18::text[])
-    AS new (seq, tenant, subject, family, call_id, wire, tool, reference, input, user_id, trace_id, on_lost, state,
-        code, duration_ms, value, error, effects),
-    (SELECT ledger_now() AS now) AS clock
+FROM unnest($1::new_ran_call[]) AS new, (SELECT ledger_now() AS now) AS clock
 ON CONFLICT (seq) DO NOTHING
 
 -- Calls that this server's nodes run. --------------------------------------------------------------
 
 -- name: finish
-UPDATE calls SET state = done.state, code = done.code, finished_at = ledger_now(), duration_ms = done.duration_ms,
-    value = done.value, error = done.error, effects = done.effects, sealed = NULL, waiting_for = NULL
-FROM unnest($2::bigint[], $3::integer[], $4::text[], $5::text[], $6::double precision[], $7::bytea[], $8::bytea[],
-    $9::text[]) AS done (seq, attempt, state, code, duration_ms, value, error, effects)
-WHERE calls.seq = done.seq AND calls.attempt = done.attempt AND calls.holder = $1::text AND calls.state = 'PROCESSING'
-    AND calls.queue = 'node' AND calls.session IS NULL
-RETURNING calls.seq
+WITH ended AS (
+    UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
+        error = failure, effects = had_effects, sealed = NULL, waiting_for = NULL
+    FROM unnest($2::new_ending[]) AS done
+    WHERE seq = number AND attempt = by_attempt AND holder = $1::text AND state = 'PROCESSING' AND queue = 'node'
+        AND session IS NULL
+    RETURNING seq
+), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
+SELECT seq FROM ended
 
 -- name: note_progress
 UPDATE calls SET progress = done
@@ -112,19 +121,18 @@ FROM unnest($2::bigint[], $3::integer[], $4::bytea[]) AS noted (number, by_attem
 WHERE seq = number AND attempt = by_attempt AND holder = $1 AND state = 'PROCESSING' AND queue = 'node'
 
 -- name: lost
-SELECT {call} FROM calls
-WHERE finished_at IS NULL AND state IN ('PENDING', 'PROCESSING') AND queue = 'node'
-    AND (state = 'PENDING' AND waiting_for IS NULL OR state = 'PROCESSING' AND holder <> $1
-        AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = holder AND lease_until > ledger_now()))
+SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM running WHERE queue = 'node')) AND state = 'PROCESSING'
+    AND holder <> $1 AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = holder AND nodes.lease_until > ledger_now())
+UNION ALL
+SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM waiting WHERE queue = 'node' AND ready)) AND state = 'PENDING'
 ORDER BY created_at, seq LIMIT $2
 
 -- What is overdue. ---------------------------------------------------------------------------------
 
 -- name: overdue
-(SELECT seq FROM calls WHERE finished_at IS NULL AND holder IS NULL AND state = 'PENDING'
-    AND least(queue_until, deadline_at) <= (SELECT ledger_now()) LIMIT $1)
+(SELECT seq FROM waiting WHERE due_at <= (SELECT ledger_now()) LIMIT $1)
 UNION ALL
-(SELECT seq FROM calls, (SELECT ledger_now() AS now) AS clock WHERE finished_at IS NULL AND state = 'PROCESSING'
+(SELECT seq FROM (SELECT ledger_now() AS now) AS clock, calls WHERE seq = ANY (ARRAY (SELECT seq FROM running))
     AND (deadline_at <= now OR queue <> 'node' AND (lease_until <= now OR run_until <= now)) LIMIT $1)
 LIMIT $1
 
@@ -145,33 +153,41 @@ SELECT {standing}, tool,
 
 -- Who was claimed once has no time to wait any more, whoever has it back.
 -- name: save
-UPDATE calls SET state = now.state, code = now.code, waiting_for = now.waiting_for, attempt = now.attempt,
-    losses = now.losses, holder = now.holder, queue_until = CASE WHEN now.attempt = 0 THEN queue_until END,
-    lease_until = now.lease_until, run_until = now.run_until,
-    started_at = now.started_at, finished_at = now.finished_at, seen_at = now.seen_at, heartbeat = now.heartbeat,
-    progress = now.progress, effects = now.effects, digest = now.digest,
-    duration_ms = CASE WHEN ended THEN now.duration_ms ELSE calls.duration_ms END,
-    value = CASE WHEN ended THEN now.value ELSE calls.value END,
-    error = CASE WHEN ended THEN now.error ELSE calls.error END,
-    sealed = CASE WHEN ended THEN NULL ELSE calls.sealed END
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::integer[], $7::text[],
-    $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
-    $12::double precision[], $13::double precision[], $14::bytea[], $15::text[], $16::bytea[], $17::boolean[],
-    $18::double precision[], $19::bytea[], $20::bytea[])
-    AS now (seq, state, code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at,
-        seen_at, heartbeat, progress, effects, digest, ended, duration_ms, value, error)
-WHERE calls.seq = now.seq
+WITH made AS (
+    UPDATE calls SET state = now.state, code = now.code, waiting_for = now.waiting_for, attempt = now.attempt,
+        losses = now.losses, holder = now.holder, queue_until = CASE WHEN now.attempt = 0 THEN queue_until END,
+        lease_until = now.lease_until, run_until = now.run_until, started_at = now.started_at,
+        finished_at = now.finished_at, seen_at = now.seen_at, heartbeat = now.heartbeat, progress = now.progress,
+        effects = now.effects, digest = now.digest,
+        duration_ms = CASE WHEN ended THEN now.duration_ms ELSE calls.duration_ms END,
+        value = CASE WHEN ended THEN now.value ELSE calls.value END,
+        error = CASE WHEN ended THEN now.error ELSE calls.error END,
+        sealed = CASE WHEN ended THEN NULL ELSE calls.sealed END
+    FROM unnest($1::new_standing[]) AS now
+    WHERE seq = number
+    RETURNING {changed}
+), waits_no_more AS (
+    DELETE FROM waiting WHERE seq = ANY (ARRAY (SELECT seq FROM made WHERE state <> 'PENDING'))
+), runs_no_more AS (
+    DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM made WHERE state <> 'PROCESSING'))
+), {lives}
+SELECT 1
 
 -- name: release_keys
-DELETE FROM keys USING calls WHERE calls.seq = ANY ($1) AND keys.tenant = calls.tenant
-    AND keys.subject = calls.subject AND keys.family = calls.family AND keys.call_id = calls.call_id
-    AND keys.seq = calls.seq
+DELETE FROM keys WHERE ctid = ANY (ARRAY (
+    SELECT (SELECT ctid FROM keys WHERE keys.tenant = calls.tenant AND keys.subject = calls.subject
+        AND keys.family = calls.family AND keys.call_id = calls.call_id AND keys.seq = calls.seq)
+    FROM calls WHERE seq = ANY ($1)))
 
 -- Somebody wants it run once more, long after its time: it gets that time again.
 -- name: reopen
-UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, deadline_at = CASE
-    WHEN deadline_at > ledger_now() THEN deadline_at ELSE ledger_now() + (deadline_at - created_at) END
-WHERE seq = $1
+WITH again AS (
+    UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, deadline_at = CASE
+        WHEN deadline_at > ledger_now() THEN deadline_at ELSE ledger_now() + (deadline_at - created_at) END
+    WHERE seq = $1
+    RETURNING seq, deadline_at
+)
+UPDATE waiting SET due_at = deadline_at FROM again WHERE waiting.seq = again.seq
 
 -- Requests. ----------------------------------------------------------------------------------------
 
@@ -191,24 +207,20 @@ session = in_session AND request = id AND state = 'PROCESSING' AND waiting_for I
 UPDATE calls SET lease_until = ledger_now() + $7::double precision, seen_at = ledger_now(),
     heartbeat = coalesce(said, heartbeat), progress = coalesce(done, progress),
     run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
-FROM unnest($8::text[], $9::text[], $10::integer[], $11::integer[], $12::double precision[], $13::bytea[])
-    AS beats (in_session, id, by_attempt, who, said, done)
+FROM unnest($8::new_beat[]) AS beats
 WHERE {fits}
 RETURNING {standing}
 
 -- Only of calls that came in outside a session: a session is told of the ends of its requests.
 -- name: answer
-UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
-    error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-FROM unnest($7::text[], $8::text[], $9::integer[], $10::integer[], $11::text[], $12::text[], $13::double precision[],
-    $14::bytea[], $15::bytea[], $16::text[], $17::bytea[])
-    AS answers (in_session, id, by_attempt, who, to_state, to_code, took, result, failure, had_effects, answered)
-WHERE {fits}
-RETURNING {standing}
-
--- name: ready
-waiting_for IS NULL AND ($7::text IS NULL OR session = $7) AND (deadline_at IS NULL OR deadline_at > now)
-            AND (queue_until IS NULL OR queue_until > now)
+WITH ended AS (
+    UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
+        error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
+    FROM unnest($7::new_answer[]) AS answers
+    WHERE {fits}
+    RETURNING {standing}
+), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
+SELECT * FROM ended
 
 -- Of what somebody may have, `$9` are looked at, more than are wanted, because others may be taking them at this moment;
 -- those are passed by. The first column says how many were looked at. `claim` is a number of this one write, by which
@@ -216,30 +228,38 @@ waiting_for IS NULL AND ($7::text IS NULL OR session = $7) AND (deadline_at IS N
 -- name: claim
 WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
     SELECT few.* FROM clock, unnest($2::text[]) AS served, LATERAL (
-        SELECT seq AS number, created_at AS came FROM calls
-        WHERE state = 'PENDING' AND queue = 'worker' AND reference = served AND {ready}
+        SELECT seq AS number, created_at AS came, ctid AS place FROM waiting
+        WHERE queue = 'worker' AND ready AND reference = served AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
     UNION ALL
     SELECT few.* FROM clock, LATERAL (
-        SELECT seq AS number, created_at AS came FROM calls
-        WHERE state = 'PENDING' AND queue = 'session' AND tenant = $3 AND subject = $4
-            AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {ready}
+        SELECT seq AS number, created_at AS came, ctid AS place FROM waiting
+        WHERE queue = 'session' AND ready AND tenant = $3 AND subject = $4
+            AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
 ), chosen AS MATERIALIZED (
-    SELECT number FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest JOIN calls ON seq = number
+    SELECT number, place, calls.ctid AS call
+    FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest JOIN calls ON seq = number
     WHERE state = 'PENDING' AND waiting_for IS NULL
     ORDER BY came, number LIMIT $8 FOR NO KEY UPDATE OF calls SKIP LOCKED
 ), claimed AS (
     UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim = $1, queue_until = NULL,
         lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now,
         heartbeat = NULL
-    FROM chosen, clock WHERE seq = number
-    RETURNING {call}
+    FROM chosen, clock WHERE calls.ctid = call
+    RETURNING {call}, place
+), waits_no_more AS (
+    DELETE FROM waiting USING claimed WHERE waiting.ctid = place
+), runs AS (
+    INSERT INTO running (seq, queue) SELECT seq, queue FROM claimed
 )
-SELECT (SELECT count(*) FROM seen), claimed.* FROM clock LEFT JOIN claimed ON true
+SELECT (SELECT count(*) FROM seen), {call} FROM clock LEFT JOIN claimed ON true
+
+-- name: wanted
+($7::text IS NULL OR session = $7) AND (due_at IS NULL OR due_at > now)
 
 -- name: claimed
-SELECT {call} FROM calls WHERE finished_at IS NULL AND state = 'PROCESSING' AND claim = $1
+SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM running)) AND claim = $1
 
 -- Sessions. ----------------------------------------------------------------------------------------
 
@@ -264,7 +284,7 @@ WITH added AS (
 )
 UPDATE sessions SET revision = to_revision, open = to_open, changed_at = ledger_now()
 FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS changed (session, to_revision, to_open)
-WHERE id = session
+WHERE id = session AND id = ANY ($1)
 
 -- name: events
 SELECT number, kind, data FROM events WHERE session = $1 AND number > $2 ORDER BY number LIMIT $3
@@ -322,25 +342,27 @@ UPDATE slots SET node = NULL, token = NULL WHERE tool = $1 AND token = $2
 
 -- name: sweep
 WITH gone AS (
-    DELETE FROM calls WHERE seq IN (SELECT seq FROM calls WHERE finished_at < (SELECT ledger_now() - $1::double precision)
-        ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    DELETE FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM calls
+        WHERE created_at < (SELECT ledger_now() - $1::double precision)
+            AND finished_at < (SELECT ledger_now() - $1::double precision)
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING seq
-), unasked AS (DELETE FROM answers USING gone WHERE answers.seq = gone.seq)
+), unasked AS (DELETE FROM answers WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
 SELECT count(*) FROM gone
 
 -- name: sweep_keys
-DELETE FROM keys WHERE (tenant, subject, family, call_id) IN (SELECT tenant, subject, family, call_id FROM keys
-    WHERE expires_at < (SELECT ledger_now()) ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+DELETE FROM keys WHERE ctid = ANY (ARRAY (SELECT ctid FROM keys WHERE expires_at < (SELECT ledger_now())
+    ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))
 
 -- name: sweep_sessions
 WITH gone AS (
-    DELETE FROM sessions WHERE id IN (SELECT id FROM sessions
+    DELETE FROM sessions WHERE id = ANY (ARRAY (SELECT id FROM sessions
         WHERE open = 0 AND created_at < (SELECT ledger_now() - $1::double precision)
             AND changed_at < (SELECT ledger_now() - $1::double precision)
-        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING id
 )
-DELETE FROM events USING gone WHERE session = id
+DELETE FROM events WHERE session = ANY (ARRAY (SELECT id FROM gone))
 
 -- name: sweep_nodes
 DELETE FROM nodes WHERE lease_until < ledger_now() - $1::double precision
@@ -355,8 +377,8 @@ WHERE state IS NULL OR state IN ('COMPLETE', 'ERROR')
 SELECT id, revision FROM sessions WHERE id = ANY ($1)
 
 -- name: any_pending
-SELECT EXISTS (SELECT 1 FROM calls WHERE finished_at IS NULL AND state = 'PENDING' AND queue IN ('session', 'worker')
-    AND waiting_for IS NULL)
+SELECT EXISTS (SELECT 1 FROM waiting WHERE queue = 'worker' AND ready)
+    OR EXISTS (SELECT 1 FROM waiting WHERE queue = 'session' AND ready)
 
 -- name: workers_alive
 SELECT tenant, subject, name, revision FROM workers WHERE lease_until > ledger_now() ORDER BY tenant, subject, name

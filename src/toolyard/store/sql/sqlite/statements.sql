@@ -88,7 +88,7 @@ SELECT count(*) FROM (SELECT 1 FROM calls WHERE state = 'PENDING' AND reference 
 -- name: overdue
 SELECT seq FROM calls WHERE
     (state = 'PROCESSING' AND (deadline_at <= :now OR (queue != 'node' AND (lease_until <= :now OR run_until <= :now))))
-    OR (state = 'PENDING' AND (deadline_at <= :now OR queue_until <= :now))
+    OR (state = 'PENDING' AND (deadline_at <= :now OR (attempt = 0 AND queue_until <= :now)))
 ORDER BY seq LIMIT :limit
 
 -- name: old_calls
@@ -111,7 +111,7 @@ INSERT INTO events (session, number, kind, data) VALUES (?, ?, ?, ?)
 SELECT number, kind, data FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?
 
 -- name: old_sessions
-DELETE FROM sessions WHERE open = 0 AND changed_at < ? AND id IN (SELECT id FROM sessions ORDER BY changed_at LIMIT ?)
+DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE open = 0 AND changed_at < ? ORDER BY changed_at LIMIT ?)
 RETURNING id
 
 -- name: put_worker
@@ -142,3 +142,9 @@ UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = 
 
 -- name: note_progress
 UPDATE calls SET progress = ? WHERE seq = ? AND attempt = ? AND state = 'PROCESSING'
+
+-- A call that is run once more, and whose time is over, has all of it again.
+-- name: reopen
+UPDATE calls SET deadline_at = CASE WHEN deadline_at > :now THEN deadline_at ELSE :now + (deadline_at - created_at) END,
+    holder = NULL, digest = NULL, duration_ms = NULL
+WHERE seq = :seq

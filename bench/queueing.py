@@ -1,0 +1,89 @@
+"""The ledger as a queue, beside queues that are nothing else."""
+
+import sys
+from contextlib import ExitStack
+
+from bench import contenders
+from bench.contenders import HERE, QUEUES, Installed
+from bench.contest import complain, invited
+from bench.database import Database, database
+from bench.lanes import Lane, Plan, Turn, best, in_turn, lane, of_ledger, of_peer
+from bench.measure import LOAD_CORE, SERVER_CORE, Effort
+from bench.report import Bar, Row, missing, pairs_row
+from bench.servers import ServerError, serving
+
+ENQUEUE, WORK = "enqueue jobs", "claim, heartbeat, complete"
+BATCHES, WORKERS = (10, 50, 100, 250, 500), (1, 4)
+JOBS_A_SECOND = 4000
+SLOW_JOBS_A_SECOND = 200
+PROCRASTINATE = "procrastinate"
+NOTES = {
+    "pgqueuer": "deletes",
+    PROCRASTINATE: "keeps the row",
+}
+OURS = "fenced, keeps history"
+
+
+def queue(effort: Effort) -> list[Row]:
+    """pgqueuer comes first: with its best batch it is what the others are measured by."""
+    jobs = Plan(round(JOBS_A_SECOND * effort.seconds))
+    able, rows_without = invited(WORK, QUEUES)
+    with database() as postgres, ExitStack() as stack:
+        lanes = [one for peer in able if (one := entered(stack, peer, postgres, jobs, effort))]
+        sqlite = lane(f"toolyard, SQLite ({OURS})", jobs, of_ledger("sqlite:queue.db"))
+        ours = lane(f"toolyard, PostgreSQL ({OURS})", jobs, of_ledger(postgres.create()))
+        lanes += [stack.enter_context(sqlite), stack.enter_context(ours)]
+        in_turn(lanes[-2:], 1)  # to warm up; the others are by now
+        turns = in_turn(lanes, effort.rounds)
+    return compared(lanes, turns, Bar(">=", 1.0)) + rows_without
+
+
+def entered(stack: ExitStack, peer: Installed, postgres: Database, jobs: Plan, effort: Effort) -> Lane | None:
+    """Its queue, with the plan that suits it best."""
+    slow = peer.name == PROCRASTINATE
+    plan = Plan(round(SLOW_JOBS_A_SECOND * effort.seconds)) if slow else jobs
+    try:
+        one = stack.enter_context(lane(peer.name, plan, of_peer(peer, postgres.create())))
+        one.turn()
+        chosen = best(one, (10, 50), (1,), 1) if slow else best(one, BATCHES, WORKERS)
+    except ServerError as error:
+        complain(error)
+        return None
+    by = f"{chosen.plan.batch} at once" + (f" x {chosen.plan.workers}" if not slow else "")
+    return Lane(f"{peer.name}, {by} ({NOTES[peer.name]})", chosen.plan, chosen.process, chosen.log)
+
+
+def compared(lanes: list[Lane], turns: list[list[Turn]], bar: Bar) -> list[Row]:
+    """Against pgqueuer, if it is there. The bar is for the work of the last: that is ours on PostgreSQL."""
+    has_base = lanes[0].name.startswith("pgqueuer")
+    rows = []
+    for work, rates in (
+        (ENQUEUE, [[turn.enqueued for turn in mine] for mine in turns]),
+        (WORK, [[turn.worked for turn in mine] for mine in turns]),
+    ):
+        for index, (one, mine) in enumerate(zip(lanes, rates, strict=True)):
+            to_meet = bar if work == WORK and index == len(lanes) - 1 else None
+            if to_meet and not has_base:
+                rows.append(missing(work, one.name, "nothing to compare it to", to_meet))
+            else:
+                rows.append(pairs_row(work, one.name, mine, rates[0] if has_base and index else None, to_meet))
+    return rows
+
+
+def queue_http(effort: Effort) -> list[Row]:
+    """Through one server on one core. The client shares the other with the database, so this is a lower limit."""
+    work, name = "claim, heartbeat, complete over HTTP", "toolyard, PostgreSQL"
+    plan = Plan(round(1000 * effort.seconds), workers=2)
+    with database() as postgres:
+        address = postgres.create()
+        try:
+            with serving(contenders.toolyard(name=name, store=address), SERVER_CORE) as server:
+                client = str(HERE / "queues" / "over_http.py")
+                command = [sys.executable, client, address, f"http://127.0.0.1:{server.port}"]
+                with lane(f"{name}, 100 at once", plan, command, LOAD_CORE) as over_http:
+                    over_http.turn()
+                    (turns,) = in_turn([over_http], effort.rounds)
+        except ServerError as error:
+            complain(error)
+            return [missing(work, name, "no figure")]
+    return [pairs_row(work, over_http.name, [turn.worked for turn in turns], None, None)]

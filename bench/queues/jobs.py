@@ -1,0 +1,42 @@
+"""The calls of a worker's tool that a ledger is filled with."""
+
+import asyncio
+from itertools import count
+
+from toolyard.model.record import Key, NewCall
+from toolyard.model.standing import DIRECT
+from toolyard.store.contract import Store, Timing
+from toolyard.store.postgres import PostgresStore
+from toolyard.store.sqlite import SqliteStore
+
+TOOL = "Bench.Job"
+REFERENCE = f"{TOOL}@1.0.0"
+INPUT = b'{"a": 10, "b": 5}'
+CALLERS = 500
+"""How many of them call at once."""
+
+
+async def opened(address: str) -> Store:
+    kind, _, path = address.partition(":")
+    store: Store = (
+        SqliteStore(path, "bench", Timing()) if kind == "sqlite" else PostgresStore(address, "bench", Timing())
+    )
+    await store.open()
+    return store
+
+
+async def enqueue(store: Store, numbers: "count[int]", many: int) -> int:
+    """Each in a write of its own, as callers make them. How many there were."""
+    made = 0
+    while made < many:
+        some = min(CALLERS, many - made)
+        begun = await asyncio.gather(*(store.begin(new_call(next(numbers))) for _ in range(some)))
+        made += sum(one.seq > 0 for one in begun)
+    return made
+
+
+def new_call(number: int) -> NewCall:
+    key = Key("default", "caller", "oxp", f"job-{number:012d}")
+    return NewCall(
+        key, False, "oxp", TOOL, REFERENCE, INPUT, queue="worker", session=DIRECT, queue_s=3600.0, total_s=7200.0
+    )

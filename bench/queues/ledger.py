@@ -1,0 +1,63 @@
+"""toolyard's ledger as a queue, in either store: `python ledger.py sqlite:FILE|postgresql://…`.
+
+Each worker claims a hundred, renews them in one write, and answers each on its own, all at once: what a server does for
+a hundred requests over HTTP. Every write names its attempt, and every call is kept with its input and result.
+"""
+
+import asyncio
+import sys
+import time
+from itertools import count
+from pathlib import Path
+
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from bench.queues.jobs import REFERENCE, enqueue, opened
+from bench.queues.line import follow
+
+from toolyard.model.lifecycle import State
+from toolyard.model.record import CallRecord, Ending
+from toolyard.model.standing import DIRECT, Answer, Beat, Judged, Who
+from toolyard.store.contract import Store, Wanted
+
+DONE = Ending(State.COMPLETE, "success", 1.0, value=b'{"sum":15}')
+
+
+async def work(store: Store, name: str, batch: int) -> int:
+    """Until nothing is left. How many it did."""
+    who, done = Who("default", "robot", name, frozenset({REFERENCE})), 0
+    while claims := await store.claim(Wanted(who, limit=batch)):
+        require(await store.beat([Beat(DIRECT, call.request or "", who, call.attempt) for call in claims]))
+        require(await asyncio.gather(*(answer(store, who, call) for call in claims)))
+        done += len(claims)
+    return done
+
+
+async def answer(store: Store, who: Who, call: CallRecord) -> Judged | None:
+    return await store.answer(Answer(DIRECT, call.request or "", who, DONE, b"digest", call.attempt))
+
+
+def require(verdicts: list[Judged | None]) -> None:
+    if not all(verdict and verdict.reason is None for verdict in verdicts):
+        raise RuntimeError("a write was refused")
+
+
+async def main(address: str) -> None:
+    store, numbers = await opened(address), count(time.time_ns())
+
+    async def fill(told: dict[str, int]) -> int:
+        return await enqueue(store, numbers, told["jobs"])
+
+    async def empty(told: dict[str, int]) -> int:
+        return sum(await asyncio.gather(*(work(store, f"w{n}", told["batch"]) for n in range(told["workers"]))))
+
+    try:
+        await follow(fill, empty)
+    finally:
+        await store.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(sys.argv[1]))
