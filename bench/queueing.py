@@ -13,7 +13,7 @@ from bench.report import Bar, Row, missing, pairs_row
 from bench.servers import ServerError, serving
 
 ENQUEUE, WORK = "enqueue jobs", "claim, heartbeat, complete"
-BATCHES, WORKERS = (10, 50, 100, 250, 500), (1, 4)
+BATCHES, WORKERS = (10, 50, 100, 250, 500, 1000), (1, 4)
 JOBS_A_SECOND = 4000
 SLOW_JOBS_A_SECOND = 200
 PROCRASTINATE = "procrastinate"

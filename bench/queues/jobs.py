@@ -6,7 +6,6 @@ from itertools import count
 from toolyard.model.record import Key, NewCall
 from toolyard.model.standing import DIRECT
 from toolyard.store.contract import Store, Timing
-from toolyard.store.postgres import PostgresStore
 from toolyard.store.sqlite import SqliteStore
 
 TOOL = "Bench.Job"
@@ -17,12 +16,18 @@ CALLERS = 500
 
 
 async def opened(address: str) -> Store:
-    kind, _, path = address.partition(":")
-    store: Store = (
-        SqliteStore(path, "bench", Timing()) if kind == "sqlite" else PostgresStore(address, "bench", Timing())
-    )
+    store = made(address)
     await store.open()
     return store
+
+
+def made(address: str) -> Store:
+    kind, _, path = address.partition(":")
+    if kind == "sqlite":
+        return SqliteStore(path, "bench", Timing())
+    from toolyard.store.postgres import PostgresStore  # needs what not everybody has
+
+    return PostgresStore(address, "bench", Timing())
 
 
 async def enqueue(store: Store, numbers: "count[int]", many: int) -> int:

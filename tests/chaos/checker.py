@@ -80,8 +80,8 @@ def no_late_write(history: History) -> Iterator[str]:
 
 
 def no_effect_twice(history: History) -> Iterator[str]:
-    """A tool that may not be run again is started once, and has its effect once at most, however its call ended. And
-    what is complete has had its effect."""
+    """A tool that may not be run again has its effect once at most, however its call ended, and is not started again
+    once an attempt was lost. And what is complete has had its effect."""
     rows = defaultdict[str, list[Row]](list)
     for row in history.rows:
         rows[row.mark].append(row)
@@ -95,8 +95,8 @@ def no_effect_twice(history: History) -> Iterator[str]:
         if row.on_lost != "rerun" and len(effects) > 1 and not row.ended.can_retry:
             by = " and ".join(f"{effect.process} (run {effect.run})" for effect in effects)
             yield f"{row.call} of {row.tool} had its effect {len(effects)} times, by {by}; it ended as {row.code}"
-        if row.on_lost != "rerun" and row.attempt > 1:
-            yield f"{row.call} of {row.tool} was started {row.attempt} times; it ended as {row.code}"
+        if row.on_lost != "rerun" and row.losses and row.code != "outcome_unknown":
+            yield f"{row.call} of {row.tool} was lost and went on: attempt {row.attempt}, {row.code or row.state}"
         run = (row.ended.value or {}).get("run")
         if run is not None and all(effect.run != run for effect in effects):
             yield f"{row.call} is complete with run {run}, which had no effect"

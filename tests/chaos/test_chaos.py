@@ -11,7 +11,7 @@ import pytest
 from .ledgers import Kind, postgres, sqlite
 from .run import run, seed
 
-SECONDS = 6.0
+SECONDS = 5.0
 
 
 @pytest.mark.parametrize("kind", [sqlite, postgres])

@@ -104,9 +104,10 @@ def test_an_effect_that_happened_twice(row: Row) -> None:
     assert history(rows=(replace(row, on_lost="rerun"),), effects=(EFFECT, replace(EFFECT, run="s"))) == {}
 
 
-def test_a_second_start_of_what_may_not_be_run_again() -> None:
-    assert "was started 2 times" in history(rows=(replace(ROW, attempt=2),))[EFFECTS][0]
-    assert history(rows=(replace(ROW, attempt=2, on_lost="rerun"),)) == {}
+def test_what_may_not_be_run_again_went_on_after_it_was_lost() -> None:
+    assert "was lost and went on: attempt 2" in history(rows=(replace(ROW, attempt=2, losses=1),))[EFFECTS][0]
+    assert history(rows=(replace(ROW, attempt=2),)) == {}, "the first may have been given back before it began"
+    assert history(rows=(replace(ROW, attempt=2, losses=1, on_lost="rerun"),)) == {}
 
 
 def test_the_effects_of_two_callers_at_a_worker_are_told_apart_by_the_request() -> None:

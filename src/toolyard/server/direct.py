@@ -34,7 +34,7 @@ class Direct:
         reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
         if cycle.flow.write_paused and not cycle.response_started:
             await cycle.flow.drain()
-        if isinstance(reply, Stream):
+        if type(reply) is Stream:
             await line.carry(reply, self._shell.streams)
         elif reply is not None and not cycle.response_started and not cycle.disconnected:
             write(cycle, reply)
@@ -96,10 +96,12 @@ class CycleLine(Struct):
 
 def write(cycle: RequestResponseCycle, reply: Reply) -> None:
     """A whole reply."""
-    body = reply.body
+    body, headers = reply.body, reply.headers
+    head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
+    if cycle.waiting_for_100_continue or not cycle.keep_alive:
+        head += _last(cycle)
     length = b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n"
-    head = _head(cycle, reply.status, reply.headers) + length
-    cycle.transport.write(head + body if cycle.scope["method"] != "HEAD" else head)
+    cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
     cycle.response_started = True
     finish(cycle)
 
@@ -107,9 +109,11 @@ def write(cycle: RequestResponseCycle, reply: Reply) -> None:
 def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
     """The head of a stream; whether its body comes in chunks. HTTP/1.0 knows none: there, the connection's end is the
     body's."""
+    head = STATUS_LINE[stream.status] + _rendered(stream.headers)
+    if cycle.waiting_for_100_continue or not cycle.keep_alive:
+        head += _last(cycle)
     is_chunked = cycle.scope["method"] != "HEAD" and cycle.scope["http_version"] != "1.0"
-    framing = b"transfer-encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"
-    cycle.transport.write(_head(cycle, stream.status, stream.headers) + framing)
+    cycle.transport.write(head + (b"transfer-encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"))
     cycle.response_started = True
     return is_chunked
 
@@ -123,11 +127,10 @@ def finish(cycle: RequestResponseCycle) -> None:
     cycle.on_response()
 
 
-def _head(cycle: RequestResponseCycle, status: int, headers: Headers) -> bytes:
-    if cycle.waiting_for_100_continue:
-        cycle.keep_alive = False  # the body was not asked for, so whether it comes is not known
-    head = STATUS_LINE[status] + (_RENDERED.get(id(headers)) or _rendered(headers))
-    return head if cycle.keep_alive else head + b"connection: close\r\n"
+def _last(cycle: RequestResponseCycle) -> bytes:
+    """Says that no other reply comes. (Where the body was not asked for, whether it comes is not known.)"""
+    cycle.keep_alive = False
+    return b"connection: close\r\n"
 
 
 def _rendered(headers: Headers) -> bytes:

@@ -18,7 +18,6 @@ from .postgres_standing import Request, judge_requests
 
 R = TypeVar("R", Beat, Answer)
 LARGEST_ATTEMPT = 2**31 - 1
-MOST_LOOKED_AT = 5000
 Place = tuple[str | None, str | None]
 """A session, and an id in it."""
 
@@ -36,14 +35,15 @@ async def claim(
 
 
 async def _claim(connection: Connection, wanted: Wanted, token: int, limits: Limits) -> list[CallRecord]:
-    """Where others claim at the same moment, looks further until there is enough or no more."""
+    """Where others claim at the same moment, looks further until there is enough or no more. Where they take all that
+    is looked at there is nothing, and the next look finds what they left."""
     claims: list[CallRecord] = []
     look_at = wanted.limit + 16
     while True:
         limit = wanted.limit - len(claims)
         rows = await connection.fetch(SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s)
-        claims += [call_of(row) for _, *row in rows if row[0] is not None]
-        if len(claims) == wanted.limit or rows[0][0] < look_at or look_at > MOST_LOOKED_AT:
+        claims += [call_of(row) for _, *row in rows]
+        if not rows or len(claims) == wanted.limit or rows[0][0] < look_at:
             return claims
         look_at *= 4
 

@@ -122,7 +122,7 @@ class SqliteStore:
         return await self._write(lambda cursor: rows.known(cursor, key))
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        where = "tenant = ? AND subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"
+        where = "+tenant = ? AND +subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"  # by the id's index
         return await self._write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
 
     async def row(self, seq: int) -> CallRecord | None:
@@ -134,11 +134,8 @@ class SqliteStore:
         return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
     async def lost(self, limit: int) -> list[CallRecord]:
-        where = (
-            "(state = 'PROCESSING' AND holder != ? OR state = 'PENDING' AND waiting_for IS NULL) AND queue = 'node' "
-            "ORDER BY seq LIMIT ?"
-        )
-        return await self._write(lambda cursor: rows.calls(cursor, where, (self.node, limit)))
+        where, values = f"seq IN ({SQL.lost}) ORDER BY seq", {"node": self.node, "limit": limit}
+        return await self._write(lambda cursor: rows.calls(cursor, where, values))
 
     async def restart(self, seq: int, attempt: int) -> int | None:
         def write(cursor: apsw.Cursor, told: Told) -> int | None:

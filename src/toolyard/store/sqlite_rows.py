@@ -67,7 +67,7 @@ def call(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> CallRecord
     return made(row) if row else None
 
 
-def calls(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> list[CallRecord]:
+def calls(cursor: apsw.Cursor, where: str, values: Any) -> list[CallRecord]:
     return [made(row) for row in cursor.execute(f"{SQL.call} WHERE {where}", values).fetchall()]
 
 
@@ -85,10 +85,18 @@ def where(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
         "state = ?": wanted.state,
         "tool = ?": wanted.tool,
         "seq < ?": wanted.before,
-        "seq IN (SELECT seq FROM calls WHERE call_id = ?)": wanted.call_id,  # in the index of callers, which is smaller
+        "seq IN (SELECT seq FROM calls WHERE call_id = ?)": wanted.call_id,
     }
     given = {condition: value for condition, value in conditions.items() if value is not None}
-    return " AND ".join(given) or "1", tuple(given.values())
+    alive = _ALIVE.get(wanted.state) if wanted.state else None
+    return " AND ".join([*given, *([alive] if alive else [])]) or "1", tuple(given.values())
+
+
+_ALIVE = {
+    State.PENDING: "seq IN (SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING')",
+    State.PROCESSING: "seq IN (SELECT seq FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING')",
+}
+"""What lives is few, and found without a look at what has ended."""
 
 
 def ending(cursor: apsw.Cursor, ended: Ending, now: float) -> tuple[Any, ...]:
@@ -170,23 +178,48 @@ def save(cursor: apsw.Cursor, judged: Judged) -> None:
 
 
 def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
-    """The condition for requests that somebody asks for, and may."""
-    who = wanted.who
-    named = " OR ".join("tool GLOB ?" for _ in wanted.tools) or "1"
-    serves = wanted.references
+    """The condition for requests that somebody asks for, and may. What waits is found by an index for each tool, in
+    order: a long line is not read to its end."""
+    if wanted.state is not State.PENDING:
+        return _in_any_state(wanted)
+    who, limit = wanted.who, wanted.limit
+    session = "" if wanted.session is None else " AND session = ?"
+    given = () if wanted.session is None else (wanted.session,)
+    own = (who.tenant, who.subject, *map(only_stars, wanted.tools), *given)
+    found = [_OWN.format(named=_named(wanted), session=session, limit=limit)]
+    found += [_SERVED.format(session=session, limit=limit)] * len(wanted.references)
+    served = [value for reference in wanted.references for value in (reference, *given)]
+    return f"seq IN ({' UNION ALL '.join(found)})", (*own, *served)
+
+
+_OWN = (
+    "SELECT seq FROM (SELECT seq FROM calls INDEXED BY calls_pending_of WHERE state = 'PENDING' AND queue = 'session' "
+    "AND tenant = ? AND subject = ? AND ({named}) AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
+)
+_SERVED = (
+    "SELECT seq FROM (SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING' AND queue = 'worker' "
+    "AND reference = ? AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
+)
+
+
+def _in_any_state(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
+    who, serves = wanted.who, wanted.references
     places = ", ".join("?" * len(serves))
-    theirs = f"(queue = 'worker' AND reference IN ({places}))"
-    own = f"(queue = 'session' AND tenant = ? AND subject = ? AND ({named}))"
-    found = [f"({own} OR {theirs})" if serves else own]
+    found = [
+        f"(queue = 'session' AND tenant = ? AND subject = ? AND ({_named(wanted)})"
+        f" OR queue = 'worker' AND reference IN ({places}))"
+    ]
     given: list[Any] = [who.tenant, who.subject, *map(only_stars, wanted.tools), *serves]
     if wanted.state is not None:
-        found.append(f"state = '{wanted.state}'")
-    if wanted.state is State.PENDING:
-        found.append("waiting_for IS NULL")
+        found.append(_ALIVE.get(wanted.state, f"state = '{wanted.state}'"))
     if wanted.session is not None:
         found.append("session = ?")
         given.append(wanted.session)
     return " AND ".join(found), tuple(given)
+
+
+def _named(wanted: Wanted) -> str:
+    return " OR ".join("tool GLOB ?" for _ in wanted.tools) or "1"
 
 
 # -- sessions --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ three wires share one address); a client uses `encode_request`, `decode_list` an
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ class Reply(Struct):
     headers: Headers
 
 
+@final
 class Stream(Struct):
     """An HTTP reply that comes bit by bit. `chunks` is an async generator, and is closed as soon as the client leaves
     or the server stops; what it raises breaks the connection off."""

@@ -227,33 +227,30 @@ SELECT * FROM ended
 -- its rows are found again where its fate is not known; the lock makes that search wait for the end of the write.
 -- name: claim
 WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
-    SELECT few.* FROM clock, unnest($2::text[]) AS served, LATERAL (
-        SELECT seq AS number, created_at AS came, ctid AS place FROM waiting
+    SELECT few.*, now FROM clock, unnest($2::text[]) AS served, LATERAL (
+        SELECT seq AS number, created_at AS came FROM waiting
         WHERE queue = 'worker' AND ready AND reference = served AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
     UNION ALL
-    SELECT few.* FROM clock, LATERAL (
-        SELECT seq AS number, created_at AS came, ctid AS place FROM waiting
+    SELECT few.*, now FROM clock, LATERAL (
+        SELECT seq AS number, created_at AS came FROM waiting
         WHERE queue = 'session' AND ready AND tenant = $3 AND subject = $4
             AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
 ), chosen AS MATERIALIZED (
-    SELECT number, place, calls.ctid AS call
-    FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest JOIN calls ON seq = number
+    SELECT number, queue AS whose, now FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest
+    JOIN calls ON seq = number
     WHERE state = 'PENDING' AND waiting_for IS NULL
     ORDER BY came, number LIMIT $8 FOR NO KEY UPDATE OF calls SKIP LOCKED
-), claimed AS (
-    UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim = $1, queue_until = NULL,
-        lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now,
-        heartbeat = NULL
-    FROM chosen, clock WHERE calls.ctid = call
-    RETURNING {call}, place
 ), waits_no_more AS (
-    DELETE FROM waiting USING claimed WHERE waiting.ctid = place
+    DELETE FROM waiting WHERE seq = ANY (ARRAY (SELECT number FROM chosen))
 ), runs AS (
-    INSERT INTO running (seq, queue) SELECT seq, queue FROM claimed
+    INSERT INTO running (seq, queue) SELECT number, whose FROM chosen
 )
-SELECT (SELECT count(*) FROM seen), {call} FROM clock LEFT JOIN claimed ON true
+UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim = $1, queue_until = NULL,
+    lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now, heartbeat = NULL
+FROM chosen WHERE seq = number
+RETURNING (SELECT count(*) FROM seen), {call}
 
 -- name: wanted
 ($7::text IS NULL OR session = $7) AND (due_at IS NULL OR due_at > now)

@@ -11,6 +11,9 @@ ALTER TABLE calls ADD COLUMN heartbeat REAL;
 ALTER TABLE calls ADD COLUMN digest BLOB;
 
 DROP INDEX calls_alive;
+DROP INDEX calls_of_caller;
+CREATE INDEX calls_by_id ON calls (call_id);
+CREATE INDEX calls_of_caller ON calls (tenant, subject, seq);
 CREATE INDEX calls_pending ON calls (reference, seq) WHERE state = 'PENDING';
 CREATE INDEX calls_pending_of ON calls (tenant, subject, seq) WHERE state = 'PENDING' AND queue = 'session';
 CREATE INDEX calls_processing ON calls (seq) WHERE state = 'PROCESSING';

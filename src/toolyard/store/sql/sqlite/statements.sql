@@ -85,10 +85,19 @@ SELECT seq, fingerprint FROM keys WHERE tenant = ? AND subject = ? AND family = 
 -- name: pending_of_tool
 SELECT count(*) FROM (SELECT 1 FROM calls WHERE state = 'PENDING' AND reference = ? LIMIT ?)
 
+-- Only what lives is looked at, however many have ended.
 -- name: overdue
-SELECT seq FROM calls WHERE
-    (state = 'PROCESSING' AND (deadline_at <= :now OR (queue != 'node' AND (lease_until <= :now OR run_until <= :now))))
-    OR (state = 'PENDING' AND (deadline_at <= :now OR (attempt = 0 AND queue_until <= :now)))
+SELECT seq FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING'
+    AND (deadline_at <= :now OR (queue != 'node' AND (lease_until <= :now OR run_until <= :now)))
+UNION ALL
+SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
+    AND (deadline_at <= :now OR (attempt = 0 AND queue_until <= :now))
+LIMIT :limit
+
+-- name: lost
+SELECT seq FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING' AND queue = 'node' AND holder != :node
+UNION ALL
+SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING' AND queue = 'node' AND waiting_for IS NULL
 ORDER BY seq LIMIT :limit
 
 -- name: old_calls
