@@ -45,6 +45,7 @@ class Hand:
                 continue
             if answer.status != OK:
                 self._caller.odd("for work", answer)
+                await self._caller.pause()
                 continue
             await asyncio.gather(*(self._work(self._claimed(each)) for each in answer["claims"]))
 

@@ -71,7 +71,13 @@ class PoliteProtocol(HttpToolsProtocol):
             self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
         if self._phase is not BODY:
             self._header_bytes += len(data)
-        HttpToolsProtocol.data_received(self, data)
+        try:  # as uvicorn's, but for its timers and other protocols, which are not used here
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.logger.warning("Invalid HTTP request received.")
+            self._refuse_unreadable(error)
+        except httptools.HttpParserUpgrade:
+            self._go_without_upgrade()
         if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
 
@@ -112,23 +118,6 @@ class PoliteProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
-    def send_400_response(self, msg: str) -> None:
-        """Called while the parser's error is being handled."""
-        error = sys.exception()
-        if isinstance(error, httptools.HttpParserInvalidMethodError):
-            self._refuse(405, "This method is not known", b"allow: %b\r\n" % self.allow)
-        elif error is not None and isinstance(error.__context__, HeaderTooLarge):
-            self._refuse_large_header()
-        else:
-            self._refuse(400, "This is not an HTTP request that can be read")
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """The parser reads nothing after a wish for another protocol, so this request, answered as if it had not
-        wished, is the last one."""
-        self.cycle.keep_alive = False
-        if self.cycle.response_complete:
-            self.transport.close()
-
     # -- refusals ----------------------------------------------------------------------------------
 
     def look(self) -> None:
@@ -153,6 +142,21 @@ class PoliteProtocol(HttpToolsProtocol):
     def _is_over(self, since: float, limit_s: float) -> bool:
         """Whether a wait has been longer than its limit. `since` may be older than it says, by one sweep."""
         return Ticks.now - since > limit_s + SWEEP_S
+
+    def _refuse_unreadable(self, error: Exception) -> None:
+        if isinstance(error, httptools.HttpParserInvalidMethodError):
+            self._refuse(405, "This method is not known", b"allow: %b\r\n" % self.allow)
+        elif isinstance(error.__context__, HeaderTooLarge):
+            self._refuse_large_header()
+        else:
+            self._refuse(400, "This is not an HTTP request that can be read")
+
+    def _go_without_upgrade(self) -> None:
+        """The parser reads nothing after a wish for another protocol, so this request, answered as if it had not
+        wished, is the last one."""
+        self.cycle.keep_alive = False
+        if self.cycle.response_complete:
+            self.transport.close()
 
     def _refuse_late(self) -> None:
         if self._is_answering_another():

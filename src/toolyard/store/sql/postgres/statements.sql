@@ -49,7 +49,7 @@ WITH new AS MATERIALIZED (
         deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects)
     SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session,
-        CASE WHEN EXISTS (SELECT 1 FROM calls WHERE calls.session = new.session AND calls.request = new.request)
+        CASE WHEN (SELECT true FROM calls WHERE calls.session = new.session AND calls.request = new.request)
             THEN request || '~' || seq ELSE request END,
         turn, run_s, state, end_code, here::integer, CASE WHEN here THEN $1::text END,
         CASE WHEN NOT here THEN now + queue_s END, now + total_s, now, CASE WHEN here THEN now END,
@@ -200,8 +200,7 @@ session = in_session AND request = id AND state = 'PROCESSING' AND waiting_for I
         OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
     AND (queue = 'worker' AND (who, reference) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
         OR queue = 'session' AND (who, tenant, subject) IN (SELECT * FROM unnest($1::integer[], $2::text[], $3::text[])))
-    AND (deadline_at IS NULL OR deadline_at > ledger_now()) AND (run_until IS NULL OR run_until > ledger_now())
-    AND (lease_until IS NULL OR lease_until > ledger_now())
+    AND coalesce(least(deadline_at, run_until, lease_until), 'infinity') > ledger_now()
 
 -- name: beat
 UPDATE calls SET lease_until = ledger_now() + $7::double precision, seen_at = ledger_now(),
