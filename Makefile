@@ -27,7 +27,7 @@ unit: $(VENV)/dev.ok
 soak: $(VENV)/dev.ok  ## kill, pause and restart everything under load for SOAK_MINUTES (10)
 	$(BIN)/python -m tests.chaos.soak
 
-bench: $(VENV)/core.ok  ## speed beside its peers; writes bench/results.md
+bench: $(VENV)/dev.ok  ## speed beside its peers; writes bench/results.md
 	$(BIN)/python bench/run.py
 
 $(BIN)/python:

@@ -25,10 +25,10 @@ SETTINGS = {
     "TOOLYARD_CALL_TIMEOUT_S": "10",
     "TOOLYARD_CLAIM_WAIT_S": "20",
     "TOOLYARD_TOTAL_TIMEOUT_S": "30",
-    "TOOLYARD_GRACE_S": "1",
+    "TOOLYARD_GRACE_S": "5",
 }
 TOTAL_S = 30.0
-START_S, LEAVE_S = 60.0, 10.0
+START_S, LEAVE_S = 60.0, 15.0
 
 
 class Process:
@@ -42,7 +42,7 @@ class Process:
         self.is_in_trouble = False
         """Whether somebody is at it now."""
 
-    def arguments(self, name: str) -> Sequence[str]:
+    def arguments(self) -> Sequence[str]:
         raise NotImplementedError
 
     def is_up(self) -> bool:
@@ -66,9 +66,9 @@ class Process:
         return False
 
     @property
-    def now(self) -> str:
-        """Its name and number, as the system knows it now."""
-        return f"{self.name}.{self._starts} ({self._process.pid if self._process else 'not started'})"
+    def run_name(self) -> str:
+        """Of this one of its runs."""
+        return f"{self.name}.{self._starts}"
 
     @property
     def is_running(self) -> bool:
@@ -96,12 +96,11 @@ class Process:
 
     def _spawn(self) -> None:
         self._starts += 1
-        name = f"{self.name}.{self._starts}"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command(*self.arguments(name)),
+                command(*self.arguments()),
                 cwd=self._folder,
-                env=self._variables | {"CHAOS_PROCESS": name},
+                env=self._variables | {"CHAOS_PROCESS": self.run_name},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -114,7 +113,7 @@ class NodeProcess(Process):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def arguments(self, name: str) -> Sequence[str]:
+    def arguments(self) -> Sequence[str]:
         return "serve", f"{TOOLS}:here", "--port", str(self.port)
 
     def is_up(self) -> bool:
@@ -126,12 +125,12 @@ class WorkerProcess(Process):
         super().__init__(name, folder, {"TOOLYARD_KEY": WORKER_KEY, "CHAOS_EFFECTS": str(effects)})
         self._url = node.url
 
-    def arguments(self, name: str) -> Sequence[str]:
-        return "worker", f"{TOOLS}:away", "--server", self._url, "--name", name, "--grace", "1"
+    def arguments(self) -> Sequence[str]:
+        return "worker", f"{TOOLS}:away", "--server", self._url, "--name", self.run_name, "--grace", "1"
 
     def is_up(self) -> bool:
-        """It finds its server by itself."""
-        return True
+        """It says so, once its server knows it."""
+        return f"worker {self.run_name} offers" in self._log.read_text()
 
 
 @contextmanager

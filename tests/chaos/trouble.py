@@ -80,14 +80,14 @@ class Troubles:
         return True
 
     async def _kill(self, process: Process) -> None:
-        self._count("kills", process.now)
+        self._count("kills", process.run_name)
         process.kill()
         await asyncio.sleep(self._random.uniform(0.0, AWAY_S))
         await process.start()
 
     async def _pause(self, process: Process) -> None:
         """Mostly for longer than it is taken to be alive. Some never wake up."""
-        self._count("pauses", process.now)
+        self._count("pauses", process.run_name)
         process.tell(signal.SIGSTOP)
         await asyncio.sleep(LEASE_S * self._random.uniform(0.7, 2.2))
         if self._random.random() < 0.2:
@@ -96,7 +96,7 @@ class Troubles:
             process.tell(signal.SIGCONT)
 
     async def _replace(self, process: Process) -> None:
-        self._count("orderly restarts", process.now)
+        self._count("orderly restarts", process.run_name)
         await process.leave()
         await process.start()
 

@@ -143,7 +143,7 @@ def test_a_server_in_the_environment_is_not_a_ledger(here: Any, monkeypatch: pyt
     monkeypatch.setenv("TOOLYARD_SERVER", "http://127.0.0.1:9")
     ended = here("resolve", "pay-7", "--rerun")
     assert (ended.code, ended.out) == (2, "")
-    assert "a call is settled in the ledger" in ended.err
+    assert "(not with --server or TOOLYARD_SERVER)" in ended.err
 
 
 # --- a ledger that nobody has --------------------------------------------------------------------

@@ -37,12 +37,13 @@ def leaves(kind: type[ToolyardError]) -> Iterator[type[ToolyardError]]:
         yield from leaves(each)
 
 
+HOMES = ("toolyard.model.errors", StoreDown.__module__)
 REACHING_A_WIRE = sorted(
     {
         error
         for kind in (RequestError, ServerError, ToolError)
         for error in leaves(kind)
-        if error not in (RequestError, ServerError) and error.__module__ in ("toolyard.model.errors", StoreDown.__module__)
+        if error not in (RequestError, ServerError) and error.__module__ in HOMES
     },
     key=lambda error: error.__name__,
 )

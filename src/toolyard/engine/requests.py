@@ -185,5 +185,3 @@ def _refused(reason: Reason) -> Refused:
 
 def _deadline(wait_s: float) -> float:
     return asyncio.get_running_loop().time() + wait_s
-
-

@@ -121,7 +121,7 @@ class PoliteProtocol(HttpToolsProtocol):
     # -- refusals ----------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Called by the sweep: ends a wait that has been too long."""
+        """Called by the sweep: ends a wait that has been too long, or that is for nobody."""
         if self.when_gone and self.flow.read_paused and self._has_left():
             self.transport.abort()
         elif self._phase is IDLE:

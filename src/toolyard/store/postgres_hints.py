@@ -35,7 +35,8 @@ class Notice(Struct):
     """What one notification says. A node takes no notice of its own."""
 
     node: str
-    changed: dict[str, list[int | str]]
+    topic: Topic
+    keys: list[int | str]
 
 
 _decode = msgspec.json.Decoder(Notice).decode
@@ -80,18 +81,22 @@ class Sender:
 
 
 def payloads_of(node: str, told: Told) -> Iterator[str]:
-    """As few as will hold it all."""
-    size, changed = 0, defaultdict[str, list[Any]](list)
+    changed: defaultdict[Topic, list[Any]] = defaultdict(list)
     for topic, key in told:
-        added = len(encode(key)) + 1
-        if added > LONGEST_PAYLOAD // 2:
-            continue  # the poller sees it
-        if changed and size + added > LONGEST_PAYLOAD - len(node.encode()) * 2 - 100:
-            yield encode(Notice(node, changed)).decode()
-            size, changed = 0, defaultdict(list)
-        changed[topic.value].append(key)
-        size += added
-    yield encode(Notice(node, changed)).decode()
+        changed[topic].append(key)
+    for topic, keys in changed.items():
+        yield from _payloads(node, topic, keys)
+
+
+def _payloads(node: str, topic: Topic, keys: list[Any]) -> Iterator[str]:
+    """As few as will hold them. A key that is too long for one is left to the poller."""
+    payload = encode(Notice(node, topic, keys))
+    if len(payload) <= LONGEST_PAYLOAD:
+        yield payload.decode()
+    elif len(keys) > 1:
+        half = len(keys) // 2
+        yield from _payloads(node, topic, keys[:half])
+        yield from _payloads(node, topic, keys[half:])
 
 
 class Listener:
@@ -131,9 +136,8 @@ class Listener:
         except msgspec.DecodeError:
             return
         if notice.node != self._node:
-            for topic, keys in notice.changed.items():
-                for key in keys:
-                    self._hints.tell(Topic(topic), key)
+            for key in notice.keys:
+                self._hints.tell(notice.topic, key)
 
 
 class Poller:
