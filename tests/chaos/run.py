@@ -92,8 +92,7 @@ async def run(kind: Kind, folder: Path, seconds: float, seed: int) -> Report:
         ]
         processes: list[Process] = [*nodes, *workers]
         stack.enter_context(ended_at_last(processes))
-        for process in processes:
-            await process.start()
+        await asyncio.gather(*(process.start() for process in processes))
         crowd = Crowd(nodes, recorder, effects, chance)
         stack.push_async_callback(crowd.close)
         troubles = Troubles(processes, ledger, recorder.after, chance, folder / "troubles.log")

@@ -27,7 +27,7 @@ from .postgres_batches import Batches
 from .postgres_begin import Beginning, Terms
 from .postgres_hints import Listener, Poller, Sender, channel_of
 from .postgres_lease import NOT_FLUSHED, Lease
-from .postgres_link import Link, store_down
+from .postgres_link import Connection, Link, store_down
 from .postgres_nodes import Finish
 from .postgres_rows import SQL, Told, begun_of, call_of, columns, encode, key_values, session_of, standing_of, text
 from .postgres_schema import migrate
@@ -53,11 +53,11 @@ class PostgresStore:
         self._link, self._unflushed = Link(url, CONNECTIONS), Link(url, UNFLUSHED_CONNECTIONS, NOT_FLUSHED)
         self._lease, self._slots = Lease(url, node, timing.lease_s), Slots(self._unflushed, node)
         self._sender = Sender(self._unflushed, node)
-        self._begins = Batches(self._begin_all)
+        self._begins = Batches(self._begin_all, lambda begun: len(begun.call.input))
         self._records = Batches(self._record_all)
-        self._finishes = Batches(self._finish_all)
+        self._finishes = Batches(self._finish_all, lambda done: len(done.ending.value or b""))
         self._beats = Batches(self._beat_all)
-        self._answers = Batches(self._answer_all)
+        self._answers = Batches(self._answer_all, _answer_size)
         self._decisions = Batches(self._decide_all)
         self._claiming = asyncio.Lock()
         self._hearing: list[asyncio.Task[None]] = []
@@ -67,7 +67,7 @@ class PostgresStore:
         await self._unflushed.write(
             lambda connection, _: connection.execute(SQL.renew, self.node, self._timing.lease_s)
         )
-        self._lease.start()
+        self._lease.start()  # nothing after this fails
         self._sender.channel = channel
         listening, polling = Listener(self._url, self.node, self.hints), Poller(self._link, self.hints)
         create = asyncio.get_running_loop().create_task
@@ -123,11 +123,11 @@ class PostgresStore:
         return next((begun_of(taken_by, fingerprint, row) for _, taken_by, fingerprint, *row in rows), None)
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        where = "tenant = $1 AND subject = $2 AND call_id = $3 ORDER BY seq DESC LIMIT 1"
-        return await self._call(where, tenant, text(subject), text(call_id))
+        sql, values = queries.newest(tenant, subject, call_id)
+        return next((call_of(row) for row in await self._fetch(sql, *values)), None)
 
     async def row(self, seq: int) -> CallRecord | None:
-        return await self._call("seq = $1", seq)
+        return next((call_of(row) for row in await self._fetch(SQL.row, seq)), None)
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         sql, values = queries.listed(wanted)
@@ -180,8 +180,7 @@ class PostgresStore:
         return judged
 
     async def request(self, who: Who, session: str, request: str) -> CallRecord | None:
-        sql = f"SELECT {SQL.standing} FROM calls WHERE session = $1 AND request = $2"
-        for row in await self._fetch(sql, text(session), text(request)):
+        for row in await self._fetch(SQL.request, text(session), text(request)):
             standing = standing_of(row)
             return await self.row(standing.seq) if who.may_see(standing) else None
         return None
@@ -199,7 +198,7 @@ class PostgresStore:
         await self._execute(SQL.create_session, *values)
 
     async def session(self, tenant: str, subject: str, id: str) -> Session | None:
-        rows = await self._fetch(f"{SQL.session} AND tenant = $2 AND subject = $3", text(id), tenant, text(subject))
+        rows = await self._fetch(SQL.session, text(id), tenant, text(subject))
         return session_of(id, rows[0]) if rows else None
 
     async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
@@ -210,9 +209,7 @@ class PostgresStore:
         return [_begun(each) for each in made]
 
     async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        where = "session = $1 AND ($2::integer IS NULL OR turn = $2) ORDER BY turn, seq"
-        rows = await self._fetch(f"SELECT {SQL.call} FROM calls WHERE {where}", text(session), turn)
-        return [call_of(row) for row in rows]
+        return [call_of(row) for row in await self._fetch(SQL.session_requests, text(session), turn)]
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
         return [Event(*row) for row in await self._fetch(SQL.events, text(session), after, limit)]
@@ -228,9 +225,12 @@ class PostgresStore:
         return bool(await self._execute(SQL.beat_worker, tenant, text(subject), text(name), self._timing.lease_s))
 
     async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
-        dropped = await self._execute(SQL.drop_worker, tenant, text(subject), text(name))
+        async def drop(connection: Connection, again: bool) -> bool:
+            return bool(await connection.fetch(SQL.drop_worker, tenant, text(subject), text(name))) or again
+
+        dropped = await self._link.write(drop)
         self._tell({(Topic.WORKERS, "")})
-        return bool(dropped)
+        return dropped
 
     async def workers(self) -> list[Worker]:
         return [Worker(*row) for row in await self._fetch(SQL.workers)]
@@ -285,10 +285,6 @@ class PostgresStore:
             self.hints.tell(topic, key)
         self._sender.add(told)
 
-    async def _call(self, where: str, *values: Any) -> CallRecord | None:
-        rows = await self._fetch(f"SELECT {SQL.call} FROM calls WHERE {where}", *values)
-        return call_of(rows[0]) if rows else None
-
     async def _fetch(self, sql: str, *values: Any) -> list[Any]:
         rows: list[Any] = await self._link.read(lambda connection: connection.fetch(sql, *values))
         return rows
@@ -297,6 +293,10 @@ class PostgresStore:
         """A write that has the same effect when it is made twice."""
         rows: list[Any] = await self._link.write(lambda connection, _: connection.fetch(sql, *values))
         return rows
+
+
+def _answer_size(answer: Answer | HandBack) -> int:
+    return len(answer.ending.value or b"") if isinstance(answer, Answer) else 0
 
 
 def _begun(made: Beginning) -> Begun:

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from ..model.errors import InternalError, RequestError, ToolyardError
 
 MOST_AT_ONCE = 500
+MOST_BYTES_AT_ONCE = 16 * 1024 * 1024
 W = TypeVar("W")
 R = TypeVar("R")
 Group = tuple[Sequence[W], "asyncio.Future[list[R]]"]
@@ -20,10 +21,15 @@ Group = tuple[Sequence[W], "asyncio.Future[list[R]]"]
 
 
 class Batches(Generic[W, R]):
-    """`make` writes any number of them, and gives what became of each; it raises only what concerns all."""
+    """`make` writes any number of them, and gives what became of each; it raises only what concerns all. `size` is how
+    many bytes there are to one."""
 
-    def __init__(self, make: Callable[[list[W]], Awaitable[Sequence[R | ToolyardError]]]) -> None:
-        self._make = make
+    def __init__(
+        self,
+        make: Callable[[list[W]], Awaitable[Sequence[R | ToolyardError]]],
+        size: Callable[[W], int] = lambda write: 0,
+    ) -> None:
+        self._make, self._size = make, size
         self._waiting: deque[Group[W, R]] = deque()
         self._under_way: list[Group[W, R]] = []
         self._working: asyncio.Task[None] | None = None
@@ -45,10 +51,11 @@ class Batches(Generic[W, R]):
 
     async def _work(self) -> None:
         while self._waiting:
-            writes: list[W] = []
-            while self._waiting and len(writes) < MOST_AT_ONCE:
+            writes, size = list[W](), 0
+            while self._waiting and len(writes) < MOST_AT_ONCE and size < MOST_BYTES_AT_ONCE:
                 self._under_way.append(self._waiting.popleft())
                 writes += self._under_way[-1][0]
+                size += sum(self._size(write) for write in self._under_way[-1][0])
             outcomes, start = await self._together(writes), 0
             for group, done in self._under_way:
                 _tell(done, outcomes[start : start + len(group)])

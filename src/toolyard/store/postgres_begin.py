@@ -14,9 +14,10 @@ from ..model.lifecycle import State
 from ..model.record import NewCall, Ran
 from .contract import Begun, Timing, key_conflict, queue_full
 from .hints import Topic
+from .postgres_batches import MOST_BYTES_AT_ONCE
 from .postgres_events import Happened, announce, lock_sessions
 from .postgres_link import Connection
-from .postgres_rows import SQL, Told, begun_of, columns, key_values, new_values, ran_values, text
+from .postgres_rows import SQL, Row, Told, begun_of, columns, key_values, new_values, ran_values, text
 
 ROUNDS = 5
 """How often a key may be free and taken again under our eyes."""
@@ -125,8 +126,15 @@ async def add_turn(
 
 
 async def record(connection: Connection, again: bool, calls: Sequence[tuple[int, Ran]]) -> None:
-    """Calls that have run already, under the numbers that were taken for them."""
-    await connection.execute(SQL.record, [ran_values(ran, seq) for seq, ran in calls])
+    """Calls that have run already, under the numbers that were taken for them; large ones a few at a time."""
+    rows, size = list[Row](), 0
+    for seq, ran in calls:
+        rows.append(ran_values(ran, seq))
+        size += len(rows[-1][8]) + len(rows[-1][15] or b"")
+        if size > MOST_BYTES_AT_ONCE:
+            await connection.execute(SQL.record, rows)
+            rows, size = [], 0
+    await connection.execute(SQL.record, rows)
 
 
 def _open(calls: Sequence[Beginning]) -> list[Beginning]:

@@ -44,6 +44,8 @@ SET plan_cache_mode = force_generic_plan; SET jit = off;
 """Every statement here goes by an index, and is planned once for a while, not each time. A ledger that was empty then
 may be large by now, so that it is planned again now and then."""
 PLAN_AGAIN_S = 5.0
+PROMISES = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '10s';"
+"""A process that is stopped in the middle of a write does not hold up the others for long."""
 
 
 class Connection(Protocol):
@@ -174,7 +176,7 @@ async def connect(url: str, settings: str = "") -> Connection:
     """Raises what `BREAKS` names."""
     connection: Connection = await asyncpg.connect(url, timeout=CONNECT_S, command_timeout=COMMAND_S)
     try:
-        await connection.execute(PLANS + settings)
+        await connection.execute(PLANS + PROMISES + settings)
     except BREAKS:
         connection.terminate()
         raise

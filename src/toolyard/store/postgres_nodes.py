@@ -30,7 +30,7 @@ async def finish(
     """Most need one statement. Those with a session, and those that free their key, are judged; whoever does not hold
     the call any more is given it as it is."""
     quick = {each.seq: each for each in reversed(done) if not each.ending.releases_key}
-    rows = [(each.seq, each.attempt, *ending_values(each.ending)) for each in quick.values()]
+    rows = [(seq, each.attempt, *ending_values(each.ending)) for seq, each in sorted(quick.items())]
     ended = {seq for (seq,) in await connection.fetch(SQL.finish, node, rows)} if rows else set()
     told.update((Topic.ENDED, seq) for seq in ended)
     left = [each for each in done if each.seq not in ended or quick[each.seq] is not each]
@@ -81,8 +81,7 @@ async def sweep(connection: Connection, again: bool, retention_s: float, limit: 
 async def calls_by_number(connection: Connection, seqs: Sequence[int]) -> dict[int, CallRecord]:
     if not seqs:
         return {}
-    rows = await connection.fetch(f"SELECT {SQL.call} FROM calls WHERE seq = ANY ($1)", seqs)
-    return {row[0]: call_of(row) for row in rows}
+    return {row[0]: call_of(row) for row in await connection.fetch(SQL.rows, seqs)}
 
 
 def _lost_to(mine: Finish, there: CallRecord | None, again: bool) -> CallRecord | None:

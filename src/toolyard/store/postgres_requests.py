@@ -5,6 +5,7 @@ what `model.standing` would let it change. All others are judged one by one, und
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..model.record import CallRecord
@@ -18,7 +19,7 @@ from .postgres_standing import Request, judge_requests
 
 R = TypeVar("R", Beat, Answer)
 LARGEST_ATTEMPT = 2**31 - 1
-Place = tuple[str | None, str | None]
+Place = tuple[str, str]
 """A session, and an id in it."""
 
 
@@ -89,7 +90,7 @@ async def beat(
     verdicts: list[Judged | None] = [None] * len(beats)
     places = {place: index for place, (index, _) in first}
     for standing in await _written(connection, SQL.beat, whos, [limits.lease_s], rows):
-        verdicts[places[standing.session, standing.request]] = Judged(standing)
+        verdicts[places[_place(standing)]] = Judged(standing)
     return await _and_the_others(connection, again, beats, verdicts, limits, told)
 
 
@@ -106,7 +107,7 @@ async def answer(
     verdicts: list[Judged | None] = [None] * len(answers)
     places = dict(first)
     for standing in await _written(connection, SQL.answer, whos, [], rows):
-        index, each = places[standing.session, standing.request]
+        index, each = places[_place(standing)]
         verdicts[index] = Judged(standing, ending=each.ending)
         told.add((Topic.ENDED, standing.seq))
     return await _and_the_others(connection, again, answers, verdicts, limits, told)
@@ -122,7 +123,11 @@ def _first_of_each(writes: Iterable[tuple[int, R]]) -> list[tuple[Place, tuple[i
     for index, write in writes:
         if write.attempt is None or 0 <= write.attempt <= LARGEST_ATTEMPT:
             first.setdefault((text(write.session), text(write.request)), (index, write))
-    return list(first.items())
+    return sorted(first.items(), key=itemgetter(0))  # all nodes take them in the same order
+
+
+def _place(standing: Standing) -> Place:
+    return standing.session or "", standing.request or ""
 
 
 async def _written(

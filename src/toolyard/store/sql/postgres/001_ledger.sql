@@ -53,7 +53,8 @@ CREATE TABLE calls (
     effects text,
     digest bytea
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX calls_of_caller ON calls (tenant, subject, call_id, seq);
+CREATE INDEX calls_by_id ON calls (call_id, seq);
+CREATE INDEX calls_of_caller ON calls (tenant, subject, seq);
 CREATE INDEX calls_by_age ON calls (created_at);
 CREATE UNIQUE INDEX calls_of_session ON calls (session, request) WHERE session IS NOT NULL;
 

@@ -18,6 +18,12 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
 FROM calls
 
+-- name: row
+SELECT {call} FROM calls WHERE seq = $1
+
+-- name: rows
+SELECT {call} FROM calls WHERE seq = ANY ($1)
+
 -- Calls begin. ------------------------------------------------------------------------------------
 
 -- name: numbers
@@ -254,13 +260,16 @@ RETURNING (SELECT count(*) FROM seen), {call}
 -- name: wanted
 ($7::text IS NULL OR session = $7) AND (due_at IS NULL OR due_at > now)
 
+-- name: request
+SELECT {standing} FROM calls WHERE session = $1 AND request = $2
+
 -- name: claimed
 SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM running)) AND claim = $1
 
 -- Sessions. ----------------------------------------------------------------------------------------
 
 -- name: session
-SELECT tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = $1
+SELECT tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = $1 AND tenant = $2 AND subject = $3
 
 -- name: create_session
 INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at, changed_at)
@@ -281,6 +290,9 @@ WITH added AS (
 UPDATE sessions SET revision = to_revision, open = to_open, changed_at = ledger_now()
 FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS changed (session, to_revision, to_open)
 WHERE id = session AND id = ANY ($1)
+
+-- name: session_requests
+SELECT {call} FROM calls WHERE session = $1 AND ($2::integer IS NULL OR turn = $2) ORDER BY turn, seq
 
 -- name: events
 SELECT number, kind, data FROM events WHERE session = $1 AND number > $2 ORDER BY number LIMIT $3
@@ -328,7 +340,7 @@ INSERT INTO slots (tool, number) SELECT $1, number FROM generate_series(1, $2) A
 UPDATE slots SET node = $3, token = $4 WHERE tool = $1 AND number = (
     SELECT number FROM slots WHERE tool = $1 AND number <= $2 AND (node IS NULL OR node = $3 AND token <> ALL ($5::bigint[])
         OR node <> $3 AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = node AND lease_until > ledger_now()))
-    ORDER BY number LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+    ORDER BY token IS DISTINCT FROM $4, number LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
 RETURNING 1
 
 -- name: give_slot
