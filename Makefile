@@ -22,7 +22,7 @@ types: $(VENV)/dev.ok
 	$(BIN)/mypy
 
 unit: $(VENV)/dev.ok
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 soak: $(VENV)/dev.ok  ## kill, pause and restart everything under load for SOAK_MINUTES (10)
 	$(BIN)/python -m tests.chaos.soak

@@ -12,7 +12,7 @@ from toolyard.model.errors import DefinitionError
 from toolyard.model.tool import Authorization, Hints, Requirements, Version
 from toolyard.testing import call, client
 
-from .trying import kit_of, listed, tool_of
+from .trying import kit_of, listed, named, tool_of
 
 
 def tried(a: int = 1) -> int:
@@ -206,7 +206,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "sentence"), WRONG, ids=lambda case: str(case)[:50])
+@pytest.mark.parametrize(("options", "sentence"), WRONG, ids=named)
 def test_a_wrong_option_is_refused_with_the_functions_line(options: dict[str, Any], sentence: str) -> None:
     kit = Toolkit("Kit")
     with pytest.raises(DefinitionError, match=sentence) as refusal:

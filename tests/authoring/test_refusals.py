@@ -16,7 +16,7 @@ from toolyard import Context, Toolkit
 from toolyard.model.errors import DefinitionError
 from toolyard.testing import client
 
-from .trying import giving, kit_of, taking, tool_of
+from .trying import giving, kit_of, named, taking, tool_of
 
 
 class Arbitrary:
@@ -189,7 +189,7 @@ def test_an_alias_that_is_a_path_is_refused() -> None:
 @pytest.mark.parametrize(
     "thing",
     [functools.partial(divmod, 1), Machine(), Machine, len, 3, "text", None, functools.lru_cache(generator)],
-    ids=repr,
+    ids=named,
 )
 def test_what_is_not_a_function_is_refused_where_it_was_given(thing: Any) -> None:
     kit = Toolkit("Kit")

@@ -37,7 +37,7 @@ from toolyard import InvalidInput, ToolError, Toolkit
 from toolyard.model.errors import DefinitionError
 from toolyard.testing import call
 
-from .trying import ask, giving, listed, received, schema_of, taking, tool_of, words_in
+from .trying import ask, giving, listed, named, received, schema_of, taking, tool_of, words_in
 
 Item = TypeVar("Item")
 UserId = NewType("UserId", int)
@@ -245,10 +245,6 @@ NOT_THAT: list[tuple[Any, Any, str]] = [
     (Annotated[str, StringConstraints(pattern="^a+$")], "b", "value: Must match the pattern ^a+$"),
     (Literal["a"], "b", "value: Must be "),
 ]
-
-
-def named(case: Any) -> str:
-    return str(case)[:60]
 
 
 @pytest.mark.parametrize(("type_", "sent", "seen"), TYPES, ids=named)

@@ -1,5 +1,6 @@
 """One function as a tool, called through the whole pipeline: `Kit.Tried`."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,6 +9,11 @@ from toolyard.model.tool import Tool
 from toolyard.testing import call, client
 
 ID = "Kit.Tried"
+
+
+def named(case: Any) -> str:
+    """A case's name, the same in every process."""
+    return re.sub(" at 0x[0-9a-f]+", "", str(case))[:60]
 
 
 def kit_of(function: Callable[..., Any], **options: Any) -> Toolkit:

@@ -11,7 +11,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from .history import Ended, Named, Odd, Peeked, Recorder, Taken, Told
+from .history import Ended, Named, Odd, Peeked, Recorder, Taken, Told, Untold
 from .processes import CALLERS, NodeProcess
 from .tools import NOT_THIS_TIME
 
@@ -80,6 +80,9 @@ class Caller:
 
     def odd(self, asked: str, answer: Answer) -> None:
         self._recorder.add(Odd(self.who, asked, answer.status, answer.text))
+
+    def never_told(self, asked: str) -> None:
+        self._recorder.add(Untold(self.who, asked))
 
     def told(self, call: Named, how: str, ended: Ended) -> None:
         self._recorder.add(Told(call, how, ended, time.time()))

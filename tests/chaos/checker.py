@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, pairwise
 from typing import TypeVar
 
-from .history import Claimed, Effect, Event, History, Named, Odd, Peeked, Row, Taken, Told
+from .history import Claimed, Effect, Event, History, Named, Odd, Peeked, Row, Taken, Told, Untold
 
 CLOCKS_MS = 2.0
 """By how much a database's clock and a process's may differ on one machine."""
 NOT_THERE = 404
-T = TypeVar("T", Told, Taken, Claimed, Peeked, Odd)
+T = TypeVar("T", Told, Taken, Claimed, Peeked, Odd, Untold)
 
 Check = Callable[[History], Iterator[str]]
 
@@ -103,10 +103,12 @@ def no_effect_twice(history: History) -> Iterator[str]:
 
 
 def every_call_ends(history: History) -> Iterator[str]:
-    """Nothing is left open when all is quiet."""
+    """Nothing is left open when all is quiet, and nobody left without an answer."""
     for row in history.rows:
         if row.is_open:
             yield f"{row.call} of {row.tool} is left {row.state}, attempt {row.attempt}, held by {row.holder}"
+    for untold in of(Untold, history.events):
+        yield f"{untold.who} was never told how {untold.asked} ended"
 
 
 def callers_are_walls(history: History) -> Iterator[str]:

@@ -88,7 +88,14 @@ class Odd(Struct, frozen=True, tag=True):
     body: str
 
 
-Event = Told | Taken | Claimed | Peeked | Odd
+class Untold(Struct, frozen=True, tag=True):
+    """Somebody asked again and again, long after all trouble was over, and was never told how it ended."""
+
+    who: str
+    asked: str
+
+
+Event = Told | Taken | Claimed | Peeked | Odd | Untold
 
 
 class Effect(Struct, frozen=True):

@@ -41,8 +41,8 @@ class KeyedClient:
     """`other` is another caller, who must see nothing of what is done here."""
 
     def __init__(self, number: int, caller: Caller, other: Caller) -> None:
-        self._number, self._caller, self._other = number, caller, other
-        self.calls = 0
+        self._number, self.caller, self._other = number, caller, other
+        self.calls, self.under_way = 0, ""
 
     async def until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -51,9 +51,10 @@ class KeyedClient:
 
     async def _through(self, plan: Plan) -> None:
         call = self._named(plan)
+        self.under_way = f"{plan.tool} as {call}"
         if plan.is_left:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._caller.random.uniform(0.005, 0.1)):
+                async with asyncio.timeout(self.caller.random.uniform(0.005, 0.1)):
                     await self._ask(plan, call)
             return
         cancelling = asyncio.create_task(self._cancel(call)) if plan.is_cancelled else None
@@ -61,13 +62,13 @@ class KeyedClient:
         if cancelling is not None:
             await cancelling
         for _ in range(plan.asked_again):
-            await (self._told(plan, call) if self._caller.random.random() < 0.6 else self._shown(call))
+            await (self._told(plan, call) if self.caller.random.random() < 0.6 else self._shown(call))
         if plan.is_private:
             await self._other.peek("GET", f"/v1/calls/{call.call_id}")
             await self._other.peek("POST", f"/v1/calls/{call.call_id}/cancel")
 
     def _named(self, plan: Plan) -> Named:
-        who = self._caller.who
+        who = self.caller.who
         return Named(who, FAMILY, f"{who}-{plan.id}" if plan.is_private else plan.id)
 
     async def _told(self, plan: Plan, call: Named) -> None:
@@ -76,47 +77,47 @@ class KeyedClient:
             ended = await self._ask(plan, call)
             if ended is not None and not ended.can_retry:
                 return
-            await self._caller.pause()
+            await self.caller.pause()
 
     async def _ask(self, plan: Plan, call: Named) -> Ended | None:
-        how = self._caller.random.choice(("oxp", "otc"))
+        how = self.caller.random.choice(("oxp", "otc"))
         request = {"tool_id": plan.tool, "call_id": call.call_id, "input": {"mark": f"mark {call.call_id}"}}
         if how == "otc":
-            answer = await self._caller.ask("POST", "/otc/tools/call", {"$schema": OTC, "request": request})
+            answer = await self.caller.ask("POST", "/otc/tools/call", {"$schema": OTC, "request": request})
         else:
-            answer = await self._caller.ask("POST", "/tools/call", request)
+            answer = await self.caller.ask("POST", "/tools/call", request)
         if answer is None or _has_no_worker(plan, answer):
             return None
         if answer.status != OK:
-            self._caller.odd(f"{plan.tool} as {call} over {how}", answer)
+            self.caller.odd(f"{plan.tool} as {call} over {how}", answer)
             return None
         ended = ended_of(answer["result"] if how == "otc" else answer.body)
         if ended is not None:
-            self._caller.told(call, how, ended)
+            self.caller.told(call, how, ended)
         return ended
 
     async def _shown(self, call: Named) -> None:
         """What the ledger's own page says of a call that this client knows the end of."""
-        answer = await self._caller.ask("GET", f"/v1/calls/{call.call_id}")
+        answer = await self.caller.ask("GET", f"/v1/calls/{call.call_id}")
         if answer is None:
             return
         ended = ended_of_call(answer.body) if answer.status == OK else None
         if ended is None:
-            self._caller.odd(f"for {call}, which has ended", answer)
+            self.caller.odd(f"for {call}, which has ended", answer)
         else:
-            self._caller.told(call, "/v1/calls", ended)
+            self.caller.told(call, "/v1/calls", ended)
 
     async def _cancel(self, call: Named) -> None:
         """Once it is there."""
-        await asyncio.sleep(self._caller.random.uniform(0.0, 0.1))
-        answer = await self._caller.ask("POST", f"/v1/calls/{call.call_id}/cancel")
+        await asyncio.sleep(self.caller.random.uniform(0.0, 0.1))
+        answer = await self.caller.ask("POST", f"/v1/calls/{call.call_id}/cancel")
         if answer is None or answer.status == MISSING:
             return
         ended = ended_of_call(answer.body) if answer.status == OK else None
         if ended is None:
-            self._caller.odd(f"to cancel {call}", answer)
+            self.caller.odd(f"to cancel {call}", answer)
         else:
-            self._caller.told(call, "cancel", ended)
+            self.caller.told(call, "cancel", ended)
 
 
 def _has_no_worker(plan: Plan, answer: Answer) -> bool:

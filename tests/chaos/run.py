@@ -30,7 +30,9 @@ QUIET_S = 2 * TOTAL_S
 
 
 class Client(Protocol):
+    caller: Caller
     calls: int
+    under_way: str
 
     async def until(self, stop: asyncio.Event) -> None:
         """Ends the call that is under way first."""
@@ -41,8 +43,9 @@ class Report(Struct):
     """What was done, and what was wrong."""
 
     calls: int
-    told: int
     effects: int
+    heard: Counter[str]
+    """What was written down, by kind."""
     asked: Counter[str]
     troubles: Counter[str]
     ended: Counter[str]
@@ -50,8 +53,8 @@ class Report(Struct):
 
     def add(self, other: "Report") -> None:
         self.calls += other.calls
-        self.told += other.told
         self.effects += other.effects
+        self.heard += other.heard
         self.asked += other.asked
         self.troubles += other.troubles
         self.ended += other.ended
@@ -63,7 +66,7 @@ class Report(Struct):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.calls} calls, {self.told} outcomes told, {self.effects} effects",
+            f"{self.calls} calls, {self.effects} effects; {_listed(self.heard)}",
             f"troubles: {_listed(self.troubles)}",
             f"requests: {_listed(self.asked)}",
             f"ended as: {_listed(self.ended)}",
@@ -92,7 +95,9 @@ async def run(kind: Kind, folder: Path, seconds: float, seed: int) -> Report:
         ]
         processes: list[Process] = [*nodes, *workers]
         stack.enter_context(ended_at_last(processes))
-        await asyncio.gather(*(process.start() for process in processes))
+        async with asyncio.TaskGroup() as group:
+            for process in processes:
+                group.create_task(process.start())
         crowd = Crowd(nodes, recorder, effects, chance)
         stack.push_async_callback(crowd.close)
         troubles = Troubles(processes, ledger, recorder.after, chance, folder / "troubles.log")
@@ -102,8 +107,8 @@ async def run(kind: Kind, folder: Path, seconds: float, seed: int) -> Report:
         history = History(recorder.events, read_effects(effects), await ledger.rows())
     return Report(
         crowd.calls,
-        len(recorder.events),
         len(history.effects),
+        Counter(type(event).__name__.lower() for event in recorder.events),
         crowd.asked,
         troubles.made,
         Counter(row.code or row.state for row in history.rows),
@@ -133,15 +138,16 @@ class Crowd:
         async with asyncio.TaskGroup() as group:
             for hand in self._hands:
                 group.create_task(hand.until(ended))
-            clients = [group.create_task(client.until(over)) for client in self._clients]
+            clients = {group.create_task(client.until(over)): client for client in self._clients}
             await group.create_task(trouble)
             over.set()
             for hand in self._hands:
                 hand.is_calm = True
-            await asyncio.wait(clients, timeout=QUIET_S)
+            _, waiting = await asyncio.wait(clients, timeout=QUIET_S)
+            for task in waiting:
+                clients[task].caller.never_told(clients[task].under_way)
+                task.cancel()
             await self._quiet(ledger)
-            for client in clients:
-                client.cancel()
             ended.set()
 
     async def _quiet(self, ledger: Ledger) -> None:

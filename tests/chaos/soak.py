@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,8 @@ def main() -> None:
         _say(f"round {number + 1} of {rounds}: {kind.__name__}, TOOLYARD_TEST_SEED={first + number}, {folder}")
         report = asyncio.run(run(kind, folder, min(ROUND_S, minutes * 60), first + number))
         _say(f"{report}\n")
+        if report.is_clean:
+            shutil.rmtree(folder)
         if total is None:
             total = report
         else:

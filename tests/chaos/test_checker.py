@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from .checker import check
-from .history import Claimed, Effect, Ended, Event, History, Named, Odd, Peeked, Row, Taken, Told
+from .history import Claimed, Effect, Ended, Event, History, Named, Odd, Peeked, Row, Taken, Told, Untold
 
 CALL = Named("alice", "oxp", "c")
 VALUE: dict[str, Any] = {"run": "r", "process": "node-a.1", "began": 11.0, "caller": "alice"}
@@ -125,6 +125,10 @@ def test_a_value_without_an_effect() -> None:
 def test_a_call_that_is_left_open(state: str) -> None:
     found = history(rows=(replace(ROW, state=state, code=None, value=None),))
     assert f"is left {state}" in found["calls that never ended"][0]
+
+
+def test_a_caller_who_is_never_told() -> None:
+    assert history(Untold("bob", "c")) == {"calls that never ended": ["bob was never told how c ended"]}
 
 
 def test_a_caller_who_is_told_what_is_anothers() -> None:

@@ -234,7 +234,8 @@ class Reader:
         self._unused = {title for title in self._unused if Path(title).stem not in block.text}
         if title := block.options.get("title"):
             (self._folder / title).write_text(self._shell.real(block.text))
-            sys.modules.pop(Path(title).stem, None)
+            if title.endswith(".py"):
+                sys.modules.pop(Path(title).stem, None)
             self._unused.add(title)
         elif block.language == "python":
             self._prompt.follow(self._shell.real(block.text), place)

@@ -91,19 +91,6 @@ def test_a_tool_that_waits_gets_there() -> None:
     assert call(kit, "Kit.Waits", {"seconds": 0.001}) == 0.001
 
 
-def test_a_cancelled_caller_cancels_the_tool() -> None:
-    async def cancelled() -> None:
-        async with async_client(kit) as yard:
-            waiting = asyncio.ensure_future(yard.call("Kit.Waits", {"seconds": 60}))
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            assert await yard.call("Kit.Waits", {"seconds": 0}) == 0
-
-    asyncio.run(cancelled())
-
-
 def test_an_exceptions_text_goes_to_the_log_and_not_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
     with client(kit) as yard, pytest.raises(ToolError) as failure:
         yard.call("Kit.Crash")

@@ -110,6 +110,15 @@ def test_a_cancelled_process_is_killed(start: Start) -> None:
     until(lambda: not is_running(child))
 
 
+def test_a_process_does_not_outlive_a_killed_server(start: Start) -> None:
+    server = start(**HASTY)
+    started(server, "Marks.Heavy")
+    server.wait_for_marks(1)
+    server.kill()
+    child = int(server.marks.read_text())
+    until(lambda: not is_running(child))
+
+
 def test_what_has_ended_cannot_be_cancelled_and_the_answer_shows_it(server: Server) -> None:
     with Client(server.url) as client:
         client.call("Marks.Quick", {"text": "x"}, call_id="k")

@@ -39,15 +39,15 @@ def refusal(status: int, **body: Any) -> Reply:
 
 
 class Script:
-    """Answers with what stands in the script, and keeps what it was sent."""
+    """Answers with what stands in the script, at its end with its last reply, and keeps what it was sent."""
 
     def __init__(self, *replies: Reply | Exception) -> None:
-        self._replies = iter(replies)
+        self._replies = list(replies)
         self.sent: list[Request] = []
 
     def send(self, request: Request) -> Reply:
         self.sent.append(request)
-        reply = next(self._replies)
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         if isinstance(reply, Exception):
             raise reply
         return reply

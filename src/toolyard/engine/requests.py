@@ -1,7 +1,7 @@
 """Requests that others work on: who may touch them, and what becomes of what is said of them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -76,10 +76,14 @@ class Requests:
         return [(each.request, verdict) for each, verdict in zip(renewals, judged, strict=True)]
 
     async def claim(
-        self, who: Who, claim: Claim, when_gone: Callable[[Callable[[], object]], None]
+        self, who: Callable[[], Who], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
     ) -> list[tuple[CallRecord, CallContext]]:
-        """Waits for work, if need be. Whoever has gone meanwhile is given none: it goes back, for another to claim."""
-        wanted = Wanted(who, claim.tools, limit=claim.limit)
+        """Waits for work, if need be. `who` says each time what the worker serves by now: it may come before its own
+        registration. Whoever has gone meanwhile is given none: it goes back, for another to claim."""
+
+        def look() -> Awaitable[list[CallRecord]]:
+            return self._store.claim(Wanted(who(), claim.tools, limit=claim.limit))
+
         deadline = _deadline(claim.wait_s)
         is_gone = False
         with self._store.hints.waiting(Topic.PENDING) as bell:
@@ -90,13 +94,13 @@ class Requests:
                 bell.ring()
 
             when_gone(leave)
-            claims = await self._store.claim(wanted)
+            claims = await look()
             while not claims and not is_gone and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
-                claims = [] if is_gone else await self._store.claim(wanted)
+                claims = [] if is_gone else await look()
         if is_gone:
             for call in claims:
-                await self._store.leave(HandBack(call.session or "", call.request or "", who, call.attempt))
+                await self._store.leave(HandBack(call.session or "", call.request or "", who(), call.attempt))
             return []
         return [(call, context_of(call, self._ring)) for call in claims]
 

@@ -1,12 +1,16 @@
 """The child process: loads the author's file, then runs one call after another.
 
-Started as `python -m toolyard.running.child FD TARGET`. It ends when the server's end of the socket closes.
+Started as `python -m toolyard.running.child FD TARGET`. It ends when the server's end of the socket closes: in the
+middle of a call too, because a server that was killed cannot kill its children.
 """
 
 import asyncio
 import logging
+import os
+import select
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -42,15 +46,28 @@ def serve(link: socket.socket, target: str) -> None:
     sources = load(target)
     tools = {tool.reference: tool for source in sources for tool in source.tools}
     resources: dict[Host, Any] = {}
+    calling = threading.Event()
+    threading.Thread(target=end_with, args=(link, calling), name="toolyard-server-is-there", daemon=True).start()
     with asyncio.Runner() as runner, link.makefile("rb") as incoming:
         stack = AsyncExitStack()
         for source in sources:
             resources[source.host] = runner.run(stack.enter_async_context(source.running()))
         while isinstance(frame := read(incoming), Start):
+            calling.set()
             tool = tools[frame.reference]
             answer = runner.run(answered(tool, frame, SocketChannel(link), resources.get(tool.host)))
+            calling.clear()
             link.sendall(pack(answer))
         runner.run(stack.aclose())
+
+
+def end_with(link: socket.socket, calling: threading.Event) -> None:
+    """Ends a call whose server is gone. (Between calls the main thread sees for itself, and closes what is open.)"""
+    gone = select.poll()
+    gone.register(link, 0)  # nothing but its end
+    gone.poll()
+    calling.wait()
+    os._exit(1)
 
 
 async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: Any) -> Frame:

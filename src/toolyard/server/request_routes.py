@@ -65,8 +65,9 @@ class RequestDesk:
         return wire.encode_requests(await self._requests.listed(wanted, query.wait_s(exchange)))
 
     async def claim(self, exchange: Exchange) -> Reply:
+        caller, name = self._authenticate(exchange.headers), wire.decode_worker_name(exchange.headers)
         claim = wire.decode_claim(exchange.body)
-        claims = await self._requests.claim(self._who(exchange), claim, exchange.when_gone)
+        claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange.when_gone)
         return wire.encode_claims(claims, self._lease_ms)
 
     async def renew(self, exchange: Exchange) -> Reply:

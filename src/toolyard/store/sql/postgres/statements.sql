@@ -253,7 +253,8 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1
     INSERT INTO running (seq, queue) SELECT number, whose FROM chosen
 )
 UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim = $1, queue_until = NULL,
-    lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now, heartbeat = NULL
+    lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now,
+    heartbeat = NULL, progress = NULL
 FROM chosen WHERE seq = number
 RETURNING (SELECT count(*) FROM seen), {call}
 
