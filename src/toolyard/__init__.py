@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .authoring.app import App
+from .authoring.content import Audio, Embedded, Image, ResourceLink
 from .authoring.context import Context, Hidden
 from .authoring.requirements import authorization, secret, user_id
 from .authoring.toolkit import Toolkit
@@ -10,6 +11,7 @@ from .doors import open_door
 from .model.caller import Caller
 from .model.errors import (
     Busy,
+    Declined,
     InvalidInput,
     MissingRequirements,
     NotAuthenticated,
@@ -28,16 +30,21 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "AsyncClient",
+    "Audio",
     "Busy",
     "Caller",
     "Client",
     "Context",
+    "Declined",
+    "Embedded",
     "Hidden",
     "Icon",
+    "Image",
     "InvalidInput",
     "MissingRequirements",
     "NotAuthenticated",
     "RequestError",
+    "ResourceLink",
     "Run",
     "ServerError",
     "ToolError",

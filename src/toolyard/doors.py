@@ -21,14 +21,19 @@ DOORS = {
     "sources": "toolyard.server.compose:sources_of",
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
+    "stdio": "toolyard.server.stdio:serve",
     "ledger": "toolyard.server.admin_direct:LedgerSending",
     "testing": "toolyard.testing",
+    "mcp_lane": "toolyard.server.mcp.sdk:SdkLane",
+    "mcp_server": "toolyard.server.mcp.sdk:AuthorsServer",
     "aes_gcm": "cryptography.hazmat.primitives.ciphers.aead:AESGCM",
+    "invalid_tag": "cryptography.exceptions:InvalidTag",
     "toml": "tomllib",
 }
 
 VERBS = {
     "serve": "toolyard.cli.serve:serve",
+    "stdio": "toolyard.cli.stdio:stdio",
     "worker": "toolyard.cli.worker:worker",
     "call": "toolyard.cli.call:call",
     "list": "toolyard.cli.list_tools:list_tools",

@@ -24,7 +24,7 @@ ARROWS: dict[str, set[str]] = {
     "trust": {"model", "doors"},
     "store": {"model"},
     "engine": {"model", "catalogue", "running", "store", "trust"},
-    "wires": {"model"},
+    "wires": {"model", "version"},
     "client": {"model", "wires", "doors"},
     "worker": {"model", "running", "wires", "client"},
     "server": {

@@ -91,6 +91,7 @@ def test_a_tool_has_what_its_toolkit_has_unless_it_says_otherwise() -> None:
     assert (tool.title, tool.description) == (None, "Tries.")
     assert (tool.timeout, tool.concurrency, tool.on_lost, tool.runs) == (None, None, "unknown", "thread")
     assert (tool.tags, tool.icons, tool.annotations) == ((), (), {})
+    assert (tool.task, tool.asks, tool.returns_content) == ("optional", (), False)
     assert not tool.requirements
     assert tool.hints == Hints()
 
@@ -136,10 +137,22 @@ def test_one_is_as_good_as_a_list_of_one() -> None:
 
 def test_none_is_as_good_as_nothing() -> None:
     nothing: dict[str, Any] = dict.fromkeys(
-        ("tags", "icons", "requires", "annotations", "timeout", "runs", "recursion")
+        ("tags", "icons", "requires", "annotations", "timeout", "runs", "recursion", "task", "asks")
     )
     tool = tool_of(tried, **nothing)
+    assert (tool.task, tool.asks) == ("optional", ())
     assert (tool.tags, tool.icons, tool.annotations, tool.timeout, tool.runs) == ((), (), {}, None, "thread")
+
+
+@pytest.mark.parametrize("task", ["forbidden", "optional", "preferred", "required"])
+def test_a_tool_says_whether_a_call_of_it_is_a_task(task: str) -> None:
+    assert tool_of(tried, task=task).task == task
+
+
+def test_a_tool_says_what_its_questions_need_of_a_client() -> None:
+    assert tool_of(tried_later, asks="form").asks == ("form",)
+    assert tool_of(tried_later, asks=["url", "form", "url"]).asks == ("url", "form")
+    assert tool_of(tried_later, asks=("form", "url", "sampling", "roots")).asks == ("form", "url", "sampling", "roots")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +179,7 @@ def test_a_name_is_taken_as_it_is_given() -> None:
 # --- refusals ------------------------------------------------------------------------------------
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"tiemout": 3}, r"has no option 'tiemout'; the options are annotations, concurrency, .*wire_name"),
+    ({"tiemout": 3}, r"has no option 'tiemout'; the options are annotations, asks, concurrency, .*wire_name"),
     ({"version": "1.2"}, r"'1\.2' is not a version; write three numbers such as '1\.2\.3'"),
     ({"version": "one"}, "'one' is not a version"),
     ({"version": "1.0.0-beta"}, "is not a version"),
@@ -202,6 +215,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"annotations": {"a": object()}}, "has annotations=.*; it must be a dict of JSON values"),
     ({"requires": "KEY"}, "has requires='KEY'; it must be one or a list of authorization.*secret.*user_id"),
     ({"requires": ["KEY"]}, r"has requires=\['KEY'\]; it must be"),
+    ({"task": "always"}, "has task='always'; choose one of forbidden, optional, preferred, required"),
+    ({"asks": "money"}, "has asks='money'; choose from form, url, sampling, roots"),
+    ({"asks": ["form", "money"]}, "has asks='money'; choose from form, url, sampling, roots"),
+    ({"asks": [1]}, r"has asks=\[1\]; it must be one or a list of form, url, sampling, roots"),
+    ({"asks": "form"}, "is not async, and only an async tool can ask: async def"),
     ({"requires": secret}, "has requires=<function secret.*; it must be"),
 ]
 
@@ -222,6 +240,11 @@ def test_an_async_function_does_not_run_in_a_thread() -> None:
     ):
         tool_of(tried_later, runs="thread")
     assert tool_of(tried, runs="inline").runs == "inline"
+
+
+def test_a_tool_in_a_child_process_does_not_ask() -> None:
+    with pytest.raises(DefinitionError, match='cannot ask from a child process; use runs="inline"'):
+        tool_of(tried_later, asks="form", runs="process")
 
 
 @pytest.mark.parametrize("name", ["", "my kit", "my.kit", "kit-1", "été", None, 3])

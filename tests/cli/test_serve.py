@@ -78,6 +78,7 @@ def test_it_prints_everything_that_is_needed_next(tmp_path: Path) -> None:
             f"  OXP 1.0    {base}",
             f"  OTC 1.0    {base}/otc",
             f"  OTC draft  {base}/otc/draft",
+            f"  MCP        {base}/mcp",
             f"  Docs       {base}/docs",
             "",
             f"  curl {base}/tools/call -H 'content-type: application/json' "

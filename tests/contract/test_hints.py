@@ -160,10 +160,11 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
     other = await make_store("b")
     begun = await store.begin(call())
     await store.create_session(session())
-    keys: dict[Topic, Hashable] = {Topic.ENDED: begun.seq, Topic.SESSION: "s"}
+    keys: dict[Topic, Hashable] = {Topic.ENDED: begun.seq, Topic.SESSION: "s", Topic.QUESTION: begun.seq}
     with other.hints.waiting(topic, keys.get(topic, "")) as bell:
         while await bell.wait(0.2):
             pass
+        await store.ask(begun.seq, 1, "sure", b"{}")
         await store.finish(begun.seq, 1, DONE)
         await store.add_turn("s", [request()])
         await store.put_worker(Worker("default", "robot", "w", b"[]"))

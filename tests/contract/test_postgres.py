@@ -14,8 +14,9 @@ from tests.postgres import Server, execute, fetch
 from toolyard.model.errors import SetupError, ToolyardError
 from toolyard.model.lifecycle import State
 from toolyard.model.standing import DIRECT
-from toolyard.store.contract import Begun, Filter, SchemaTooNew, Store, StoreDown, Timing
+from toolyard.store.contract import Begun, Filter, Note, SchemaTooNew, Store, StoreDown, Timing
 from toolyard.store.hints import Topic
+from toolyard.store.migrations import migrations
 from toolyard.store.postgres import PostgresStore
 from toolyard.store.postgres_hints import payloads_of
 from toolyard.store.postgres_link import Link
@@ -70,9 +71,23 @@ async def test_nodes_that_start_together_make_one_ledger(empty_url: str, runner:
     try:
         begun = await asyncio.gather(*(node.begin(call()) for node in nodes))
         assert len([each for each in begun if each.seq]) == 1
-        assert [tuple(row) for row in await fetch(empty_url, "SELECT version FROM ledger_schema")] == [(1,)]
+        assert [row[0] for row in await fetch(empty_url, "SELECT version FROM ledger_schema")] == [1, 2]
     finally:
         await asyncio.gather(*(node.close() for node in nodes))
+
+
+async def test_a_ledger_of_an_older_toolyard_is_brought_up_to_date(empty_url: str, runner: asyncio.Runner) -> None:
+    first = migrations("postgres")[0]
+    version = "CREATE TABLE ledger_schema (version integer PRIMARY KEY)"
+    await execute(empty_url, first.sql, version, "INSERT INTO ledger_schema VALUES (1)")
+    store = PostgresStore(empty_url, "a", TIMING)
+    await store.open()
+    try:
+        begun = await store.begin(call())
+        assert await store.ask(begun.seq, 1, "sure", b"{}") is None
+        assert there(await store.row(begun.seq)).waiting_for == "answer"
+    finally:
+        await store.close()
 
 
 async def test_a_ledger_of_a_newer_toolyard_is_refused(postgres_url: str, runner: asyncio.Runner) -> None:
@@ -296,6 +311,22 @@ async def test_nodes_settle_once_what_they_settle_twice(
     assert (await breaking.during(other.resolve(calls[2].seq, None))).state is State.PENDING
 
 
+async def test_questions_and_notes_whose_fate_was_not_known_are_written_once(store: Store, breaking: Breaking) -> None:
+    begun = await store.begin(call())
+    for name in ("b", "a"):
+        assert await breaking.during(store.ask(begun.seq, 1, name, b"{}")) is None
+    with store.hints.waiting(Topic.QUESTION, begun.seq) as bell:
+        await bell.wait(1.0)  # the first look
+        await breaking.during(store.answer_questions(begun.seq, {"a": b"1", "b": b"2"}))
+        assert await bell.wait(0), "told at once"
+    assert [(each.name, each.answer) for each in await store.questions(begun.seq)] == [("b", b"2"), ("a", b"1")]
+    await breaking.during(store.add_call_events([(begun.seq, 1, b"x")]))
+    assert await store.call_events(begun.seq, 0) == [(1, b"x")]
+    await breaking.during(store.put_note(Note("kind", "default", "ada", "name", b"x"), 10.0))
+    assert await breaking.during(store.drop_note("kind", "default", "ada", "name"))
+    assert await store.note("kind", "default", "ada", "name") is None
+
+
 async def test_a_slot_whose_fate_was_not_known_is_taken_once(store: Store, breaking: Breaking) -> None:
     assert await breaking.during(store.take_slot("Kit.Tool", 2))
     assert await store.take_slot("Kit.Tool", 2)
@@ -428,6 +459,7 @@ async def test_what_has_ended_slows_nothing(store: Store, postgres_url: str, clo
         await store.row(claim.seq)
         await store.find(KEY)
         await store.listed(Filter("default", limit=5))
+        await store.listed(Filter("default", wire="oxp", limit=5))
         await store.listed(Filter("default", state=State.PENDING))
         await store.requests(wanted(WORKER, limit=5))
     await asyncio.sleep(1.5)  # until the server has counted

@@ -90,6 +90,10 @@ async def test_lists_have_what_was_asked_for(store: Store) -> None:
     assert await listed(store, state=State.PROCESSING, subject="ada") == ["runs"]
     assert await listed(store, tool="Kit.Other") == ["failed"]
     assert await listed(store, tool="Kit.Other", state=State.COMPLETE) == []
+    assert await listed(store, wire="lifecycle") == ["waits"]
+    assert await listed(store, wire="oxp", subject="ada") == ["runs", "failed", "done"]
+    assert await listed(store, wire="oxp", state=State.PROCESSING) == ["bob's", "runs"]
+    assert await listed(store, wire="mcp") == []
 
 
 async def test_lists_may_have_the_calls_of_all_tenants_and_of_one_id(store: Store) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from toolyard.model.errors import SetupError
 from toolyard.store.contract import SchemaTooNew, Store, StoreDown, StoreInUse
+from toolyard.store.migrations import migrations
 from toolyard.store.sqlite import SqliteStore
 
-from .calls import KEY, LARGE, call
+from .calls import KEY, LARGE, call, there
 from .ledgers import TIMING, Clock, Opening
 
 pytestmark = pytest.mark.kind("sqlite")
@@ -28,6 +29,18 @@ async def test_a_file_of_a_newer_toolyard_is_left_alone(store: Store, make_store
     connection.close()
     with pytest.raises(SchemaTooNew):
         await make_store("b")
+
+
+async def test_a_file_of_an_older_toolyard_is_brought_up_to_date(make_store: Opening, tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    for migration in migrations("sqlite")[:2]:
+        connection.execute(migration.sql)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    store = await make_store()
+    begun = await store.begin(call())
+    assert await store.ask(begun.seq, 1, "sure", b"{}") is None
+    assert there(await store.row(begun.seq)).waiting_for == "answer"
 
 
 async def test_a_file_that_is_no_ledger_is_refused(make_store: Opening, tmp_path: Path) -> None:

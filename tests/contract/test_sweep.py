@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.model.lifecycle import State
-from toolyard.model.record import Ending
+from toolyard.model.record import Ending, Key
 from toolyard.store.contract import Filter, Store, Timing
 
 from .calls import (
@@ -51,6 +51,18 @@ async def test_a_finished_call_is_removed_in_time_and_its_key_later(store: Store
     await store.sweep(10)
     assert await store.find(KEY) is None
     assert (await store.begin(call())).seq > 0
+
+
+async def test_a_taken_key_never_shows_a_call_that_came_later(store: Store, clock: Clock) -> None:
+    """A store may give the number of what is gone to another."""
+    await finished(store)
+    await clock.advance(RETENTION_S + 1)
+    assert await store.sweep(10) == 1
+    other = call("another")
+    other.key = Key("default", "bob", "oxp", "another")
+    assert (await store.begin(other)).seq > 0
+    found = there(await store.find(KEY))
+    assert (found.known, found.tombstone) == (None, b"fingerprint")
 
 
 async def test_a_key_outlives_its_payload_though_it_was_told_otherwise(make_store: Opening, clock: Clock) -> None:

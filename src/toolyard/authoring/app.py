@@ -32,10 +32,35 @@ class App:
         self.toolkits = list(dict.fromkeys(toolkits))
         self.host = Host()
         self._lifespan = None if lifespan is None else self._manager(lifespan)
+        self.authors_mcp: Any = None
+        """What `mcp` made, if it was asked for."""
+
+    @property
+    def mcp(self) -> Any:
+        """The official MCP SDK's server, for what is not a tool: `@app.mcp.prompt()`, `@app.mcp.resource("…")`,
+        `@app.mcp.completion()`. Needs `pip install toolyard[mcp]`."""
+        if self.authors_mcp is None:
+            try:
+                self.authors_mcp = open_door("mcp_server")("toolyard")
+            except ImportError as error:
+                raise SetupError(
+                    f"app.mcp needs the MCP SDK ({error}): pip install 'toolyard[mcp]'", self._place
+                ) from None
+        return self.authors_mcp
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` whenever a tool of its toolkits was added or removed, until what this returns is called."""
+        forget = [toolkit.subscribe(listener) for toolkit in self.toolkits]
+
+        def stop() -> None:
+            for each in forget:
+                each()
+
+        return stop
 
     def around(self, hook: Hook) -> Hook:
         """Decorates `async def hook(run, proceed)`: called around each call; `await proceed()` runs the tool."""

@@ -2,13 +2,22 @@
 
 It is never part of the schema. A tool sees the secrets and tokens that it declares with `requires=`,
 and no others.
+
+What asks the client checks its arguments and names its question when it is called, and waits when it is awaited: so
+questions that are put at once are told apart by the order in which they stand in the tool, also when it is run again.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from ..model.caller import Caller
-from ..model.running import Run
+from ..model.errors import ToolError
+from ..model.running import Asks, Question, Run
+from .answers import accepted, root_uris, sampled
+from .forms import form_of
+
+Answer = TypeVar("Answer")
 
 
 class Hidden:
@@ -18,10 +27,12 @@ class Hidden:
 class Context:
     """The call a tool is running for."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_asked", "_run", "_unnamed")
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._asked: dict[str, Question] = {}
+        self._unnamed = 0
 
     @property
     def call_id(self) -> str:
@@ -78,3 +89,79 @@ class Context:
     def log(self, message: str, level: str = "info", **fields: Any) -> None:
         """To the server's log, and to the client where its protocol has one."""
         self._run.log(level, message, fields)
+
+    def can_ask(self, kind: Asks) -> bool:
+        """Whether the client can answer that: "form", "url", "sampling" or "roots"."""
+        return self._run.asking is not None and self._run.channel.can_ask(kind)
+
+    def ask(self, message: str, schema: Any = str, *, name: str | None = None) -> Coroutine[Any, Any, Any]:
+        """Awaits what a person fills in: a value of the type `schema`, or a dict if `schema` is a JSON Schema.
+
+        A type is a model, dataclass or TypedDict of plain fields, or a plain type; TypeError for what cannot be a form.
+        Raises Declined, and ToolError for an answer that does not fit. `name` tells a call's questions apart (default:
+        question-1, question-2, …).
+        """
+        form = form_of(schema)
+        question = Question(self._name(name), "form", message, form.schema)
+        return self._put(question, lambda answer: form.read(accepted(answer, question.name)))
+
+    def ask_url(self, message: str, url: str, *, name: str | None = None) -> Coroutine[Any, Any, None]:
+        """Awaits a person's consent to open an address. Raises Declined. What is done there is not told here."""
+        question = Question(self._name(name), "url", message, url=url)
+
+        def read(answer: Any) -> None:
+            accepted(answer, question.name)
+
+        return self._put(question, read)
+
+    def sample(
+        self,
+        messages: str | list[dict[str, Any]],
+        *,
+        max_tokens: int = 1000,
+        system: str | None = None,
+        name: str | None = None,
+        **more: Any,
+    ) -> Coroutine[Any, Any, str | dict[str, Any]]:
+        """Awaits what the client's model says: its text, or the whole result where that is not a text.
+
+        `more` is sent as it is: temperature=0.5, modelPreferences={…}.
+        """
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+        prompt = {} if system is None else {"systemPrompt": system}
+        request = {"messages": messages, "maxTokens": max_tokens, **prompt, **more}
+        return self._put(Question(self._name(name), "sampling", request=request), sampled)
+
+    def roots(self, *, name: str | None = None) -> Coroutine[Any, Any, list[str]]:
+        """Awaits the URIs of the folders that the client works in."""
+        return self._put(Question(self._name(name), "roots"), root_uris)
+
+    def _name(self, given: str | None) -> str:
+        if given is not None:
+            return given
+        self._unnamed += 1
+        return f"question-{self._unnamed}"
+
+    def _put(self, question: Question, read: Callable[[Any], Answer]) -> Coroutine[Any, Any, Answer]:
+        tool = self._run.tool
+        if not tool.code.is_async or not _on_a_loop():
+            raise RuntimeError(f"{tool.id} asks '{question.name}', and to ask needs an async tool")
+        if self._asked.setdefault(question.name, question) != question:
+            raise ToolError(f"{tool.id} asks two questions with the name '{question.name}'", can_retry=False)
+        return self._answered(question, read)
+
+    async def _answered(self, question: Question, read: Callable[[Any], Answer]) -> Answer:
+        answer = await self._run.ask(question)
+        try:
+            return read(answer)
+        except ValueError as error:
+            raise ToolError(f"The answer to '{question.name}' cannot be used: {error}") from None
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -11,24 +11,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired
 
 import msgspec
-from pydantic import (
-    ConfigDict,
-    PydanticSchemaGenerationError,
-    PydanticUndefinedAnnotation,
-    PydanticUserError,
-    TypeAdapter,
-    ValidationError,
-)
-from pydantic_core import PydanticSerializationError, SchemaError, SchemaSerializer, to_jsonable_python
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import SchemaSerializer, to_jsonable_python
 from typing_extensions import TypedDict
 
-from ..model.errors import InvalidInput, Problem, path_of
+from ..model.errors import InvalidInput
 from ..model.running import Run
+from .content import is_content
 from .context import Context
-from .schemas import ForeignReference, Recursion, RecursiveType, Schemas, inline
+from .problems import problems_of
+from .schemas import NO_JSON_FORM, ForeignReference, Recursion, RecursiveType, Schemas, inline, reason_of
 from .signature import UNTYPED, origin_of, read_signature, refuse
 
-MOST_PROBLEMS = 20
 Mode = Literal["validation", "serialization"]
 _NOTHING = (None, type(None))
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
@@ -37,13 +31,6 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
     float: float.__float__,
     bool: bool,
 }
-_NO_JSON_FORM = (
-    PydanticSchemaGenerationError,
-    PydanticSerializationError,
-    PydanticUndefinedAnnotation,
-    PydanticUserError,
-    SchemaError,
-)
 
 
 class Function:
@@ -63,6 +50,7 @@ class Function:
         self._bind: Callable[[Any], dict[str, Any]] = arguments.validator.validate_python
         self._bind_json: Callable[[bytes], dict[str, Any]] = arguments.validator.validate_json
         self.output_schema, self.dump = self._result()
+        self.returns_content = is_content(self.signature.returns)
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -76,7 +64,7 @@ class Function:
         try:
             return self._bind_json(msgspec.json.encode(_whole(input)))
         except ValidationError as error:
-            raise InvalidInput(_problems(error)) from None
+            raise InvalidInput(problems_of(error)) from None
 
     def invoke(self, arguments: dict[str, Any], run: Run) -> Any:
         if self.signature.context is not None:
@@ -90,7 +78,7 @@ class Function:
         shape.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
         try:
             return self._form(shape, "validation")
-        except _NO_JSON_FORM:
+        except NO_JSON_FORM:
             for parameter in parameters:
                 self._form_or_refuse(parameter.type, "validation", f"for parameter {parameter.name!r}")
             raise
@@ -110,8 +98,8 @@ class Function:
     def _form_or_refuse(self, type_: Any, mode: Mode, where: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         try:
             return self._form(type_, mode)
-        except _NO_JSON_FORM as error:
-            refuse(self.function, f"cannot have that type {where}: {_reason(error)}")
+        except NO_JSON_FORM as error:
+            refuse(self.function, f"cannot have that type {where}: {reason_of(error)}")
 
     def _form(self, type_: Any, mode: Mode) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         """What makes and writes a type's values, and its schema."""
@@ -157,29 +145,6 @@ def _object_schema(made: dict[str, Any]) -> dict[str, Any]:
     if made.get("required"):
         schema["required"] = made["required"]
     return {**schema, "additionalProperties": False}
-
-
-def _problems(error: ValidationError) -> tuple[Problem, ...]:
-    if error.error_count() > MOST_PROBLEMS:
-        return (Problem("", f"{error.error_count()} values are not valid"),)
-    return tuple(_problem(each) for each in error.errors(include_url=False, include_context=False))
-
-
-def _reason(error: Exception) -> str:
-    """pydantic's reason in one sentence, without its advice, which is for those who write models."""
-    lines = str(error).splitlines()
-    if isinstance(error, SchemaError):
-        what = "pattern" if "regex" in str(error) else "constraint"
-        return f"its {what} cannot be used, {lines[-1].strip().removeprefix('error: ')}"
-    if isinstance(error, PydanticSchemaGenerationError):
-        return f"{lines[0].partition('. Set ')[0]}; use a plain type, a dataclass or a pydantic model"
-    said, advice, _ = lines[0].partition("; you should define ")
-    return f"{said}; define every type it names" if advice else said
-
-
-def _problem(error: Any) -> Problem:
-    sentence = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return Problem(path_of(error["loc"]), sentence, got=error.get("input"), missing=error["type"] == "missing")
 
 
 def _whole(value: Any) -> Any:

@@ -7,12 +7,21 @@ it names. A type that contains itself has no such form: it is refused by name, u
 
 from typing import Any, Literal
 
+from pydantic import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import PydanticSerializationError, SchemaError, core_schema
 
 Recursion = Literal["refuse", "open"]
 _WHOLE_TEXT = "^-?[0-9]+$"
 _DECIMAL_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
+NO_JSON_FORM = (
+    PydanticSchemaGenerationError,
+    PydanticSerializationError,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+    SchemaError,
+)
+"""What pydantic raises for a type that it cannot make or write."""
 
 
 class RecursiveType(Exception):
@@ -115,3 +124,15 @@ _LITERAL = frozenset({"default", "const", "enum", "examples", "example"})
 """Keywords whose values are data, not schemas."""
 _BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Keywords whose values are schemas by names that an author chose, which may look like keywords."""
+
+
+def reason_of(error: Exception) -> str:
+    """pydantic's reason in one sentence, without its advice, which is for those who write models."""
+    lines = str(error).splitlines()
+    if isinstance(error, SchemaError):
+        what = "pattern" if "regex" in str(error) else "constraint"
+        return f"its {what} cannot be used, {lines[-1].strip().removeprefix('error: ')}"
+    if isinstance(error, PydanticSchemaGenerationError):
+        return f"{lines[0].partition('. Set ')[0]}; use a plain type, a dataclass or a pydantic model"
+    said, advice, _ = lines[0].partition("; you should define ")
+    return f"{said}; define every type it names" if advice else said

@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Never, TypeVar, overload
+from typing import Any, Never, TypeVar, get_args, overload
 
 import msgspec
 
 from ..model.errors import DefinitionError, Place
-from ..model.running import Host
+from ..model.running import Asks, Host
 from ..model.tool import (
     NAME,
     WIRE_NAME,
@@ -19,6 +19,7 @@ from ..model.tool import (
     OnLost,
     Requirements,
     Runs,
+    TaskUse,
     Tool,
     ToolkitInfo,
     Version,
@@ -42,6 +43,7 @@ class Toolkit:
         self.info = ToolkitInfo(name, description, _version(version, place))
         self.host = Host()
         self._tools: list[Tool] = []
+        self._listeners: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<Toolkit {self.info.name} {self.info.version}, {len(self._tools)} tools>"
@@ -53,6 +55,23 @@ class Toolkit:
     def running(self) -> AbstractAsyncContextManager[Any]:
         """A toolkit by itself shares nothing; an `App` has a lifespan."""
         return nullcontext()
+
+    def remove(self, name: str) -> None:
+        """Takes a tool away, all its versions, also while it is served. Raises LookupError where there is none."""
+        kept = [tool for tool in self._tools if tool.name != name]
+        if len(kept) == len(self._tools):
+            raise LookupError(f"{self.info.name} has no tool {name!r}")
+        self._tools = kept
+        self._changed()
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` whenever a tool was added or removed, until what this returns is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _changed(self) -> None:
+        for listener in list(self._listeners):
+            listener()
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -79,6 +98,8 @@ class Toolkit:
         tags: Iterable[str] = (),
         icons: Iterable[Icon | str] = (),
         recursion: Recursion = "refuse",
+        task: TaskUse = "optional",
+        asks: Asks | Iterable[Asks] = (),
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:  # type: ignore[misc]
@@ -95,6 +116,11 @@ class Toolkit:
         calls with a key go on and others are cancelled.
         runs: "inline" on the event loop (the default of an async function), "thread" (the default
         of any other), or "process" for work that keeps a processor busy.
+        task: whether MCP clients may, should or must have a call of it as a task. "optional": a client may ask for
+        one, and a slow call becomes one. "preferred": whoever can have a task gets one at once. "required": others
+        cannot call it. "forbidden": nobody gets one.
+        asks: what its questions need of a client ("form", "url", "sampling", "roots"): a client that cannot do that
+        is refused before the tool runs.
         """
         if function is not None:
             self._add(function, options)
@@ -110,40 +136,48 @@ class Toolkit:
         code = Function(function, options.get("recursion") or "refuse")
         checked = _Options(function.__name__, code, options)
         name = checked.name
-        self._tools.append(
-            Tool(
-                toolkit=self.info,
-                name=name,
-                version=checked.version(self.info.version),
-                wire_name=checked.wire_name(f"{self.info.name}_{name}"),
-                title=checked.text("title"),
-                description=checked.text("description") or code.signature.summary,
-                input_schema=code.input_schema,
-                output_schema=code.output_schema,
-                code=code,
-                host=self.host,
-                hidden=code.hidden,
-                requirements=combine(checked.several("requires", Requirements, "authorization(…), secret(…), user_id")),
-                hints=checked.hints,
-                annotations=checked.annotations,
-                timeout=checked.positive("timeout", float),
-                concurrency=checked.positive("concurrency", int),
-                on_lost=checked.on_lost,
-                on_disconnect=checked.on_disconnect,
-                runs=checked.runs,
-                tags=checked.several("tags", str, "texts"),
-                icons=tuple(
-                    Icon(icon) if isinstance(icon, str) else icon
-                    for icon in checked.several("icons", Icon | str, "addresses or Icon(…)")
-                ),
-            )
+        made = Tool(
+            toolkit=self.info,
+            name=name,
+            version=checked.version(self.info.version),
+            wire_name=checked.wire_name(f"{self.info.name}_{name}"),
+            title=checked.text("title"),
+            description=checked.text("description") or code.signature.summary,
+            input_schema=code.input_schema,
+            output_schema=code.output_schema,
+            code=code,
+            host=self.host,
+            hidden=code.hidden,
+            requirements=combine(checked.several("requires", Requirements, "authorization(…), secret(…), user_id")),
+            hints=checked.hints,
+            annotations=checked.annotations,
+            timeout=checked.positive("timeout", float),
+            concurrency=checked.positive("concurrency", int),
+            on_lost=checked.on_lost,
+            on_disconnect=checked.on_disconnect,
+            runs=checked.runs,
+            tags=checked.several("tags", str, "texts"),
+            icons=tuple(
+                Icon(icon) if isinstance(icon, str) else icon
+                for icon in checked.several("icons", Icon | str, "addresses or Icon(…)")
+            ),
+            returns_content=code.returns_content,
+            task=checked.task,
+            asks=checked.asks,
         )
+        self._tools = [*self._tools, made]
+        try:
+            self._changed()
+        except DefinitionError:
+            self._tools = self._tools[:-1]
+            raise
 
 
 _KNOWN = frozenset(
     {
         "name", "wire_name", "version", "title", "description", "annotations", "requires", "timeout", "concurrency",
         "idempotent", "read_only", "destructive", "on_lost", "on_disconnect", "runs", "tags", "icons", "recursion",
+        "task", "asks",
     }
 )  # fmt: skip
 
@@ -218,6 +252,23 @@ class _Options:
         if chosen == "thread" and self._code.is_async:
             self._refuse('is async, which does not run in a thread; use runs="inline" or "process"')
         return chosen
+
+    @property
+    def task(self) -> TaskUse:
+        chosen: TaskUse = self._one_of("task", get_args(TaskUse), "optional")
+        return chosen
+
+    @property
+    def asks(self) -> tuple[Asks, ...]:
+        choices = get_args(Asks)
+        given = tuple(dict.fromkeys(self.several("asks", str, ", ".join(choices))))
+        if wrong := [each for each in given if each not in choices]:
+            self._refuse(f"has asks={wrong[0]!r}; choose from {', '.join(choices)}")
+        if given and not self._code.is_async:
+            self._refuse("is not async, and only an async tool can ask: async def")
+        if given and self.runs == "process":
+            self._refuse('cannot ask from a child process; use runs="inline"')
+        return given
 
     def text(self, option: str) -> str | None:
         value = self._options.get(option)

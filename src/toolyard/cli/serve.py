@@ -71,6 +71,7 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
         f"  OXP 1.0    {address}",
         f"  OTC 1.0    {address}/otc",
         f"  OTC draft  {address}/otc/draft",
+        f"  MCP        {address}/mcp",
         f"  Docs       {address}/docs",
         "",
         *_first_call(yard, address),

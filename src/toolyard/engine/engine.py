@@ -29,6 +29,7 @@ from ..running.validation import compile_schema, explain, first_difference
 from ..trust.keys import KeyRing
 from .held import Node
 from .long import LongCalls
+from .questions import Questions
 from .recorded import RecordedCalls, Work
 from .recorder import Recorder
 from .slots import Slots
@@ -47,6 +48,8 @@ class Limits(Struct, frozen=True):
     """A call that somebody elsewhere has to claim."""
     total_s: float = 86400.0
     sync_wait_s: float = 25.0
+    answer_s: float = 3600.0
+    """For the answer to a question."""
     most_waiting: int = 1000
     show_exceptions: bool = False
 
@@ -91,6 +94,8 @@ class Engine:
         self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions)
         self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described)
         self._seal = partial(ring.seal, "context")
+        self.questions = Questions(node.store, limits.answer_s)
+        self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
@@ -158,8 +163,17 @@ class Engine:
         run = Run(
             tool, command.call_id or self._new_id(), caller, input, channel,
             command.trace_id, context.user_info, context.secrets, context.tokens, self.resources.get(tool.host),
+            asking=self._ask, answers=command.answers,
         )  # fmt: skip
         return arguments, run
+
+    async def start(
+        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
+    ) -> int:
+        """Records a call and has it run, and does not wait for it. Its number in the ledger."""
+        return await self._recorded.detach(
+            command, caller, lambda: self.work(tool, command, caller, channel, base_url)
+        )
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""

@@ -6,9 +6,9 @@ attempt ends is recorded, if it still holds; and whoever waits is answered from 
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -33,18 +33,19 @@ class Held:
 
     def __init__(self, node: "Node", seq: int, attempt: int, on_lost: str, run: Run) -> None:
         self._node, self._store = node, node.store
-        self.seq, self.attempt, self._on_lost, self._run = seq, attempt, on_lost, run
+        self.seq, self.attempt, self._on_lost, self.run = seq, attempt, on_lost, run
         self._told: object = None
 
     async def through(self, outcome: Awaitable[Outcome]) -> Outcome:
         """Runs the attempt in the task that calls this. Raises CancelledError if the server leaves it."""
         task = cast("asyncio.Task[Outcome]", asyncio.current_task())
+        self.run.is_recorded(self.seq, self.attempt)
         ended = False
 
         def stop() -> None:
             nonlocal ended
             ended = True
-            self._run.channel.cancelled = True
+            self.run.channel.cancelled = True
             task.cancel()
 
         forget = self._store.hints.watch(Topic.ENDED, self.seq, stop)
@@ -89,7 +90,7 @@ class Held:
 
     def news(self) -> bytes | None:
         """How far it is, if it has said more since the last time."""
-        said = self._run.said
+        said = self.run.said
         if said is None or said == self._told:
             return None
         self._told = said
@@ -106,6 +107,22 @@ class Node:
         self.held: set[Held] = set()
         self.long: set[asyncio.Task[Outcome]] = set()
         """The tasks of calls that run in their request's task and did not end at once."""
+        self._beside: set[asyncio.Task[Any]] = set()
+
+    def run_of(self, seq: int) -> Run | None:
+        """The attempt at a call that runs here."""
+        return next((held.run for held in self.held if held.seq == seq), None)
+
+    def beside(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Does something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("something was not done: %s", task.exception())
 
     async def leave(self) -> None:
         """Stops what is still running; each says what becomes of it."""

@@ -58,12 +58,18 @@ class LongCall:
         self._held: Held | None = None
         self._recording: asyncio.Task[None] | None = None
         self._stopped_by: str | None = None
+        self._is_late = False
+        self._again: asyncio.TimerHandle | None = None
         self.task = cast("asyncio.Task[Outcome]", asyncio.current_task())
         self._forget: Callable[[], None] = lambda: None
 
     async def through(self, rest: Awaitable[Outcome]) -> Outcome:
-        loop = asyncio.get_running_loop()
+        loop, run = asyncio.get_running_loop(), self._run
         self._timer = loop.call_later(self._calls.sync_wait_s, self._is_slow)
+        run.promote = self._start_recording
+        run.channel.takes_long(self._start_recording)
+        if run.promoted is not None:
+            self._start_recording()
         if self._run.tool.on_disconnect != "continue":
             self._run.channel.when_gone(lambda: self._stop("client"))
         try:
@@ -71,7 +77,9 @@ class LongCall:
         except asyncio.CancelledError:
             return await self._cancelled()
         finally:
-            self._timer.cancel()
+            for timer in (self._timer, self._again):
+                if timer is not None:
+                    timer.cancel()
             self._forget()
             if self._held is not None:
                 self._calls.node.held.discard(self._held)
@@ -107,21 +115,34 @@ class LongCall:
             await asyncio.wait((self._recording,))
 
     def _is_slow(self) -> None:
-        self._recording = asyncio.get_running_loop().create_task(self._record())
+        """Its client is told where to ask for the result, once that is true."""
+        self._is_late = True
+        if self._held is not None:
+            self._run.channel.answer(ask_later(self._run.call_id))
+        else:
+            self._start_recording()
+
+    def _start_recording(self) -> None:
+        if self._recording is None or self._recording.done():
+            self._recording = asyncio.get_running_loop().create_task(self._record())
 
     async def _record(self) -> None:
         store, run = self._calls.node.store, self._run
+        if self._held is not None:
+            return
         new = self._calls.describe(self._command, run)
         try:
             begun = await store.begin(new)
         except StoreDown as down:
             _log.warning("a slow call cannot be recorded yet: %s", down.developer_message)
-            self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._is_slow)
+            self._again = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._start_recording)
             return
         self._held = Held(self._calls.node, begun.seq, 1, new.on_lost, run)
         self._calls.node.held.add(self._held)
         self._forget = store.hints.watch(Topic.ENDED, begun.seq, lambda: self._stop("ledger"))
-        run.channel.answer(ask_later(run.call_id))
+        run.is_recorded(begun.seq, 1)
+        if self._is_late:
+            run.channel.answer(ask_later(run.call_id))
 
     def _stop(self, who: str) -> None:
         if self._stopped_by is None and not (who == "client" and self._held is not None):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import Busy, KeyConflict, RequestError, ToolError
+from ..model.errors import Busy, KeyConflict, RequestError, StillRunning, ToolError
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord, Key, NewCall
 from ..model.running import Run
@@ -66,12 +66,12 @@ class RecordedCalls:
         answered before anything is checked, one with another only after."""
         if command.call_id is None:
             work = check()
-            return await self._wait(work.new.key, self._start(work), can_join=False)
+            return await self._wait(work.new.key, self._start(work), command.is_patient, can_join=False)
         key = Key(caller.tenant, caller.subject, command.family, command.call_id)
         fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
         running = self._running.get((key, fingerprint))
         if running is not None:
-            return await self._wait(key, running.task)
+            return await self._wait(key, running.task, command.is_patient)
         try:
             work = check()
         except RequestError:
@@ -80,7 +80,24 @@ class RecordedCalls:
                 raise
             return known
         work.new.key, work.new.fingerprint = key, fingerprint
-        return await self._wait(key, self._start(work))
+        return await self._wait(key, self._start(work), command.is_patient)
+
+    async def detach(self, command: CallTool, caller: Caller, check: Callable[[], Work]) -> int:
+        """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
+        work = check()
+        if command.call_id is not None:
+            work.new.key = Key(caller.tenant, caller.subject, command.family, command.call_id)
+            work.new.fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
+        most = None if work.new.queue == "node" else self._most_pending
+        begun = await self._store.begin(work.new, most)
+        if begun.seq == 0:
+            if _fingerprint(begun) != work.new.fingerprint:
+                raise _conflict(work.new.key)
+            return _known_call(begun, work.new.key).seq
+        if work.new.queue == "node":
+            work.stops_when_gone = False
+            self.go_on(begun.seq, 1, work)
+        return begun.seq
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
@@ -177,9 +194,7 @@ class RecordedCalls:
 
     def _cancel_later(self, seq: int) -> None:
         """The client has gone, so the task that ends the call is nobody's."""
-        task = asyncio.get_running_loop().create_task(self._store.cancel(seq))
-        self._cancelling = task  # so that it lives
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._node.beside(self._store.cancel(seq))
 
     async def _known(self, key: Key, fingerprint: bytes) -> Outcome | None:
         begun = await self._store.find(key)
@@ -202,8 +217,10 @@ class RecordedCalls:
             return await self._here(known.seq, known.attempt, work)
         return await elsewhere(self._store, known.seq)
 
-    async def _wait(self, key: Key, task: "asyncio.Task[Outcome]", *, can_join: bool = True) -> Outcome:
-        done, _ = await asyncio.wait((task,), timeout=self._sync_wait_s)
+    async def _wait(
+        self, key: Key, task: "asyncio.Task[Outcome]", is_patient: bool = False, *, can_join: bool = True
+    ) -> Outcome:
+        done, _ = await asyncio.wait((task,), timeout=None if is_patient else self._sync_wait_s)
         if done and not task.cancelled():
             return task.result()
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
@@ -211,7 +228,7 @@ class RecordedCalls:
 
 def still_running(call_id: str) -> Outcome:
     """For who will not wait longer: the same call again joins it."""
-    error = ToolError(
+    error = StillRunning(
         "The tool is still running",
         developer_message="call again with the same call_id and input to wait for its result",
         can_retry=True,
@@ -222,7 +239,7 @@ def still_running(call_id: str) -> Outcome:
 
 def ask_later(call_id: str) -> Outcome:
     """For who will not wait longer and chose no key: a second call would be a second one."""
-    error = ToolError(
+    error = StillRunning(
         f"The tool is still running; its result will be at /v1/calls/{call_id}",
         developer_message=f"GET /v1/calls/{call_id}?wait=60 gives the result; calling again would run the tool again",
         can_retry=False,
@@ -231,12 +248,16 @@ def ask_later(call_id: str) -> Outcome:
 
 
 def _answer(begun: Begun, key: Key) -> Outcome:
+    return _known_call(begun, key).outcome()
+
+
+def _known_call(begun: Begun, key: Key) -> CallRecord:
     if begun.known is None:
         raise KeyConflict(
             "This call was made before, and its result is no longer kept",
             developer_message=f"call_id {key.call_id!r} is still taken; use another for a new call",
         )
-    return begun.known.outcome()
+    return begun.known
 
 
 def _fingerprint(begun: Begun) -> bytes:

@@ -15,7 +15,7 @@ from ..model.caller import Caller
 from ..model.errors import ToolNotFound, ToolyardError
 from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
-from ..model.running import QuietChannel
+from ..model.running import Channel, LedgerChannel, QuietChannel
 from ..model.standing import ended_by
 from ..store.contract import Store
 from ..trust.keys import KeyRing
@@ -64,7 +64,7 @@ class Recovery:
         caller = Caller(call.key.tenant, call.key.subject)
         try:
             tool = self._catalogue.resolve(call.reference)
-            work = self._engine.work(tool, self._command(call), caller, QuietChannel())
+            work = self._engine.work(tool, self._command(call), caller, _channel(call))
         except ToolNotFound as error:
             if self._store.shared:
                 return False  # another node may have it
@@ -102,3 +102,8 @@ def context_of(call: CallRecord, ring: KeyRing) -> CallContext:
         return CallContext(user_id=call.user_id) if call.user_id else NO_CONTEXT
     opened = ring.unseal("context", call.sealed, call.key.call_id.encode())
     return msgspec.json.decode(opened, type=CallContext)
+
+
+def _channel(call: CallRecord) -> Channel:
+    """Nobody waits for it now. Who called over MCP comes back for what it asks."""
+    return LedgerChannel() if call.wire.startswith("mcp") else QuietChannel()

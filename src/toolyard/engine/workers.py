@@ -168,6 +168,8 @@ def tool_of(definition: Definition, worker: str) -> Tool:
         timeout=definition.timeout,
         on_lost=cast(OnLost, definition.on_lost),
         runs="worker",
+        returns_content=definition.returns_content,
+        task=definition.task,
     )
 
 

@@ -33,6 +33,10 @@ class CallTool(Struct):
     wire: str = ""
     family: str = ""
     """Wires that share their keys."""
+    is_patient: bool = False
+    """Whether whoever asks waits for as long as it takes."""
+    answers: Mapping[str, Any] = {}
+    """To what the tool will ask, by the question's name."""
 
 
 class ListTools(Struct, frozen=True):

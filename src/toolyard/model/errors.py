@@ -176,6 +176,14 @@ class ToolError(ToolyardError):
         )
 
 
+class Declined(ToolError):
+    """The person did not answer a tool's question: `action` is "decline" or "cancel". A tool may catch it."""
+
+    def __init__(self, message: str, *, action: str = "decline", developer_message: str | None = None) -> None:
+        super().__init__(message, developer_message=developer_message, can_retry=False)
+        self.action = action
+
+
 class ToolTimedOut(ToolError):
     """The tool ran longer than it may."""
 
@@ -187,6 +195,10 @@ class ToolCancelled(ToolError):
 
     code = "cancelled"
     effects = "unknown"
+
+
+class StillRunning(ToolError):
+    """No failure: the tool goes on, and whoever asked should not wait any longer."""
 
 
 class OutcomeUnknown(ToolError):

@@ -7,7 +7,7 @@ from msgspec import Struct
 from .call import NO_CONTEXT, CallContext
 from .errors import ToolError
 from .session import SessionTool
-from .tool import Requirements
+from .tool import Requirements, TaskUse
 
 
 class Heartbeat(Struct, frozen=True):
@@ -101,3 +101,5 @@ class Definition(Struct, frozen=True):
     read_only: bool = False
     idempotent: bool = False
     toolkit_description: str = ""
+    returns_content: bool = False
+    task: TaskUse = "optional"

@@ -1,10 +1,11 @@
 """What runs: a call's attempt, the code behind it, and the channel through which it speaks while it runs."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -32,19 +33,42 @@ class Origin(Struct, frozen=True):
         return Place(self.file, self.line)
 
 
-class Question(Struct, frozen=True):
-    """Something only the client or its person can answer."""
+Asks = Literal["form", "url", "sampling", "roots"]
+"""What a question may want of a client: a person's answer in a form, their visit to an address, its model's answer, the
+folders it works in."""
+
+
+class Question(Struct, frozen=True, omit_defaults=True):
+    """Something only the client or its person can answer. `name` tells a call's questions apart, and is the same when
+    the call is run again."""
 
     name: str
-    message: str
+    kind: Asks = "form"
+    message: str = ""
     schema: Mapping[str, Any] = {}
+    """Of a form's answer."""
+    url: str = ""
+    request: Mapping[str, Any] = {}
+    """What the client's model is to be asked, as MCP has it."""
+
+    def wants(self, answer: Any) -> str | None:
+        """What such a question is answered with, if this is not it."""
+        if not isinstance(answer, dict):
+            return "be an object"
+        if self.kind in ("form", "url"):
+            if answer.get("action") not in ("accept", "decline", "cancel"):
+                return "have an 'action' that is accept, decline or cancel"
+            if self.kind == "form" and answer["action"] == "accept" and not isinstance(answer.get("content"), dict):
+                return "have a 'content' object"
+        elif self.kind == "roots" and not isinstance(answer.get("roots"), list):
+            return "have a list of 'roots'"
+        elif self.kind == "sampling" and "content" not in answer:
+            return "have a 'content'"
+        return None
 
 
 class Channel(Protocol):
-    """A running call's way out to whoever waits for it. Every method may be called from any thread.
-
-    `ask` is the one that waits; a wire that cannot carry a question raises ToolError from it.
-    """
+    """A running call's way out to whoever waits for it. Every method may be called from any thread, but `put`."""
 
     cancelled: bool
 
@@ -52,7 +76,22 @@ class Channel(Protocol):
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None: ...
 
-    async def ask(self, question: Question) -> Any: ...
+    def can_ask(self, kind: Asks) -> bool:
+        """Whether there is somebody who can be asked that."""
+        ...
+
+    def put(self, question: Question, seq: int) -> None:
+        """Puts a question of the call with that number to whoever waits. On the loop. Its answer is found in the
+        ledger."""
+        ...
+
+    def takes_long(self, record: Callable[[], None]) -> None:
+        """The call did not end at once; `record` has it put in the ledger. On the loop."""
+        ...
+
+    def is_recorded(self, seq: int) -> None:
+        """The call is in the ledger, under that number. On the loop."""
+        ...
 
     def answer(self, outcome: Outcome) -> None:
         """Tells whoever waits something now, while the call goes on: where to ask for its result."""
@@ -77,14 +116,32 @@ class QuietChannel:
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """Nobody is listening; the engine has logged it already."""
 
-    async def ask(self, question: Question) -> Any:
-        raise ToolError(f"This tool has to ask '{question.name}', and this protocol cannot carry a question")
+    def can_ask(self, kind: Asks) -> bool:
+        return False
+
+    def put(self, question: Question, seq: int) -> None:
+        """Nobody is listening."""
+
+    def takes_long(self, record: Callable[[], None]) -> None:
+        """Nobody is listening."""
+
+    def is_recorded(self, seq: int) -> None:
+        """Nobody is listening."""
 
     def answer(self, outcome: Outcome) -> None:
         """Nobody is listening."""
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Nobody can go."""
+
+
+class LedgerChannel(QuietChannel):
+    """For a call whose client is not there now, and will look for its questions in the ledger."""
+
+    __slots__ = ()
+
+    def can_ask(self, kind: Asks) -> bool:
+        return True
 
 
 class Run(Struct, eq=False):
@@ -104,11 +161,47 @@ class Run(Struct, eq=False):
     """When it last said how far it is, by the monotonic clock."""
     said: tuple[float, float | None, str | None] | None = None
     """How far it is."""
+    asking: "Asking | None" = None
+    answers: Mapping[str, Any] = {}
+    """What the client knew would be asked, by name."""
+    seq: int = 0
+    """Its number in the ledger, once it is there, and which attempt at it this is."""
+    attempt: int = 0
+    waits: int = 0
+    """How many of its questions are open. Who waits for an answer is not stuck."""
+    promote: Callable[[], None] | None = None
+    """Has the call recorded, if it is not."""
+    promoted: "asyncio.Future[int] | None" = None
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread."""
         self.said, self.alive_at = (done, total, message), time.monotonic()
         self.channel.progress(done, total, message)
+
+    async def ask(self, question: Question) -> Any:
+        """The client's answer, as the protocol has it. On the loop."""
+        if self.asking is None:
+            raise ToolError(f"{self.tool.id} has to ask '{question.name}', which cannot be done where it runs")
+        self.waits += 1
+        try:
+            return await self.asking(self, question)
+        finally:
+            self.waits -= 1
+            self.alive_at = time.monotonic()
+
+    async def recorded(self) -> int:
+        """Its number in the ledger, where it is recorded now if it was not."""
+        if self.seq == 0 and self.promoted is None:
+            self.promoted = asyncio.get_running_loop().create_future()
+            if self.promote is not None:
+                self.promote()
+        return self.seq or await asyncio.shield(self.promoted)  # type: ignore[arg-type]
+
+    def is_recorded(self, seq: int, attempt: int) -> None:
+        self.seq, self.attempt = seq, attempt
+        self.channel.is_recorded(seq)
+        if self.promoted is not None and not self.promoted.done():
+            self.promoted.set_result(seq)
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """To the server's log, and to the channel."""
@@ -117,6 +210,7 @@ class Run(Struct, eq=False):
         self.channel.log(level, message, fields)
 
 
+Asking = Callable[[Run, Question], Awaitable[Any]]
 Proceed = Callable[[], Awaitable[Any]]
 Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
@@ -177,4 +271,8 @@ class Source(Protocol):
 
     def running(self) -> AbstractAsyncContextManager[Any]:
         """Makes what the tools share, gives it, and closes it."""
+        ...
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` after each change of `tools`, until what this returns is called."""
         ...

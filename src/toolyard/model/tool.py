@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from .running import Code, Host
+from .running import Asks, Code, Host
 
 Schema = dict[str, Any]
 
@@ -20,6 +20,7 @@ REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[
 Runs = Literal["inline", "thread", "process", "worker"]
 OnLost = Literal["rerun", "unknown"]
 OnDisconnect = Literal["cancel", "continue"]
+TaskUse = Literal["forbidden", "optional", "preferred", "required"]
 
 
 class Version(Struct, frozen=True, order=True):
@@ -106,6 +107,12 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     runs: Runs = "thread"
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()
+    returns_content: bool = False
+    """Whether its result is MCP's content: one block or text, or a list of them."""
+    task: TaskUse = "optional"
+    """Whether a client may, should or must have a call of it as a task, where its protocol has tasks."""
+    asks: tuple[Asks, ...] = ()
+    """What its questions need of a client. One that cannot do that is refused before the tool runs."""
     id: str = ""
     """`Toolkit.Tool`"""
     reference: str = ""

@@ -124,7 +124,8 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
     def expire() -> None:
         nonlocal expired, timer
         now = time.monotonic()
-        left = min(run.alive_at + timeout - now, started + total - now)
+        alive_at = now if run.waits else run.alive_at
+        left = min(alive_at + timeout - now, started + total - now)
         if left > 0:
             timer = loop.call_later(left, expire)
             return

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from ..model.errors import ToolError
-from ..model.running import Host, Question, QuietChannel, Run
+from ..model.running import Host, QuietChannel, Run
 from ..model.tool import Tool
 from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, read
 from .loading import load
@@ -35,9 +35,6 @@ class SocketChannel(QuietChannel):
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         self._link.sendall(pack(Log(level, message, {key: str(value) for key, value in fields.items()})))
-
-    async def ask(self, question: Question) -> Any:
-        raise ToolError('A tool with runs="process" cannot ask questions')
 
 
 def serve(link: socket.socket, target: str) -> None:

@@ -44,6 +44,18 @@ from .calls import CallDesk
 from .exchange import BodyReader
 from .lag import LagWatch
 from .listing import Listing
+from .mcp.answers import ClientAnswers
+from .mcp.asking import Asking
+from .mcp.calling import Calling, Times
+from .mcp.dispatcher import Dispatcher, Lane, McpParts
+from .mcp.http import MCP, McpHttp
+from .mcp.listing import ToolPages
+from .mcp.resources import GivenResources
+from .mcp.safety import Guard
+from .mcp.sessions import McpSessions
+from .mcp.states import States
+from .mcp.subscriptions import Subscriptions
+from .mcp.tasks import Tasks
 from .metrics import Metrics
 from .readiness import Readiness
 from .request_routes import RequestDesk
@@ -51,7 +63,13 @@ from .session_routes import SessionDesk
 from .settings import MEMORY, Settings, load_settings
 from .shell import Receive, Scope, Send, Shell
 
-WIRES: dict[str, Answers] = {"/v1": LIFECYCLE, "/otc/draft": otc_draft.DRAFT, "/otc": otc.OTC, "": oxp.FLAT}
+WIRES: dict[str, Answers] = {
+    "/v1": LIFECYCLE,
+    "/mcp": MCP,
+    "/otc/draft": otc_draft.DRAFT,
+    "/otc": otc.OTC,
+    "": oxp.FLAT,
+}
 """Which wire answers for a path that is not served: the first prefix that fits."""
 
 
@@ -63,7 +81,8 @@ class Yard:
         self.sources = list(sources)
         self.readiness = Readiness()
         self.metrics = Metrics()
-        self.catalogue = Catalogue(tool for source in self.sources for tool in source.tools)
+        self._served = {(tool.reference, tool.code): tool for source in self.sources for tool in source.tools}
+        self.catalogue = Catalogue(self._served.values())
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
@@ -78,7 +97,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
+            [*self.routes, *self._mcp(seam), *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             WIRES,
             self._lifespan,
@@ -128,6 +147,7 @@ class Yard:
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.close)
                 for source in self.sources:
+                    stack.callback(source.subscribe(self._tools_changed))
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
@@ -147,6 +167,17 @@ class Yard:
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
+
+    def _tools_changed(self) -> None:
+        """An author added or removed tools while they are served: the catalogue follows."""
+        wanted = {(tool.reference, tool.code): tool for source in self.sources for tool in source.tools}
+        gone = [tool for key, tool in self._served.items() if key not in wanted]
+        new = {key: tool for key, tool in wanted.items() if key not in self._served}
+        if gone:
+            self.catalogue.remove(*gone)
+        if new:
+            self.catalogue.add(*new.values())
+        self._served = {key: self._served.get(key, tool) for key, tool in wanted.items()}
 
     def let_go(self) -> None:
         """Who only waits, for work or for what runs elsewhere, is answered now: the server leaves."""
@@ -173,6 +204,29 @@ class Yard:
             *worker_routes.routes(self._workers, authenticate, settings.lease_s),
         ]
         return routes + site_routes.routes(self, self._authenticate, routes)
+
+    def _mcp(self, seam: Seam) -> list[Any]:
+        """MCP, on this ledger and catalogue."""
+        settings, store, catalogue = self.settings, self.store, self.catalogue
+        ttl_ms = int(settings.retention_s * 1000)
+        states = States(self._ring, settings.answer_wait_s, seam.now)
+        times = Times(settings.sync_wait_s, ttl_ms, seam.monotonic)
+        given = GivenResources(self._node, catalogue, settings.retention_s)
+        calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.metrics, times)
+        tasks = Tasks(store, catalogue, calling, self.engine.questions, ttl_ms)
+        subscriptions = Subscriptions(catalogue, store, tasks)
+        asking = Asking(store, seam.new_id)
+        pages = ToolPages(catalogue, settings.mcp_page_size)
+        lane = authors_lane(self.sources, subscriptions, asking, self._ring)
+        dispatcher = Dispatcher(calling, pages, tasks, subscriptions, given, lane)
+        sessions = McpSessions(store, self._ring, seam.new_id, seam.monotonic)
+        answers = ClientAnswers(store, self.engine.questions, asking)
+        self.mcp = McpParts(dispatcher, subscriptions, answers)
+        http = McpHttp(
+            dispatcher, sessions, subscriptions, tasks, store, self._authenticate,
+            answers, Guard(settings.host, settings.public_url, settings.allowed_hosts), settings.mcp_stream_s,
+        )  # fmt: skip
+        return http.routes()
 
     async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
         await receive()
@@ -202,6 +256,15 @@ def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
 
 
+def authors_lane(sources: Iterable[Source], subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> Lane | None:
+    """The SDK's part, where an author uses it. Raises SetupError for two of them."""
+    servers = [server for source in sources if (server := getattr(source, "authors_mcp", None)) is not None]
+    if len(servers) > 1:
+        raise SettingsError("two of the apps have prompts or resources of their own; serve one of them")
+    lane: Lane | None = open_door("mcp_lane")(servers[0], subscriptions, asking, ring) if servers else None
+    return lane
+
+
 def limits_of(settings: Settings) -> Limits:
     return Limits(
         run_s=settings.call_timeout_s,
@@ -209,6 +272,7 @@ def limits_of(settings: Settings) -> Limits:
         claim_s=settings.claim_wait_s,
         total_s=settings.total_timeout_s,
         sync_wait_s=settings.sync_wait_s,
+        answer_s=settings.answer_wait_s,
         most_waiting=settings.queue_limit,
         show_exceptions=settings.show_exceptions,
     )

@@ -30,12 +30,14 @@ class Direct:
             return
         cycle: RequestResponseCycle = receive.__self__
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
-        line = CycleLine(cycle)
+        line = CycleLine(cycle, self._shell.streams)
         reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
         if cycle.flow.write_paused and not cycle.response_started:
             await cycle.flow.drain()
-        if type(reply) is Stream:
-            await line.carry(reply, self._shell.streams)
+        if line.carrying is not None:
+            await line.carrying
+        elif type(reply) is Stream:
+            await line.carry(reply)
         elif reply is not None and not cycle.response_started and not cycle.disconnected:
             write(cycle, reply)
 
@@ -44,21 +46,27 @@ class CycleLine(Struct):
     """The line to the client whose request this cycle is."""
 
     cycle: RequestResponseCycle
+    streams: Streams
+    carrying: asyncio.Task[None] | None = None
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: Reply | Stream) -> None:
         """At once, also to a client that is slow to read: it is one reply, and the next one waits for its turn."""
-        if not self.is_over():
+        if self.is_over() or self.carrying is not None:
+            return
+        if isinstance(reply, Stream):
+            self.carrying = asyncio.get_running_loop().create_task(self.carry(reply))
+        else:
             write(self.cycle, reply)
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         cycle = self.cycle
-        if not self.is_over():
+        if not self.is_over() or (self.carrying is not None and not cycle.transport.is_closing()):
             self.protocol().when_gone.append(callback)
             cycle.flow.resume_reading()  # or the end is not read
         elif not cycle.response_started:
             asyncio.get_running_loop().call_soon(callback)
 
-    async def carry(self, stream: Stream, streams: Streams) -> None:
+    async def carry(self, stream: Stream) -> None:
         """Until the stream ends, or the client leaves."""
         if self.is_over():
             await close(stream.chunks)
@@ -74,10 +82,10 @@ class CycleLine(Struct):
         if cycle.scope["method"] == "HEAD":
             await close(stream.chunks)
         else:
-            carrying = streams.open(stream, write_chunk, cycle.scope)
-            self.protocol().when_gone = [carrying.cancel]
+            carrying = self.streams.open(stream, write_chunk, cycle.scope)
+            self.protocol().when_gone.append(carrying.cancel)
             cycle.flow.resume_reading()
-            if not await streams.is_whole(carrying, stream) or cycle.transport.is_closing():
+            if not await self.streams.is_whole(carrying, stream) or cycle.transport.is_closing():
                 cycle.disconnected = True
                 cycle.transport.close()
                 return

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from ..model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
-from ..wires.contract import Reply
+from ..wires.contract import Reply, Stream
 from .line import Line
 
 _string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -37,14 +37,15 @@ class Exchange:
         self.parameters: dict[str, str] = {}
         """What stood in the variable parts of the path, by their names."""
 
-    def answer(self, reply: Reply) -> None:
-        """Replies now, while the handler goes on; what it returns is then thrown away. Does nothing when there is a
-        reply already or nobody to read it. To be called on the loop."""
+    def answer(self, reply: Reply | Stream) -> None:
+        """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,
+        and the request is over when both are. Does nothing when there is a reply already or nobody to read it. To be
+        called on the loop."""
         self._line.answer(reply)
 
     def when_gone(self, callback: Callable[[], object]) -> None:
-        """Has `callback` called, on the loop and once, if the client leaves before there is a reply. (A stream that is
-        under way is closed instead.)"""
+        """Has `callback` called, on the loop and once, if the client leaves before there is a whole reply. (A stream
+        that the handler returned is closed instead.)"""
         self._line.when_gone(callback)
 
     def base_url(self) -> str:

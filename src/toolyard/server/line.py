@@ -20,7 +20,7 @@ Send = Callable[[Message], Awaitable[None]]
 class Line(Protocol):
     """What an exchange needs of it."""
 
-    def answer(self, reply: Reply) -> None: ...
+    def answer(self, reply: Reply | Stream) -> None: ...
 
     def when_gone(self, callback: Callable[[], object]) -> None: ...
 
@@ -28,36 +28,47 @@ class Line(Protocol):
 class AsgiLine:
     """Through any ASGI server."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
-        self._is_answered = self._is_gone = False
+    def __init__(self, scope: Scope, receive: Receive, send: Send, streams: Streams) -> None:
+        self._scope, self._receive, self._send, self._streams = scope, receive, send, streams
+        self._is_answered = self._is_gone = self._is_streaming = False
         self._when_gone: list[Callable[[], object]] = []
         self._answering: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
 
-    def answer(self, reply: Reply) -> None:
-        if not (self._is_answered or self._is_gone):
+    def answer(self, reply: Reply | Stream) -> None:
+        if self._is_answered or self._is_gone:
+            return
+        if isinstance(reply, Stream):
+            self._is_answered = self._is_streaming = True
+            self._answering = asyncio.create_task(self._carry(reply))
+        else:
             self._settle()
             self._answering = asyncio.create_task(self._write(reply))
 
     def when_gone(self, callback: Callable[[], object]) -> None:
-        if self._is_answered:
+        if self._is_answered and not self._is_streaming:
             return
         if self._is_gone:
             asyncio.get_running_loop().call_soon(callback)
         else:
             self._listen(callback)
 
-    async def finish(self, reply: Reply | Stream | None, streams: Streams) -> None:
+    async def finish(self, reply: Reply | Stream | None) -> None:
         """With what the handler returned, unless the client has been answered."""
         if isinstance(reply, Stream):
-            await self._carry(reply, streams)
+            if self._is_answered or self._is_gone:
+                await close(reply.chunks)
+            else:
+                self._settle()
+                await self._carry(reply)
         elif reply is not None and not self._is_answered:
             self._settle()
             await self._write(reply)
 
     async def hang_up(self) -> None:
-        """Nothing is said or heard after this."""
+        """Nothing is said or heard after this. A stream is carried to its end."""
+        if self._answering is not None and self._is_streaming:
+            await self._answering
         self._settle()
         if self._listening is not None:
             self._listening.cancel()
@@ -75,18 +86,14 @@ class AsgiLine:
         await self._start(reply.status, [*reply.headers, *length])
         await self._say({"type": "http.response.body", "body": reply.body})
 
-    async def _carry(self, stream: Stream, streams: Streams) -> None:
-        if self._is_answered or self._is_gone:
-            await close(stream.chunks)
-            return
-        self._settle()
+    async def _carry(self, stream: Stream) -> None:
         await self._start(stream.status, stream.headers)
         if self._scope["method"] == "HEAD":
             await close(stream.chunks)
         else:
-            carrying = streams.open(stream, self._write_chunk, self._scope)
+            carrying = self._streams.open(stream, self._write_chunk, self._scope)
             self._listen(carrying.cancel)
-            if not await streams.is_whole(carrying, stream):
+            if not await self._streams.is_whole(carrying, stream):
                 raise BrokenOff
         await self._say({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -110,6 +110,7 @@ class Settings:
     tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
     host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", text)
     port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
+    allowed_hosts: list[str] = row([], "Other names of this server, and pages that may use it from a browser.", texts)
     public_url: str | None = row(None, "The address clients reach the server by, for links in answers.", address)
     log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
     reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
@@ -123,8 +124,15 @@ class Settings:
         30.0, "How long a worker, a claim or a node is taken to be alive after it was heard of.", seconds
     )
     claim_wait_s: float = row(3600.0, "How long a request waits for a worker or a caller to claim it.", seconds)
+    answer_wait_s: float = row(3600.0, "How long a tool waits for the answer to what it asked.", seconds)
     total_timeout_s: float = row(86400.0, "How long a call may take in all, whatever happens.", seconds)
     queue_limit: int = row(1000, "How many calls of one tool may wait; more are told to come back.", whole(1, 10**6))
+    mcp_page_size: int = row(1000, "How many tools a page of MCP's tools/list has.", whole(1, 10**6))
+    mcp_stream_s: float = row(
+        300.0,
+        "How long older MCP revisions hold a stream before the client must come back for the rest.",
+        seconds,
+    )
     secret_key: str | None = row(None, "64 hexadecimal digits; without it a key file is made.", text, secret=True)
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)

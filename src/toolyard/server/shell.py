@@ -48,9 +48,9 @@ class Shell:
         if scope["type"] != "http":
             await self._other(scope, receive, send)
             return
-        line = AsgiLine(scope, receive, send)
+        line = AsgiLine(scope, receive, send, self.streams)
         try:
-            await line.finish(await self.respond(scope, receive, None, line), self.streams)
+            await line.finish(await self.respond(scope, receive, None, line))
         finally:
             await line.hang_up()
 

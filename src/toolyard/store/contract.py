@@ -10,7 +10,7 @@ every write here can be made twice and has its effect once. Where that cannot be
 raised, and the call is settled later like one whose holder is gone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Protocol
 
@@ -67,6 +67,25 @@ class Filter(Struct, frozen=True):
     before: int | None = None
     limit: int = 50
     call_id: str | None = None
+    wire: str | None = None
+
+
+class Asked(Struct, frozen=True):
+    """A question of a call, and what it was answered with, if it was. Both are JSON."""
+
+    name: str
+    question: bytes
+    answer: bytes | None = None
+
+
+class Note(Struct, frozen=True):
+    """Something kept for a caller under a name: a protocol's session, a resource that a tool gave out."""
+
+    kind: str
+    tenant: str
+    subject: str
+    name: str
+    data: bytes
 
 
 class Wanted(Struct, frozen=True):
@@ -265,7 +284,51 @@ class Workers(Protocol):
         ...
 
 
-class Store(Calls, Requests, Sessions, Workers, Protocol):
+class Questions(Protocol):
+    """What running calls ask their clients."""
+
+    async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
+        """Records a question of a call that this node runs, if that attempt still holds it and none of that name is
+        there; from then on the call waits for an `answer`. What it was answered with before, if it was."""
+        ...
+
+    async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
+        """Answers those of the call's open questions that are named; others are ignored, and the first answer stays.
+        When none is open any more, the call waits for nothing."""
+        ...
+
+    async def questions(self, seq: int) -> list[Asked]:
+        """All of a call's, in the order they were asked."""
+        ...
+
+
+class Notes(Protocol):
+    """Small things kept for a caller, by (kind, tenant, subject, name)."""
+
+    async def put_note(self, note: Note, keep_s: float) -> None:
+        """In the place of what was there; gone `keep_s` from now."""
+        ...
+
+    async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None: ...
+
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
+        """Whether it was there."""
+        ...
+
+
+class CallEvents(Protocol):
+    """What was told of a call while it ran, for a client that comes back for it."""
+
+    async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
+        """(call's number, event's number, data). One that is there already stays."""
+        ...
+
+    async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
+        """(number, data) of those after that number, in order."""
+        ...
+
+
+class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, Protocol):
     """A ledger."""
 
     hints: Hints

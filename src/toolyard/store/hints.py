@@ -21,6 +21,8 @@ class Topic(StrEnum):
     """Something happened in a session; its key is the session's id."""
     WORKERS = "workers"
     """A worker came, went, or has other tools."""
+    QUESTION = "question"
+    """A call asked something, or was answered; its key is the call's number."""
 
 
 class Hints:
@@ -54,9 +56,10 @@ class Hints:
         return [key for watched, key in self._listeners if watched is topic]
 
     @contextmanager
-    def waiting(self, topic: Topic, key: Hashable = "") -> Iterator["Bell"]:
-        """A bell that rings at each hint. Look at the ledger after this began, and again after each ring."""
-        bell = Bell()
+    def waiting(self, topic: Topic, key: Hashable = "", bell: "Bell | None" = None) -> Iterator["Bell"]:
+        """A bell, the given one or another, that rings at each hint. Look at the ledger after this began, and again
+        after each ring."""
+        bell = bell or Bell()
         forget = self.watch(topic, key, bell.ring)
         self._bells.add(bell)
         try:

@@ -3,13 +3,13 @@
 Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
 each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
-`_standing` `_events` the writes, `_lease` the node's sign of life, `_hints` what other nodes hear.
+`_questions` `_standing` `_events` the writes, `_lease` the node's sign of life, `_hints` what other nodes hear.
 """
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,8 +20,9 @@ from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Who
 from . import postgres_begin as beginning
 from . import postgres_nodes as running
 from . import postgres_queries as queries
+from . import postgres_questions as asking
 from . import postgres_requests as working
-from .contract import Begun, Filter, StoreDown, Timing, Wanted
+from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Wanted
 from .hints import Hints, Topic
 from .postgres_batches import Batches
 from .postgres_begin import Beginning, Terms
@@ -234,6 +235,40 @@ class PostgresStore:
 
     async def workers(self) -> list[Worker]:
         return [Worker(*row) for row in await self._fetch(SQL.workers)]
+
+    # -- questions, notes, events of calls ---------------------------------------------------------
+
+    async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
+        held = (seq, attempt, self.node)
+        return await self._write(partial(asking.ask, held=held, name=name, question=question))
+
+    async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
+        await self._write(partial(asking.answer, seq=seq, answers=answers))
+
+    async def questions(self, seq: int) -> list[Asked]:
+        return [Asked(*row) for row in await self._fetch(SQL.questions, seq)]
+
+    async def put_note(self, note: Note, keep_s: float) -> None:
+        values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
+        await self._execute(SQL.put_note, *values)
+
+    async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
+        rows = await self._fetch(SQL.note, text(kind), tenant, text(subject), text(name))
+        return rows[0][0] if rows else None
+
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
+        async def drop(connection: Connection, again: bool) -> bool:
+            was_there = await connection.fetchval(SQL.drop_note, text(kind), tenant, text(subject), text(name))
+            return bool(was_there) or again
+
+        return await self._link.write(drop)
+
+    async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
+        if events:
+            await self._execute(SQL.add_call_events, *columns(events))
+
+    async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
+        return [(number, data) for number, data in await self._fetch(SQL.call_events, seq, after)]
 
     # -- slots -------------------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ class Poller:
 
     def __init__(self, link: Link, hints: Hints) -> None:
         self._link, self._hints = link, hints
-        self._revisions: dict[Hashable, int] = {}
+        self._seen: dict[Topic, dict[Hashable, tuple[Any, ...]]] = {}
         self._workers: list[tuple[Any, ...]] | None = None
 
     async def poll(self) -> None:
@@ -165,7 +165,9 @@ class Poller:
             for (seq,) in await self._fetch(SQL.ended_among, ended):
                 self._hints.tell(Topic.ENDED, seq)
         if sessions := watched(Topic.SESSION):
-            self._compare(dict(await self._fetch(SQL.revisions, sessions)))
+            self._compare(Topic.SESSION, await self._fetch(SQL.revisions, sessions))
+        if asking := watched(Topic.QUESTION):
+            self._compare(Topic.QUESTION, await self._fetch(SQL.asked_among, asking))
         if watched(Topic.PENDING):
             ((is_any,),) = await self._fetch(SQL.any_pending)
             if is_any:
@@ -176,12 +178,13 @@ class Poller:
                 self._hints.tell(Topic.WORKERS)
             self._workers = alive
 
-    def _compare(self, revisions: dict[Hashable, int]) -> None:
+    def _compare(self, topic: Topic, rows: list[tuple[Any, ...]]) -> None:
         """What is seen for the first time counts as changed: nobody knows what its watcher saw."""
-        for session, revision in revisions.items():
-            if self._revisions.get(session) != revision:
-                self._hints.tell(Topic.SESSION, session)
-        self._revisions = revisions
+        before, now = self._seen.get(topic, {}), {key: tuple(rest) for key, *rest in rows}
+        self._seen[topic] = now
+        for key, seen in now.items():
+            if before.get(key) != seen:
+                self._hints.tell(topic, key)
 
     async def _fetch(self, sql: str, *given: Any) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = await self._link.read(lambda connection: connection.fetch(sql, *given))

@@ -73,6 +73,7 @@ async def expire(connection: Connection, again: bool, limit: int, limits: Limits
 async def sweep(connection: Connection, again: bool, retention_s: float, limit: int) -> int:
     removed: int = await connection.fetchval(SQL.sweep, retention_s, limit)
     await connection.execute(SQL.sweep_keys, 4 * limit)
+    await connection.execute(SQL.sweep_notes, limit)
     await connection.execute(SQL.sweep_sessions, retention_s, limit)
     await connection.execute(SQL.sweep_nodes, NODES_ARE_FORGOTTEN_S)
     return removed
@@ -104,7 +105,7 @@ def handing_back(attempt: int, node: str) -> Decide:
     def judged(call: Locked, now: float, again: bool) -> Judged | None:
         if not _runs(call.standing, attempt, node):
             return None
-        return Judged(replace(call.standing, state=State.PENDING, holder=None))
+        return Judged(replace(call.standing, state=State.PENDING, holder=None, waiting_for=None))
 
     return judged
 
@@ -117,9 +118,10 @@ def restarting(attempt: int, node: str) -> Decide:
         if not _is_lost(call, attempt, node):
             return None
         losses = there.losses + (there.state is State.PROCESSING)
-        return Judged(
-            replace(there, state=State.PROCESSING, attempt=attempt + 1, losses=losses, holder=node, started_at=now)
-        )
+        return Judged(replace(
+            there, state=State.PROCESSING, attempt=attempt + 1, losses=losses, holder=node, started_at=now,
+            waiting_for=None,
+        ))  # fmt: skip
 
     return judged
 
@@ -170,9 +172,11 @@ def _runs(call: Standing, attempt: int, node: str) -> bool:
 def _is_lost(call: Locked, attempt: int, node: str) -> bool:
     """Nobody runs it: its node is gone, or handed it back."""
     there = call.standing
-    if there.queue != "node" or there.attempt != attempt or there.waiting_for is not None:
+    if there.queue != "node" or there.attempt != attempt:
         return False
-    return there.state is State.PENDING or (there.state is State.PROCESSING and there.holder != node and not call.held)
+    if there.state is State.PENDING:
+        return there.waiting_for is None
+    return there.state is State.PROCESSING and there.holder != node and not call.held
 
 
 def _ended(call: Standing, ending: Ending, now: float) -> Judged:

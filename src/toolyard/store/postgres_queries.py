@@ -35,7 +35,10 @@ def listed(wanted: Filter) -> Query:
     where = _Conditions()
     by_caller = wanted.subject is not None and wanted.call_id is None
     tenant, subject = ("tenant", "subject") if by_caller else NOT_BY_CALLER
-    given = {tenant: wanted.tenant, subject: wanted.subject, "tool": wanted.tool, "call_id": wanted.call_id}
+    given = {
+        tenant: wanted.tenant, subject: wanted.subject, "tool": wanted.tool, "wire": wanted.wire,
+        "call_id": wanted.call_id,
+    }  # fmt: skip
     for column, value in given.items():
         if value is not None:
             where.add(f"{column} = ?", text(value))

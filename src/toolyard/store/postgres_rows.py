@@ -22,7 +22,7 @@ encode = msgspec.json.Encoder().encode
 _tools = msgspec.json.Decoder(list[SessionTool]).decode
 _STATES = {state.value: state for state in State}
 NO_ENDING = (None,) * 6
-PARTS = ("call", "standing", "living", "changed", "lives", "fits", "wanted")
+PARTS = ("call", "standing", "living", "changed", "lives", "found", "fits", "wanted")
 """Of statements."""
 
 

@@ -3,19 +3,15 @@
 Because one process writes, its writer thread may look before it leaps: a SELECT and the INSERT after it are one step.
 """
 
-import asyncio
-import fcntl
-import io
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
-from ..model.errors import Place, SetupError
+from ..model.errors import SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
@@ -33,16 +29,15 @@ from ..model.standing import (
     judge,
     settle,
 )
+from . import sqlite_questions as asking
 from . import sqlite_rows as rows
-from .contract import Begun, Filter, StoreDown, StoreInUse, Timing, Wanted
+from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Wanted
 from .hints import Hints, Topic
-from .migrations import missing
+from .sqlite_file import lock, opened
 from .sqlite_rows import SQL, Told
 from .writer import Writer
 
 T = TypeVar("T")
-LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
-PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "journal_size_limit=67108864")
 
 
 class SqliteStore:
@@ -59,17 +54,12 @@ class SqliteStore:
         self._failed = False
 
     async def open(self) -> None:
-        self._lock = await _lock(self._path)
+        self._lock = await lock(self._path)
         try:
-            connection = apsw.Connection(str(self._path))
-            connection.set_busy_timeout(5000)
-            for pragma in PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}")
-            _migrate(connection, self._path)
-        except apsw.Error as error:
+            self._writer = Writer(opened(self._path))
+        except SetupError:
             self._lock.close()
-            raise SetupError(f"the ledger cannot be opened: {error}", Place(str(self._path))) from error
-        self._writer = Writer(connection)
+            raise
 
     async def close(self) -> None:
         await self._writer.close()
@@ -292,6 +282,37 @@ class SqliteStore:
         now = self._now()
         return await self._write(lambda cursor: [Worker(*row) for row in cursor.execute(SQL.workers, (now,))])
 
+    # -- questions, notes, events of calls ---------------------------------------------------------
+
+    async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
+        held = (seq, attempt, self.node)
+        return await self._change(lambda cursor, told: asking.ask(cursor, told, held, name, question, now=self._now()))
+
+    async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
+        await self._change(lambda cursor, told: asking.answer(cursor, told, seq, answers, self._now()))
+
+    async def questions(self, seq: int) -> list[Asked]:
+        return await self._write(lambda cursor: [Asked(*row) for row in cursor.execute(SQL.questions, (seq,))])
+
+    async def put_note(self, note: Note, keep_s: float) -> None:
+        values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s)
+        await self._write(lambda cursor: cursor.execute(SQL.put_note, values))
+
+    async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
+        values = (kind, tenant, subject, name, self._now())
+        return await self._write(lambda cursor: rows.first(cursor, SQL.note, values))
+
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
+        values = (kind, tenant, subject, name, self._now())
+        return bool(await self._write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
+
+    async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
+        values = [{"seq": seq, "number": number, "data": data} for seq, number, data in events]
+        await self._write(lambda cursor: cursor.executemany(SQL.add_call_event, values))
+
+    async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
+        return await self._write(lambda cursor: rows.call_events(cursor, seq, after))
+
     # -- slots: there is one node ------------------------------------------------------------------
 
     async def take_slot(self, tool: str, most: int) -> bool:
@@ -362,37 +383,3 @@ class SqliteStore:
             ) from error
         self._failed = False
         return done
-
-
-async def _lock(path: Path) -> IO[bytes]:
-    """One process writes to a file. The lock goes with the process, however that ends. A verb of the command line may
-    have it for a moment."""
-    if str(path) == ":memory:":
-        return io.BytesIO()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(path.name + ".lock").open("a+b")
-    for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError:
-            await asyncio.sleep(LOCK_AGAIN_S)
-    else:
-        lock.close()
-        raise StoreInUse(
-            "another process writes to this ledger; give this one its own with --store sqlite:other.db, or let both "
-            "share a database with --store postgresql://…",
-            Place(str(path)),
-        )
-    lock.truncate(0)
-    lock.write(str(os.getpid()).encode())
-    lock.flush()
-    return lock
-
-
-def _migrate(connection: apsw.Connection, path: Path) -> None:
-    (applied,) = connection.execute("PRAGMA user_version").fetchone() or (0,)
-    for migration in missing("sqlite", applied, str(path)):
-        with connection:
-            connection.execute(migration.sql)
-            connection.execute(f"PRAGMA user_version = {migration.number:d}")

@@ -28,6 +28,12 @@ _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHER
 _tools = msgspec.json.Decoder(list[SessionTool]).decode
 
 
+def first(cursor: apsw.Cursor, sql: str, values: tuple[Any, ...]) -> Any:
+    """Of the first row's values; None where there is no row."""
+    row = cursor.execute(sql, values).fetchone()
+    return None if row is None else row[0]
+
+
 def values(key: Key) -> tuple[str, str, str, str]:
     return key.tenant, key.subject, key.family, key.call_id
 
@@ -59,6 +65,8 @@ def known(cursor: apsw.Cursor, key: Key) -> Begun | None:
     if taken is None:
         return None
     there = call(cursor, "seq = ?", (taken[0],))
+    if there is not None and there.key != key:
+        there = None  # the number of a call that was removed may be another's by now
     return Begun(0, known=there, tombstone=None if there else taken[1])
 
 
@@ -84,6 +92,7 @@ def where(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
         "subject = ?": wanted.subject,
         "state = ?": wanted.state,
         "tool = ?": wanted.tool,
+        "wire = ?": wanted.wire,
         "seq < ?": wanted.before,
         "seq IN (SELECT seq FROM calls WHERE call_id = ?)": wanted.call_id,
     }
@@ -127,13 +136,20 @@ def refuse_long_queue(cursor: apsw.Cursor, call: NewCall, most: int) -> None:
 
 def sweep(cursor: apsw.Cursor, now: float, before: float, limit: int) -> int:
     old = cursor.execute(SQL.old_calls, (before, limit)).fetchall()
-    cursor.executemany("DELETE FROM calls WHERE seq = ?", [(seq,) for seq, _, _ in old])
+    for table in ("calls", "questions", "answers", "call_events"):
+        cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in old])
     blobs = [(blob,) for _, *pair in old for blob in pair if blob is not None]
     cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
     cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     sessions = cursor.execute(SQL.old_sessions, (before, limit)).fetchall()
     cursor.executemany("DELETE FROM events WHERE session = ?", sessions)
+    cursor.execute(SQL.old_notes, (now, limit))
     return len(old)
+
+
+def call_events(cursor: apsw.Cursor, seq: int, after: int) -> list[tuple[int, bytes]]:
+    told: list[Any] = cursor.execute(SQL.call_events, (seq, after)).fetchall()
+    return told
 
 
 def _kept(cursor: apsw.Cursor, data: bytes | None) -> tuple[bytes | None, int | None]:

@@ -18,6 +18,10 @@ LENGTH = 32
 _NONCE = 12
 
 
+class BrokenSeal(Exception):
+    """What was to be opened was not sealed by this ring, for that purpose, or for that owner."""
+
+
 class KeyRing:
     """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again. It is read, or
     made, when the first of them is needed: an app that is only imported leaves no file behind."""
@@ -39,8 +43,17 @@ class KeyRing:
         return nonce + sealed
 
     def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
-        opened: bytes = open_door("aes_gcm")(self.subkey(purpose)).decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
+        """Raises BrokenSeal."""
+        cipher = open_door("aes_gcm")(self.subkey(purpose))
+        try:
+            opened: bytes = cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
+        except (ValueError, open_door("invalid_tag")):
+            raise BrokenSeal from None
         return opened
+
+    def sign(self, purpose: str, content: bytes) -> bytes:
+        """What shows later that it came from here."""
+        return hmac.new(self.subkey(purpose), content, sha256).digest()
 
 
 def ring_from(text: str | None, file: Path) -> KeyRing:

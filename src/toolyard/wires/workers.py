@@ -1,10 +1,10 @@
 """Workers: which tools they offer. A definition is what `GET /tools` lists of a tool, and may say more."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from ..model.request import Definition
-from ..model.tool import REFERENCE, WIRE_NAME, Authorization, OnLost, Requirements, Version
+from ..model.tool import REFERENCE, WIRE_NAME, Authorization, OnLost, Requirements, TaskUse, Version
 from .contract import JSON, Reply
 from .family import encode, requirements_json
 from .members import Members, an_object, flag, matching, number_from, object_or_null, one_of, parse, text
@@ -13,6 +13,7 @@ LONGEST_ID = 256
 LONGEST_RUN_S = 7 * 86400.0
 _version = matching(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", "Must be a version: 1.2.3")
 _on_lost = one_of(*get_args(OnLost))
+_task = one_of(*get_args(TaskUse))
 _secret = matching(r"[^\x00-\x1f\x7f]{1,256}", "Must be a string of 1 to 256 characters")
 FIRST = "1.0.0"
 
@@ -56,6 +57,8 @@ def definition_json(tool: Definition) -> dict[str, Any]:
         "read_only": tool.read_only,
         "idempotent": tool.idempotent,
         "toolkit_description": tool.toolkit_description,
+        "returns_content": tool.returns_content,
+        "task": tool.task if tool.task != "optional" else None,
     }
     return made | {name: value for name, value in said.items() if value}
 
@@ -76,6 +79,8 @@ def _definition(members: Members) -> Definition:
         members.maybe("read_only", flag, False),
         members.maybe("idempotent", flag, False),
         members.maybe("toolkit_description", text, ""),
+        members.maybe("returns_content", flag, False),
+        cast(TaskUse, members.maybe("task", _task, "optional")),
     )
     members.close()
     return tool

@@ -20,4 +20,6 @@ def definition_of(tool: Tool) -> Definition:
         read_only=tool.hints.read_only,
         idempotent=tool.hints.idempotent,
         toolkit_description=tool.toolkit.description,
+        returns_content=tool.returns_content,
+        task=tool.task,
     )

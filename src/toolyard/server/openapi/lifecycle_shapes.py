@@ -252,6 +252,8 @@ class DefinitionBody(Shape):
     read_only: bool | UnsetType = UNSET
     idempotent: bool | UnsetType = UNSET
     toolkit_description: str | UnsetType = UNSET
+    returns_content: bool | UnsetType = UNSET
+    task: Literal["forbidden", "optional", "preferred", "required"] | UnsetType = UNSET
 
 
 class WorkerBody(Shape):

@@ -146,8 +146,9 @@ LIMIT $1
 
 -- name: lock_requests
 SELECT {standing}, tool, false, ledger_now() FROM (
-    SELECT {standing}, tool FROM calls
-    JOIN unnest($1::text[], $2::text[]) AS wanted (in_session, id) ON session = in_session AND request = id
+    SELECT {standing}, tool FROM calls JOIN (
+        SELECT {found} FROM unnest($1::text[], $2::text[]) AS wanted (in_session, id) OFFSET 0) AS wanted
+    ON seq = number
     ORDER BY seq FOR NO KEY UPDATE OF calls) AS locked
 
 -- name: lock_calls
@@ -197,11 +198,15 @@ UPDATE waiting SET due_at = deadline_at FROM again WHERE waiting.seq = again.seq
 
 -- Requests. ----------------------------------------------------------------------------------------
 
+-- Each is looked up by itself: where the statistics know of few requests, a join would be made by reading all of them.
+-- name: found
+(SELECT seq FROM calls AS found WHERE found.session = in_session AND found.request = id) AS number
+
 -- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
 -- once, and as `model.standing` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
 -- `$4` are who they are, `$5` and `$6` which tools they serve.
 -- name: fits
-session = in_session AND request = id AND state = 'PROCESSING' AND waiting_for IS NULL
+seq = number AND state = 'PROCESSING' AND waiting_for IS NULL
     AND (attempt = by_attempt
         OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
     AND (queue = 'worker' AND (who, reference) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
@@ -212,7 +217,7 @@ session = in_session AND request = id AND state = 'PROCESSING' AND waiting_for I
 UPDATE calls SET lease_until = ledger_now() + $7::double precision, seen_at = ledger_now(),
     heartbeat = coalesce(said, heartbeat), progress = coalesce(done, progress),
     run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
-FROM unnest($8::new_beat[]) AS beats
+FROM (SELECT each.*, {found} FROM unnest($8::new_beat[]) AS each OFFSET 0) AS beats
 WHERE {fits}
 RETURNING {standing}
 
@@ -221,7 +226,7 @@ RETURNING {standing}
 WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
         error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-    FROM unnest($7::new_answer[]) AS answers
+    FROM (SELECT each.*, {found} FROM unnest($7::new_answer[]) AS each OFFSET 0) AS answers
     WHERE {fits}
     RETURNING {standing}
 ), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
@@ -298,6 +303,62 @@ SELECT {call} FROM calls WHERE session = $1 AND ($2::integer IS NULL OR turn = $
 -- name: events
 SELECT number, kind, data FROM events WHERE session = $1 AND number > $2 ORDER BY number LIMIT $3
 
+-- Questions, and what was told of a call. -----------------------------------------------------------
+
+-- name: lock_held
+SELECT seq FROM calls WHERE seq = $1 AND attempt = $2 AND holder = $3 AND state = 'PROCESSING' AND queue = 'node'
+FOR NO KEY UPDATE
+
+-- name: lock_living
+SELECT seq FROM calls WHERE seq = $1 AND state IN ('PENDING', 'PROCESSING') FOR NO KEY UPDATE
+
+-- name: answered
+SELECT answer FROM answers WHERE seq = $1 AND name = $2
+
+-- name: ask
+WITH asked AS (
+    INSERT INTO questions (seq, name, number, question, asked_at)
+    SELECT $1, $2, coalesce(max(number), 0) + 1, $3, ledger_now() FROM questions WHERE seq = $1
+    ON CONFLICT (seq, name) DO NOTHING
+)
+UPDATE calls SET waiting_for = 'answer' WHERE seq = $1
+
+-- name: answer_questions
+INSERT INTO answers (seq, name, answer, answered_at)
+SELECT seq, name, answer, ledger_now() FROM unnest($2::text[], $3::bytea[]) AS given (name, answer)
+JOIN questions USING (name) WHERE seq = $1
+ON CONFLICT (seq, name) DO NOTHING
+RETURNING 1
+
+-- name: wait_no_more
+UPDATE calls SET waiting_for = NULL WHERE seq = $1 AND waiting_for = 'answer' AND NOT EXISTS (
+    SELECT 1 FROM questions LEFT JOIN answers USING (seq, name) WHERE seq = $1 AND answer IS NULL)
+
+-- name: questions
+SELECT name, question, answer FROM questions LEFT JOIN answers USING (seq, name) WHERE seq = $1 ORDER BY number
+
+-- name: add_call_events
+INSERT INTO call_events (seq, number, data)
+SELECT seq, number, data FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS new (seq, number, data)
+WHERE EXISTS (SELECT 1 FROM calls WHERE calls.seq = new.seq)
+ON CONFLICT (seq, number) DO NOTHING
+
+-- name: call_events
+SELECT number, data FROM call_events WHERE seq = $1 AND number > $2 ORDER BY number
+
+-- Notes. -------------------------------------------------------------------------------------------
+
+-- name: put_note
+INSERT INTO notes (kind, tenant, subject, name, data, expires_at)
+VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+
+-- name: note
+SELECT data FROM notes WHERE kind = $1 AND tenant = $2 AND subject = $3 AND name = $4 AND expires_at > ledger_now()
+
+-- name: drop_note
+DELETE FROM notes WHERE kind = $1 AND tenant = $2 AND subject = $3 AND name = $4 RETURNING expires_at > ledger_now()
+
 -- Workers. -----------------------------------------------------------------------------------------
 
 -- name: put_worker
@@ -356,11 +417,17 @@ WITH gone AS (
             AND finished_at < (SELECT ledger_now() - $1::double precision)
         ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING seq
-), unasked AS (DELETE FROM answers WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
+), unasked AS (DELETE FROM questions WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
+), unanswered AS (DELETE FROM answers WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
+), untold AS (DELETE FROM call_events WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
 SELECT count(*) FROM gone
 
 -- name: sweep_keys
 DELETE FROM keys WHERE ctid = ANY (ARRAY (SELECT ctid FROM keys WHERE expires_at < (SELECT ledger_now())
+    ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+
+-- name: sweep_notes
+DELETE FROM notes WHERE ctid = ANY (ARRAY (SELECT ctid FROM notes WHERE expires_at <= (SELECT ledger_now())
     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))
 
 -- name: sweep_sessions
@@ -384,6 +451,11 @@ WHERE state IS NULL OR state IN ('COMPLETE', 'ERROR')
 
 -- name: revisions
 SELECT id, revision FROM sessions WHERE id = ANY ($1)
+
+-- name: asked_among
+SELECT wanted, (SELECT count(*) FROM questions WHERE seq = wanted), (SELECT count(*) FROM answers WHERE seq = wanted),
+    (SELECT waiting_for FROM calls WHERE seq = wanted)
+FROM unnest($1::bigint[]) AS wanted
 
 -- name: any_pending
 SELECT EXISTS (SELECT 1 FROM waiting WHERE queue = 'worker' AND ready)

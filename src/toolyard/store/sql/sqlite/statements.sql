@@ -49,22 +49,22 @@ RETURNING session
 UPDATE calls SET duration_ms = ?, value = ?, value_blob = ?, error = ?, sealed = NULL WHERE seq = ?
 
 -- name: hand_back
-UPDATE calls SET state = 'PENDING', holder = NULL
+UPDATE calls SET state = 'PENDING', holder = NULL, waiting_for = NULL
 WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
 RETURNING session
 
 -- name: restart
 UPDATE calls SET attempt = attempt + 1, losses = losses + (state = 'PROCESSING'), state = 'PROCESSING',
-    holder = :node, started_at = :now
-WHERE seq = :seq AND attempt = :attempt AND queue = 'node' AND waiting_for IS NULL
-    AND (state = 'PENDING' OR (state = 'PROCESSING' AND holder != :node))
+    holder = :node, started_at = :now, waiting_for = NULL
+WHERE seq = :seq AND attempt = :attempt AND queue = 'node'
+    AND ((state = 'PENDING' AND waiting_for IS NULL) OR (state = 'PROCESSING' AND holder != :node))
 RETURNING session
 
 -- name: give_up
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
-    effects = ?, sealed = NULL, losses = losses + (state = 'PROCESSING')
-WHERE seq = ? AND attempt = ? AND queue = 'node' AND waiting_for IS NULL
-    AND (state = 'PENDING' OR (state = 'PROCESSING' AND holder != ?))
+    effects = ?, sealed = NULL, losses = losses + (state = 'PROCESSING'), waiting_for = NULL
+WHERE seq = ? AND attempt = ? AND queue = 'node'
+    AND ((state = 'PENDING' AND waiting_for IS NULL) OR (state = 'PROCESSING' AND holder != ?))
 RETURNING session
 
 -- name: resolve
@@ -157,3 +157,53 @@ UPDATE calls SET progress = ? WHERE seq = ? AND attempt = ? AND state = 'PROCESS
 UPDATE calls SET deadline_at = CASE WHEN deadline_at > :now THEN deadline_at ELSE :now + (deadline_at - created_at) END,
     holder = NULL, digest = NULL, duration_ms = NULL
 WHERE seq = :seq
+
+-- name: runs_here
+SELECT 1 FROM calls WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
+
+-- name: lives
+SELECT 1 FROM calls WHERE seq = ? AND state IN ('PENDING', 'PROCESSING')
+
+-- name: answered
+SELECT answer FROM answers WHERE seq = ? AND name = ?
+
+-- name: add_question
+INSERT INTO questions (seq, name, number, question, asked_at)
+SELECT :seq, :name, coalesce(max(number), 0) + 1, :question, :now FROM questions WHERE seq = :seq
+ON CONFLICT (seq, name) DO NOTHING
+
+-- name: wait_for_answer
+UPDATE calls SET waiting_for = 'answer' WHERE seq = ?
+
+-- name: answer_question
+INSERT INTO answers (seq, name, answer, answered_at)
+SELECT seq, name, :answer, :now FROM questions WHERE seq = :seq AND name = :name
+ON CONFLICT (seq, name) DO NOTHING
+RETURNING 1
+
+-- name: wait_no_more
+UPDATE calls SET waiting_for = NULL WHERE seq = :seq AND waiting_for = 'answer' AND NOT EXISTS (
+    SELECT 1 FROM questions WHERE seq = :seq AND name NOT IN (SELECT name FROM answers WHERE seq = :seq))
+
+-- name: questions
+SELECT name, question, answer FROM questions LEFT JOIN answers USING (seq, name) WHERE seq = ? ORDER BY number
+
+-- name: put_note
+INSERT INTO notes (kind, tenant, subject, name, data, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+
+-- name: note
+SELECT data FROM notes WHERE kind = ? AND tenant = ? AND subject = ? AND name = ? AND expires_at > ?
+
+-- name: drop_note
+DELETE FROM notes WHERE kind = ? AND tenant = ? AND subject = ? AND name = ? RETURNING expires_at > ?
+
+-- name: old_notes
+DELETE FROM notes WHERE rowid IN (SELECT rowid FROM notes WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
+
+-- name: add_call_event
+INSERT INTO call_events (seq, number, data) SELECT seq, :number, :data FROM calls WHERE seq = :seq
+ON CONFLICT (seq, number) DO NOTHING
+
+-- name: call_events
+SELECT number, data FROM call_events WHERE seq = ? AND number > ? ORDER BY number

@@ -1,0 +1,288 @@
+"""What a tool returns to be seen, heard or opened: pictures, sound, links, resources.
+
+As JSON each is a content block of MCP, on every wire. What an author gives is checked where it is made, so that a wrong
+picture is a line in the author's file and not a result that breaks its schema.
+"""
+
+import types
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Union, get_args, get_origin
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticSerializationUnexpectedValue, core_schema
+from typing_extensions import TypeAliasType, TypedDict
+
+from .problems import in_one_line
+
+Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+
+
+# --- as JSON -------------------------------------------------------------------------------------
+
+
+class Annotations(TypedDict, total=False):
+    """For whom a block is, how much it matters, and of when it is."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    audience: list[Literal["user", "assistant"]]
+    priority: Annotated[float, Field(ge=0, le=1)]
+    lastModified: str
+
+
+class Block(TypedDict):
+    annotations: NotRequired[Annotations]
+
+
+class ImageBlock(Block):
+    type: Literal["image"]
+    data: Base64
+    mimeType: str
+
+
+class AudioBlock(Block):
+    type: Literal["audio"]
+    data: Base64
+    mimeType: str
+
+
+class LinkBlock(Block):
+    type: Literal["resource_link"]
+    uri: str
+    name: str
+    title: NotRequired[str]
+    description: NotRequired[str]
+    mimeType: NotRequired[str]
+    size: NotRequired[Annotated[int, Field(ge=0)]]
+
+
+class TextResource(TypedDict):
+    uri: str
+    mimeType: NotRequired[str]
+    text: str
+
+
+class BlobResource(TypedDict):
+    uri: str
+    mimeType: NotRequired[str]
+    blob: Base64
+
+
+class ResourceBlock(Block):
+    type: Literal["resource"]
+    resource: TextResource | BlobResource
+
+
+# --- as an author writes it ----------------------------------------------------------------------
+
+
+class Content:
+    """One block. It can be a result, and not a parameter."""
+
+    written_as: ClassVar[Any]
+    """The shape of what `block` gives."""
+
+    def __init_subclass__(cls) -> None:
+        """So that it is its block also where a result's type does not name it (`-> dict[str, Any]`)."""
+        cls.__pydantic_serializer__ = TypeAdapter(cls).serializer  # type: ignore[attr-defined]
+
+    def block(self) -> dict[str, Any]:
+        """As JSON."""
+        raise NotImplementedError
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        shape = handler.generate_schema(cls.written_as)
+        written = core_schema.plain_serializer_function_ser_schema(cls._write, return_schema=shape)
+        return core_schema.is_instance_schema(cls, serialization=written)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        if handler.mode == "validation":
+            raise PydanticInvalidForJsonSchema(f"{cls.__name__} is a result; take what it is made of as parameters")
+        return handler(schema)
+
+    @classmethod
+    def _write(cls, value: Any) -> dict[str, Any]:
+        """What is not of this class is left to the other types of its union."""
+        if not isinstance(value, cls):
+            raise PydanticSerializationUnexpectedValue(f"Expected {cls.__name__}")
+        return value.block()
+
+
+@dataclass(frozen=True)
+class Image(Content):
+    """A picture. `data` is its bytes, or text that is base64 already."""
+
+    data: bytes | str
+    mime_type: str
+    annotations: Mapping[str, Any] | None = None
+
+    written_as = ImageBlock
+
+    def __post_init__(self) -> None:
+        _check_data(self.data)
+        _check_mime_type(self.mime_type)
+        _check_annotations(self.annotations)
+
+    def block(self) -> dict[str, Any]:
+        return _given(type="image", data=_base64(self.data), mimeType=self.mime_type, annotations=self.annotations)
+
+
+@dataclass(frozen=True)
+class Audio(Content):
+    """Sound. `data` is its bytes, or text that is base64 already."""
+
+    data: bytes | str
+    mime_type: str
+    annotations: Mapping[str, Any] | None = None
+
+    written_as = AudioBlock
+
+    def __post_init__(self) -> None:
+        _check_data(self.data)
+        _check_mime_type(self.mime_type)
+        _check_annotations(self.annotations)
+
+    def block(self) -> dict[str, Any]:
+        return _given(type="audio", data=_base64(self.data), mimeType=self.mime_type, annotations=self.annotations)
+
+
+@dataclass(frozen=True)
+class ResourceLink(Content):
+    """Where something is to be had. `size` is in bytes."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Mapping[str, Any] | None = None
+
+    written_as = LinkBlock
+
+    def __post_init__(self) -> None:
+        _check_uri(self.uri)
+        if self.mime_type is not None:
+            _check_mime_type(self.mime_type)
+        _check_annotations(self.annotations)
+
+    def block(self) -> dict[str, Any]:
+        return _given(
+            type="resource_link",
+            uri=self.uri,
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            mimeType=self.mime_type,
+            size=self.size,
+            annotations=self.annotations,
+        )
+
+
+@dataclass(frozen=True)
+class Embedded(Content):
+    """A resource with what is in it: either `text`, or `data` as bytes or as text that is base64 already."""
+
+    uri: str
+    text: str | None = None
+    data: bytes | str | None = None
+    mime_type: str | None = None
+    annotations: Mapping[str, Any] | None = None
+
+    written_as = ResourceBlock
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.data is None):
+            raise ValueError(f"the resource {self.uri!r} has {self._has}; give either text or data")
+        _check_uri(self.uri)
+        if self.data is not None:
+            _check_data(self.data)
+        if self.mime_type is not None:
+            _check_mime_type(self.mime_type)
+        _check_annotations(self.annotations)
+
+    @property
+    def _has(self) -> str:
+        return "neither text nor data" if self.text is None else "both text and data"
+
+    def block(self) -> dict[str, Any]:
+        blob = None if self.data is None else _base64(self.data)
+        resource = _given(uri=self.uri, mimeType=self.mime_type, text=self.text, blob=blob)
+        return _given(type="resource", resource=resource, annotations=self.annotations)
+
+
+def is_content(type_: Any) -> bool:
+    """Whether a result of that type is nothing but blocks and texts, one or several, and can have a block in it."""
+    members = list(_members(type_, _SEVERAL))
+    blocks = [member for member in members if isinstance(member, type) and issubclass(member, Content)]
+    return bool(blocks) and all(member is str or member in blocks for member in members)
+
+
+_SEVERAL = (list, tuple, Sequence)
+
+
+def _members(type_: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
+    """Through a union, and through a list that is in no other: MCP's content is one list."""
+    origin, below = get_origin(type_), get_args(type_)
+    if isinstance(type_, TypeAliasType):
+        yield from _members(type_.__value__, lists)
+    elif origin is Annotated:
+        yield from _members(below[0], lists)
+    elif origin in (Union, types.UnionType):
+        for option in below:
+            yield from _members(option, lists)
+    elif origin in lists:
+        for member in below:
+            if member is not Ellipsis:
+                yield from _members(member, ())
+    else:
+        yield type_
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+_annotations = TypeAdapter(Annotations).validator
+
+
+def _check_data(data: Any) -> None:
+    if not isinstance(data, bytes | str):
+        raise ValueError(f"data is bytes, or text in base64, not {type(data).__name__}")
+    if isinstance(data, str):
+        try:
+            b64decode(data, validate=True)
+        except ValueError as error:
+            raise ValueError(f"data is a text that is not base64 ({error}); give bytes as they are") from None
+
+
+def _check_mime_type(mime_type: Any) -> None:
+    if not isinstance(mime_type, str) or "/" not in mime_type:
+        raise ValueError(f"mime_type={mime_type!r} is not a media type; write for example 'image/png'")
+
+
+def _check_uri(uri: Any) -> None:
+    if not isinstance(uri, str) or not urlsplit(uri).scheme:
+        raise ValueError(f"{uri!r} is not a URI; it begins with a scheme, such as https: or file:")
+
+
+def _check_annotations(annotations: Any) -> None:
+    if annotations is None:
+        return
+    try:
+        _annotations.validate_python(annotations)
+    except ValidationError as error:
+        raise ValueError(f"the annotations cannot be used: {in_one_line(error)}") from None
+
+
+def _base64(data: bytes | str) -> str:
+    return data if isinstance(data, str) else b64encode(data).decode()
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}

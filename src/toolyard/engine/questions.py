@@ -1,0 +1,107 @@
+"""Questions that a running tool puts to its client. A run that asks is parked, not ended: its call is in the ledger,
+the question is a row there, and so is the answer, whichever node it reaches. Run again, it finds what was answered.
+"""
+
+import asyncio
+from collections.abc import Container, Mapping
+from typing import Any
+
+import msgspec
+
+from ..model.errors import ToolError, ToolTimedOut
+from ..model.lifecycle import ENDED
+from ..model.record import CallRecord
+from ..model.running import Question, Run
+from ..store.contract import Asked, Store, StoreDown
+from ..store.hints import Topic
+
+LOOK_AGAIN_S = 1.0
+CANNOT = {
+    "form": "ask its person with a form",
+    "url": "send its person to an address",
+    "sampling": "ask its model",
+    "roots": "say in which folders it works",
+}
+_encode = msgspec.json.Encoder().encode
+_decode_question = msgspec.json.Decoder(Question).decode
+
+
+class Questions:
+    """Of every call on this node, and answers to those of any node."""
+
+    def __init__(self, store: Store, wait_s: float) -> None:
+        self._store, self._wait_s = store, wait_s
+
+    async def ask(self, run: Run, question: Question) -> Any:
+        """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time."""
+        if question.name in run.answers and question.wants(run.answers[question.name]) is None:
+            return run.answers[question.name]
+        if not run.channel.can_ask(question.kind):
+            raise ToolError(
+                f"{run.tool.id} has to ask '{question.name}', and this client cannot {CANNOT[question.kind]}",
+                can_retry=False,
+            )
+        seq = await run.recorded()
+        deadline = asyncio.get_running_loop().time() + self._wait_s
+        with self._store.hints.waiting(Topic.QUESTION, seq) as bell:
+            answer = await self._put(run, seq, question)
+            while answer is None:
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise ToolTimedOut(f"Nobody answered '{question.name}' in {self._wait_s:g} seconds", can_retry=True)
+                await bell.wait(min(left, LOOK_AGAIN_S))
+                answer = await self._answer(seq, question.name)
+        return msgspec.json.decode(answer)
+
+    async def _put(self, run: Run, seq: int, question: Question) -> bytes | None:
+        """Records the question and puts it to the client, unless it was answered before."""
+        while True:
+            try:
+                answer = await self._store.ask(seq, run.attempt, question.name, _encode(question))
+            except StoreDown:
+                await asyncio.sleep(LOOK_AGAIN_S)
+                continue
+            if answer is None:
+                run.channel.put(question, seq)
+            return answer
+
+    async def _answer(self, seq: int, name: str) -> bytes | None:
+        try:
+            asked = await self._store.questions(seq)
+        except StoreDown:
+            return None
+        return next((each.answer for each in asked if each.name == name), None)
+
+    async def open(self, call: CallRecord) -> list[Question]:
+        """Those of a call that nobody has answered."""
+        if call.waiting_for != "answer" or call.state in ENDED:
+            return []
+        return [_decode_question(each.question) for each in await self._store.questions(call.seq) if _is_open(each)]
+
+    async def answer(self, call: CallRecord, answers: Mapping[str, Any]) -> None:
+        """Answers those of its open questions that are named; the first answer counts, and what nobody asked is
+        ignored."""
+        await self._store.answer_questions(call.seq, {name: _encode(answer) for name, answer in answers.items()})
+
+    async def next_step(self, seq: int, wait_s: float | None, known: Container[str] = ()) -> CallRecord | None:
+        """The call as soon as it has ended or asks something that is not known; None if that takes too long."""
+        deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
+        with (
+            self._store.hints.waiting(Topic.ENDED, seq) as ended,
+            self._store.hints.waiting(Topic.QUESTION, seq, ended),
+        ):
+            while True:
+                call = await self._store.row(seq)
+                if call is None or call.state in ENDED or await self._asks(call, known):
+                    return call
+                left = LOOK_AGAIN_S if deadline is None else deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return None
+                await ended.wait(min(left, LOOK_AGAIN_S))
+
+    async def _asks(self, call: CallRecord, known: Container[str]) -> bool:
+        return any(question.name not in known for question in await self.open(call))
+
+
+def _is_open(asked: Asked) -> bool:
+    return asked.answer is None

@@ -1,0 +1,1 @@
+"""MCP's transports, and the one dispatcher behind them."""

@@ -1,0 +1,303 @@
+"""`tools/call`: a call that is answered at once, told of while it runs, asked about, or handed out as a task."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from ...catalogue import Catalogue
+from ...engine.engine import Engine
+from ...engine.held import Node
+from ...model.call import NO_CONTEXT, CallTool, Outcome
+from ...model.errors import (
+    Busy,
+    DefinitionError,
+    InvalidInput,
+    MissingRequirements,
+    Problem,
+    StillRunning,
+    ToolNotFound,
+)
+from ...model.lifecycle import ENDED
+from ...model.record import CallRecord
+from ...model.running import LedgerChannel, Question
+from ...model.tool import Tool
+from ...running.validation import fits
+from ...wires.mcp.envelope import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    URL_ELICITATION_REQUIRED,
+    Incoming,
+    RpcError,
+)
+from ...wires.mcp.headers import mirrored_of
+from ...wires.mcp.params import TASKS, Call, Meta, decode_params
+from ...wires.mcp.questions import can_answer, check_answer, encode_input_required, missing_capabilities
+from ...wires.mcp.tasks import encode_created
+from ...wires.mcp.tools import encode_failure, encode_outcome
+from ..metrics import Metrics
+from ..readiness import Readiness
+from .channel import McpChannel
+from .peer import Outlet, Peer
+from .resources import GivenResources
+from .states import States, digest_of
+
+_NO_META = Meta()
+_NOTHING: dict[str, tuple[str, ...]] = {}
+
+
+class Times(Struct, frozen=True):
+    """How long a client waits before it is given a task, how long that is kept, and the clock."""
+
+    sync_wait_s: float
+    ttl_ms: int
+    monotonic: Callable[[], float]
+
+
+class Calling:
+    """Takes calls."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        catalogue: Catalogue,
+        node: Node,
+        states: States,
+        given: GivenResources,
+        readiness: Readiness,
+        metrics: Metrics,
+        times: Times,
+    ) -> None:
+        self._engine, self._catalogue, self._node, self._states = engine, catalogue, node, states
+        self._given = given
+        self._readiness, self._metrics, self._monotonic = readiness, metrics, times.monotonic
+        self._store, self._sync_wait_s, self._ttl_ms = node.store, times.sync_wait_s, times.ttl_ms
+        self._mirrored: dict[Tool, dict[str, tuple[str, ...]]] = {}
+        self._prepare()
+        catalogue.subscribe(self._prepare)
+
+    async def call(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        params = decode_params(message, Call)
+        meta = _NO_META if params.meta is UNSET else params.meta
+        tool = self.find(params.name, meta)
+        if params.state is not UNSET:
+            return await self._go_on(tool, params, params.state, peer, outlet)
+        if tool.asks and (lacking := [kind for kind in tool.asks if not can_answer(peer.capabilities, kind)]):
+            raise missing_capabilities(lacking)
+        started, ended = self._monotonic(), "success"
+        self._metrics.running += 1
+        try:
+            if self._readiness.status != "ok":
+                raise self._readiness.refusal()
+            command = self._command(tool, params, meta)
+            if self._is_task(tool, params, peer):
+                return await self._as_task(tool, command, peer, outlet, base_url)
+            command.is_patient = not peer.has_tasks
+            channel = self._channel(tool, params, meta, peer, outlet)
+            outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
+            if outcome.error is not None:
+                ended = outcome.error.code
+        except (InvalidInput, Busy) as error:
+            ended = type(error).__name__
+            return encode_failure(error, peer.revision)
+        except MissingRequirements as error:
+            ended = type(error).__name__
+            return self._missing(error, peer)
+        finally:
+            self._metrics.running -= 1
+            self._metrics.record("mcp", tool.id, ended, self._monotonic() - started)
+        if peer.has_tasks and isinstance(outcome.error, StillRunning):
+            return await self._created(peer, outcome.call_id)
+        return self._encoded(tool, outcome, peer)
+
+    def _encoded(self, tool: Tool, outcome: Outcome, peer: Peer) -> bytes:
+        if tool.returns_content:
+            self._given.keep(tool, outcome, peer.caller)
+        return encode_outcome(tool, outcome, peer.revision)
+
+    def find(self, name: str, meta: Meta = _NO_META) -> Tool:
+        """By its wire name or its id. Raises RpcError."""
+        tool = self._catalogue.named(name)
+        if tool is not None and meta.tool_version is UNSET:
+            return tool
+        id = name if tool is None else tool.id
+        try:
+            return self._catalogue.resolve(id if meta.tool_version is UNSET else f"{id}@{meta.tool_version}")
+        except ToolNotFound as error:
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:200]} ({error.developer_message})") from None
+
+    def mirrored(self, params: Call) -> Mapping[str, tuple[str, ...]]:
+        """Which headers repeat the tool's arguments. A tool that is not there has none."""
+        tool = self._catalogue.named(params.name)
+        return _NOTHING if tool is None else self._mirrored.get(tool, _NOTHING)
+
+    def _prepare(self) -> None:
+        """Raises DefinitionError for a tool whose headers cannot be made."""
+        mirrored = {}
+        for tool in self._catalogue.all():
+            try:
+                headers = mirrored_of(tool.input_schema)
+            except ValueError as error:
+                raise DefinitionError(f"{tool.id}: {error}", tool.code.origin.place) from None
+            if headers:
+                mirrored[tool] = headers
+        self._mirrored = mirrored
+
+    # -- one call ----------------------------------------------------------------------------------
+
+    def _command(self, tool: Tool, params: Call, meta: Meta) -> CallTool:
+        input = params.arguments
+        if tool.hidden:
+            input = _with_hidden(tool, input, meta)
+        return CallTool(
+            tool.id if meta.tool_version is UNSET else f"{tool.id}@{meta.tool_version}",
+            input,
+            None if meta.call_id is UNSET else _checked_key(meta.call_id),
+            _trace_id(meta),
+            NO_CONTEXT,
+            wire="mcp",
+            family="mcp",
+            answers={} if params.responses is UNSET else params.responses,
+        )
+
+    def _channel(self, tool: Tool, params: Call, meta: Meta, peer: Peer, outlet: Outlet) -> McpChannel:
+        def ask(questions: list[Question], seq: int) -> None:
+            state = self._states.make(seq, peer.caller, digest_of(tool.id, params.arguments))
+            outlet.respond(encode_input_required(questions, state, peer.revision))
+
+        def slow(outcome: Outcome) -> None:
+            if peer.has_tasks and tool.task != "forbidden":
+                self._node.beside(self._hand_out(peer, outcome.call_id, outlet))
+
+        token = None if meta.progress_token is UNSET else meta.progress_token
+        return McpChannel(peer, outlet, token, ask, slow)
+
+    async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
+        outlet.respond(await self._created(peer, call_id))
+
+    # -- a call that asked something ---------------------------------------------------------------
+
+    async def _go_on(self, tool: Tool, params: Call, state: str, peer: Peer, outlet: Outlet) -> bytes:
+        """With the client's answers. What is still open is asked again."""
+        request = digest_of(tool.id, params.arguments)
+        call = await self._store.row(self._states.open(state, peer.caller, request))
+        if call is None:
+            raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
+        run = self._node.run_of(call.seq)
+        if run is not None:
+            meta = _NO_META if params.meta is UNSET else params.meta
+            run.channel = self._channel(tool, params, meta, peer, outlet)
+        if not call.keyed and tool.on_disconnect != "continue":
+            outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
+        await self.answer(call, {} if params.responses is UNSET else params.responses)
+        waits = self._sync_wait_s if peer.has_tasks else None
+        after = await self._engine.questions.next_step(call.seq, waits)
+        if after is None:
+            return encode_created(call, peer.revision, self._ttl_ms)
+        if after.state in ENDED:
+            return self._encoded(tool, after.outcome(), peer)
+        questions = await self._engine.questions.open(after)
+        return encode_input_required(questions, self._states.make(call.seq, peer.caller, request), peer.revision)
+
+    async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> None:
+        """Raises RpcError for an answer that is none; what was not asked is ignored."""
+        given = {}
+        for question in await self._engine.questions.open(call):
+            if question.name in responses:
+                check_answer(question, responses[question.name])
+                _check_form(question, responses[question.name])
+                given[question.name] = responses[question.name]
+        if given:
+            await self._engine.questions.answer(call, given)
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    def _is_task(self, tool: Tool, params: Call, peer: Peer) -> bool:
+        """Raises RpcError where the tool and the request do not agree about it."""
+        if peer.revision.is_modern:
+            if tool.task == "required" and not peer.has_tasks:
+                raise needs_tasks()
+            return peer.has_tasks and tool.task in ("preferred", "required")
+        if not peer.revision.execution:
+            return False
+        is_asked = params.task is not UNSET
+        if is_asked and tool.task == "forbidden":
+            raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} cannot be called as a task", status=200)
+        if tool.task == "required" and not is_asked:
+            raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} must be called as a task", status=200)
+        return is_asked
+
+    async def _as_task(
+        self, tool: Tool, command: CallTool, peer: Peer, outlet: Outlet, base_url: Callable[[], str]
+    ) -> bytes:
+        command.wire = "mcp-task"
+        seq = await self._engine.start(tool, command, peer.caller, TaskChannel(peer), base_url)
+        call = await self._store.row(seq)
+        if call is None:
+            raise RpcError(INVALID_PARAMS, "The task is no longer kept")
+        return encode_created(call, peer.revision, self._ttl_ms)
+
+    async def _created(self, peer: Peer, call_id: str) -> bytes:
+        call = await self._store.get(peer.caller.tenant, peer.caller.subject, call_id)
+        if call is None:
+            raise RpcError(INVALID_PARAMS, "The task is no longer kept")
+        return encode_created(call, peer.revision, self._ttl_ms)
+
+    def _missing(self, error: MissingRequirements, peer: Peer) -> bytes:
+        """What a person has to do first: over the protocol where the client can, else as text."""
+        challenges = error.missing.authorization
+        if not challenges or not can_answer(peer.capabilities, "url"):
+            if challenges and peer.revision.is_modern:
+                raise missing_capabilities(["url"])
+            return encode_failure(error, peer.revision)
+        questions = [Question(each.id, "url", f"Authorize {each.id} to go on", url=each.url) for each in challenges]
+        if peer.revision.is_modern:
+            return encode_input_required(questions, None, peer.revision)
+        elicitations = [
+            {"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions
+        ]
+        raise RpcError(URL_ELICITATION_REQUIRED, error.message, {"elicitations": elicitations}, status=200)
+
+
+class TaskChannel(LedgerChannel):
+    """Of a task: nobody waits for it, and what it asks is found with it."""
+
+    __slots__ = ("_peer",)
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__()
+        self._peer = peer
+
+    def can_ask(self, kind: Any) -> bool:
+        return can_answer(self._peer.capabilities, kind)
+
+
+def needs_tasks() -> RpcError:
+    wanted: Any = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    return RpcError(MISSING_CAPABILITY, f"This needs a client that declares {TASKS}", wanted)
+
+
+def _with_hidden(tool: Tool, input: dict[str, Any], meta: Meta) -> dict[str, Any]:
+    """A model must not fill these in; whoever runs it passes them beside the arguments."""
+    if filled := [name for name in tool.hidden if name in input]:
+        raise InvalidInput(tuple(Problem(name, "Is not for you to give; leave it out") for name in filled))
+    given = {} if meta.arguments is UNSET else meta.arguments
+    return {**input, **{name: given[name] for name in tool.hidden if name in given}}
+
+
+def _check_form(question: Question, answer: Mapping[str, Any]) -> None:
+    """Raises RpcError for a form that was not filled in as it asks."""
+    if question.kind == "form" and answer["action"] == "accept" and not fits(dict(question.schema), answer["content"]):
+        raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' does not fit its schema")
+
+
+def _trace_id(meta: Meta) -> str | None:
+    parts = [] if meta.traceparent is UNSET else meta.traceparent.split("-")
+    return parts[1] if len(parts) == 4 else None
+
+
+def _checked_key(key: str) -> str:
+    if 1 <= len(key) <= 256 and key.isprintable():
+        return key
+    raise RpcError(INVALID_PARAMS, "Invalid params: toolyard/callId must have 1 to 256 characters, none of control")

@@ -1,0 +1,101 @@
+"""A running call's way to an MCP client."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...model.call import Outcome
+from ...model.running import Asks, Question
+from ...wires.mcp.envelope import encode_notification, encode_request
+from ...wires.mcp.params import LEVELS, RELATED_TASK
+from ...wires.mcp.questions import can_answer, encode_question, question_id
+from .peer import Outlet, Peer
+
+TOGETHER_S = 0.01
+"""Questions that are asked at once are put at once."""
+_LEVELS = {"warn": "warning", "fatal": "critical"}
+
+
+class McpChannel:
+    """Implements `Channel`: events go out as notifications, questions as each era has them."""
+
+    __slots__ = (
+        "_ask", "_asked", "_last", "_loop", "_outlet", "_peer", "_slow", "_task", "_thread", "_token", "cancelled",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        peer: Peer,
+        outlet: Outlet,
+        token: int | str | None,
+        ask: Callable[[list[Question], int], None],
+        slow: Callable[[Outcome], None],
+        task: str | None = None,
+    ) -> None:
+        """`ask` puts questions where there are no requests to clients; `slow` is told when it takes long."""
+        self.cancelled = False
+        self._peer, self._outlet, self._token, self._ask, self._slow, self._task = peer, outlet, token, ask, slow, task
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._last: float | None = None
+        self._asked: list[Question] = []
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        if self._token is None or (self._last is not None and done <= self._last):
+            return
+        self._last = done
+        said: dict[str, Any] = {"progressToken": self._token, "progress": done, "total": total, "message": message}
+        self._notify("notifications/progress", {name: value for name, value in said.items() if value is not None})
+
+    def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        wanted, level = self._peer.log_level, _LEVELS.get(level, level)
+        if wanted is None or level not in LEVELS or LEVELS.index(level) < LEVELS.index(wanted):
+            return
+        data = {"message": message, **{name: _plain(value) for name, value in fields.items()}} if fields else message
+        self._notify("notifications/message", {"level": level, "logger": "tool", "data": data})
+
+    def can_ask(self, kind: Asks) -> bool:
+        is_reachable = self._outlet.is_open or self._peer.revision.is_modern or self._task is not None
+        return is_reachable and can_answer(self._peer.capabilities, kind)
+
+    def put(self, question: Question, seq: int) -> None:
+        if self._task is not None:
+            return  # who has a task looks for its questions there
+        if not self._peer.revision.is_modern:
+            self._outlet.send(encode_request(question_id(seq, question.name), *self._worded(question)))
+            return
+        self._asked.append(question)
+        if len(self._asked) == 1:
+            self._loop.call_later(TOGETHER_S, self._put_all, seq)
+
+    def takes_long(self, record: Callable[[], None]) -> None:
+        self._outlet.takes_long(record)
+
+    def is_recorded(self, seq: int) -> None:
+        self._outlet.is_recorded(seq)
+
+    def answer(self, outcome: Outcome) -> None:
+        self._slow(outcome)
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        self._outlet.when_gone(callback)
+
+    def _put_all(self, seq: int) -> None:
+        asked, self._asked = self._asked, []
+        self._ask(asked, seq)
+
+    def _worded(self, question: Question) -> tuple[str, dict[str, Any]]:
+        return encode_question(question, self._peer.revision)
+
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
+        if self._task is not None:
+            params["_meta"] = {RELATED_TASK: {"taskId": self._task}}
+        message = encode_notification(method, params)
+        if threading.get_ident() == self._thread:
+            self._outlet.send(message)
+        else:
+            self._loop.call_soon_threadsafe(self._outlet.send, message)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,152 @@
+"""The one dispatcher: methods of both eras, over whichever transport they came.
+
+What is about tools, tasks, questions and the protocol itself is answered here. Prompts, resources and completion are
+the author's, through the official SDK, where they have any.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ...wires.mcp.envelope import METHOD_NOT_FOUND, Incoming, RpcError
+from ...wires.mcp.params import TASKS
+from ...wires.mcp.revisions import REVISIONS, Revision
+from ...wires.mcp.tools import INFO, LIST_TTL_MS, META
+from .answers import ClientAnswers
+from .calling import Calling
+from .listing import ToolPages
+from .peer import Outlet, Peer
+from .resources import GivenResources, is_not_found
+from .subscriptions import Subscriptions
+from .tasks import Tasks
+
+BaseUrl = Callable[[], str]
+Method = Callable[[Incoming, Peer, Outlet, BaseUrl], Coroutine[Any, Any, bytes]]
+_encode = msgspec.json.Encoder().encode
+
+
+class Lane(Protocol):
+    """Who answers for the author's prompts and resources."""
+
+    def serves(self, method: str, revision: Revision) -> bool: ...
+
+    def capabilities(self, revision: Revision) -> dict[str, object]: ...
+
+    def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> Coroutine[Any, Any, bytes]: ...
+
+
+class Dispatcher:
+    """Answers requests."""
+
+    def __init__(
+        self,
+        calling: Calling,
+        pages: ToolPages,
+        tasks: Tasks,
+        subscriptions: Subscriptions,
+        given: GivenResources,
+        lane: Lane | None = None,
+    ) -> None:
+        self._pages, self._given, self._lane = pages, given, lane
+        self.mirrored = calling.mirrored
+        older: dict[str, Method] = {
+            "tools/list": self._list,
+            "tools/call": calling.call,
+            "ping": _nothing,
+        }
+        with_tasks: dict[str, Method] = {
+            **older,
+            "tasks/get": tasks.get,
+            "tasks/result": tasks.result,
+            "tasks/list": tasks.list,
+            "tasks/cancel": tasks.cancel,
+        }
+        newer: dict[str, Method] = {
+            "tools/list": self._list,
+            "tools/call": calling.call,
+            "server/discover": self._discover,
+            "subscriptions/listen": subscriptions.listen,
+            "tasks/get": tasks.get,
+            "tasks/update": tasks.update,
+            "tasks/cancel": tasks.cancel,
+        }
+        self._methods = {
+            name: newer if revision.is_modern else with_tasks if revision.execution else older
+            for name, revision in REVISIONS.items()
+        }
+
+    def answer(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> Coroutine[Any, Any, bytes]:
+        """The result. Raises RpcError, at once or when awaited."""
+        methods = self._methods[peer.revision.name]
+        name = str(message.method)
+        method = methods.get(name)
+        if method is not None:
+            return method(message, peer, outlet, base_url)
+        if name == "resources/read":
+            return self._read(message, peer, outlet, base_url)
+        if self._lane is not None and self._lane.serves(name, peer.revision):
+            return self._lane.answer(message, peer, outlet)
+        if name in ("resources/list", "resources/templates/list") and self._given.are_there():
+            return self._given.list(message, peer, outlet, base_url)
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}", status=404)
+
+    def initialized(self, revision: Revision) -> bytes:
+        """The result of `initialize`."""
+        made = {"protocolVersion": revision.name, "capabilities": self.capabilities(revision), "serverInfo": INFO}
+        return _encode(made)
+
+    def capabilities(self, revision: Revision) -> dict[str, object]:
+        """What this server can do."""
+        made: dict[str, object] = {"tools": {"listChanged": True}, "logging": {}}
+        if revision.execution:
+            made["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        if revision.is_modern:
+            made["extensions"] = {TASKS: {}}
+        if self._lane is not None:
+            made |= self._lane.capabilities(revision)
+        elif self._given.are_there():
+            made["resources"] = {}
+        return made
+
+    async def _read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
+        """The author's, and else what a tool gave out."""
+        if self._lane is None:
+            if not self._given.are_there():
+                raise RpcError(METHOD_NOT_FOUND, "Method not found: resources/read", status=404)
+            return await self._given.read(message, peer, outlet, base_url)
+        try:
+            return await self._lane.answer(message, peer, outlet)
+        except RpcError as error:
+            if not is_not_found(error):
+                raise
+            try:
+                return await self._given.read(message, peer, outlet, base_url)
+            except RpcError:
+                raise error from None
+
+    async def _discover(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
+        made = {
+            "resultType": "complete",
+            "supportedVersions": list(REVISIONS),
+            "capabilities": self.capabilities(peer.revision),
+            "ttlMs": LIST_TTL_MS,
+            "cacheScope": "private",
+        }
+        return _encode(made)[:-1] + b"," + META + b"}"
+
+    async def _list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
+        return self._pages.page(message, peer.revision)
+
+
+async def _nothing(message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
+    return b"{}"
+
+
+class McpParts(Struct):
+    """What a transport needs."""
+
+    dispatcher: Dispatcher
+    subscriptions: Subscriptions
+    answers: ClientAnswers

@@ -1,0 +1,54 @@
+"""`tools/list`, in pages that are made once for each state of the catalogue."""
+
+import base64
+
+from msgspec import UNSET
+
+from ...catalogue import Catalogue
+from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError
+from ...wires.mcp.params import Page, decode_params
+from ...wires.mcp.revisions import Revision
+from ...wires.mcp.tools import encode_list
+
+MOST_PAGES = 256
+
+
+class ToolPages:
+    """Keeps them until the catalogue changes. A cursor names the last tool of the page before, so that it stays good
+    when tools come and go."""
+
+    def __init__(self, catalogue: Catalogue, size: int) -> None:
+        self._catalogue, self._size = catalogue, size
+        self._pages: dict[tuple[str, str], bytes] = {}
+        self._version = -1
+
+    def page(self, message: Incoming, revision: Revision) -> bytes:
+        """Raises RpcError."""
+        params = decode_params(message, Page)
+        cursor = "" if params.cursor is UNSET else params.cursor
+        if self._version != self._catalogue.version or len(self._pages) > MOST_PAGES:
+            self._pages, self._version = {}, self._catalogue.version
+        page = self._pages.get((revision.name, cursor))
+        if page is None:
+            page = self._pages[revision.name, cursor] = self._make(cursor, revision)
+        return page
+
+    def _make(self, cursor: str, revision: Revision) -> bytes:
+        after = _decoded(cursor) if cursor else ""
+        rest = [tool for tool in self._catalogue.newest() if tool.id > after]
+        tools = rest[: self._size]
+        return encode_list(tools, revision, _encoded(tools[-1].id) if len(rest) > self._size else None)
+
+
+def _encoded(id: str) -> str:
+    return base64.urlsafe_b64encode(id.encode()).decode()
+
+
+def _decoded(cursor: str) -> str:
+    try:
+        id = base64.urlsafe_b64decode(cursor.encode()).decode()
+    except ValueError:
+        id = ""
+    if not id or _encoded(id) != cursor:
+        raise RpcError(INVALID_PARAMS, "Invalid params: this cursor is not one that this server gave out")
+    return id

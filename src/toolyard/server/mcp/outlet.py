@@ -1,0 +1,221 @@
+"""The way to a client over HTTP: one JSON reply, or a stream of events from the first thing there is to say.
+
+In the older era a stream can be taken up again: its call is put in the ledger, and every event has an id under which
+any node finds what came after.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from ...store.contract import Store
+from ...wires.contract import JSON, Headers, Reply, Stream
+from ...wires.mcp.envelope import Id, encode_result
+from ...wires.mcp.revisions import R_2025_11_25, Revision
+from ..exchange import Exchange
+
+SOON_S = 2.0
+"""A request that takes longer is answered with a stream, in which signs of life can be sent."""
+KEEP_ALIVE_S = 15.0
+RETRY_MS = 500
+MOST_WAITING = 10_000
+"""Events for a client that does not read. What is more is left out."""
+_log = logging.getLogger("toolyard.mcp")
+EVENT_STREAM: Headers = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def event(message: bytes, id: str | None = None) -> bytes:
+    head = f"id: {id}\n".encode() if id else b""
+    return head + b"event: message\ndata: " + message + b"\n\n"
+
+
+def event_id(seq: int, number: int, request: Id) -> str:
+    """Where a stream can be taken up again: which call's events, after which, and what the response answers."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([seq, number, request])).decode()
+
+
+def read_event_id(id: bytes) -> tuple[int, int, Id] | None:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(id), type=tuple[int, int, Id])
+    except (ValueError, msgspec.DecodeError):
+        return None
+
+
+class Events:
+    """Chunks of a stream, as they come."""
+
+    def __init__(self, open_s: float | None = None) -> None:
+        """`open_s`: after that it ends, whatever is still to come."""
+        self._waiting: list[bytes] = []
+        self._there = asyncio.Event()
+        self._is_closed = False
+        self._open_s = open_s
+
+    def put(self, chunk: bytes) -> None:
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(chunk)
+            self._there.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._there.set()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        until = None if self._open_s is None else loop.time() + self._open_s
+        while True:
+            if self._waiting:
+                waiting, self._waiting = self._waiting, []
+                yield b"".join(waiting)
+            elif self._is_closed or (until is not None and loop.time() >= until):
+                return
+            else:
+                self._there.clear()
+                pause = KEEP_ALIVE_S if until is None else min(KEEP_ALIVE_S, until - loop.time())
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._there.wait()
+                except TimeoutError:
+                    yield b": still here\n\n"
+
+
+class HttpOutlet:
+    """To the client of one request."""
+
+    def __init__(self, exchange: Exchange, revision: Revision, id: Id, store: Store, stream_s: float | None) -> None:
+        """`stream_s`: how long a stream that can be taken up again is held; None where it cannot."""
+        self._exchange, self._revision, self._id, self._store = exchange, revision, id, store
+        self._stream_s = stream_s
+        accepted = exchange.headers.get(b"accept", b"*/*")
+        self.is_open = b"text/event-stream" in accepted or b"*/*" in accepted
+        self._events: Events | None = None
+        self._is_answered = False
+        self.seq, self._number = 0, 0
+        """The call's number in the ledger, once it is there."""
+        self.when_recorded: Callable[[int], Coroutine[Any, Any, None]] | None = None
+        """Wants to know that number."""
+        self._when_gone: list[Callable[[], object]] = []
+        self._record: Callable[[], None] | None = None
+        self._held_back: list[bytes] = []
+        self._writing: set[asyncio.Task[None]] = set()
+
+    @contextmanager
+    def soon(self) -> Iterator[None]:
+        """Opens the stream if the block takes long."""
+        timer = asyncio.get_running_loop().call_later(SOON_S, self._open_late) if self.is_open else None
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def send(self, message: bytes) -> None:
+        if not self.is_open or self._is_answered:
+            return
+        events = self._open()
+        if self._record is not None and self.seq == 0:
+            self._held_back.append(message)
+        else:
+            self._put(events, message)
+
+    def respond(self, result: bytes) -> None:
+        if self._is_answered:
+            return
+        message = encode_result(self._id, result)
+        if self._events is None:
+            self._is_answered = True
+            self._exchange.answer(Reply(200, message, [JSON]))
+        else:
+            self._finish(self._events, message)
+
+    def reply(self, status: int, message: bytes, headers: Headers) -> Reply:
+        """The last word, as a reply or at the end of the stream."""
+        if self._events is not None and not self._is_answered:
+            self._finish(self._events, message)
+        return Reply(status, message, headers)
+
+    def takes_long(self, record: Callable[[], None]) -> None:
+        if self._stream_s is not None:
+            self._record = record
+            if self._events is not None:
+                record()
+
+    def is_recorded(self, seq: int) -> None:
+        if self.seq:
+            return
+        self.seq = seq
+        if self.when_recorded is not None:
+            self._beside(self.when_recorded(seq))
+        if self._events is not None and self._stream_s is not None:
+            self._prime(self._events)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        self._when_gone.append(callback)
+        self._exchange.when_gone(callback)
+
+    def cancel(self) -> None:
+        """As if the client had gone."""
+        for callback in self._when_gone:
+            callback()
+
+    def _open_late(self) -> None:
+        if not self._is_answered:
+            self._open()
+
+    def _open(self) -> Events:
+        if self._events is not None:
+            return self._events
+        self._events = events = Events(self._stream_s)
+        self._exchange.answer(Stream(200, EVENT_STREAM, events.chunks()))
+        if self.seq and self._stream_s is not None:
+            self._prime(events)
+        elif self._record is not None:
+            self._record()
+        return events
+
+    def _prime(self, events: Events) -> None:
+        """From here on the stream can be taken up again."""
+        if self._revision is R_2025_11_25:
+            id = event_id(self.seq, self._number, self._id)
+            events.put(f"id: {id}\nretry: {RETRY_MS}\ndata: \n\n".encode())
+        held, self._held_back = self._held_back, []
+        for message in held:
+            self._put(events, message)
+
+    def _put(self, events: Events, message: bytes) -> None:
+        if self.seq == 0 or self._stream_s is None:
+            events.put(event(message))
+            return
+        self._number += 1
+        events.put(event(message, event_id(self.seq, self._number, self._id)))
+        self._keep(self.seq, self._number, message)
+
+    def _keep(self, seq: int, number: int, message: bytes) -> None:
+        self._beside(self._store.add_call_events([(seq, number, message)]))
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """What fails is not missed: it is for a client that may never come back."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._writing.add(task)
+        task.add_done_callback(self._written)
+
+    def _written(self, task: "asyncio.Task[None]") -> None:
+        self._writing.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("an event was not kept: %s", task.exception())
+
+    def _finish(self, events: Events, message: bytes) -> None:
+        self._is_answered = True
+        for each in self._held_back:
+            events.put(event(each))
+        events.put(event(message))
+        events.close()

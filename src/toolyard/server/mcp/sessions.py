@@ -1,0 +1,90 @@
+"""Sessions of the older era. An id is signed, so that any node knows it for its caller's; what a session has agreed on
+is kept in the ledger, so that it outlives its node."""
+
+import base64
+import hmac
+from collections import OrderedDict
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from ...model.caller import Caller
+from ...store.contract import Note, Store
+from ...trust.keys import KeyRing
+from ...wires.mcp.envelope import INVALID_REQUEST, RpcError
+from ...wires.mcp.params import Level
+
+PURPOSE, KIND = "mcp session", "mcp session"
+KEEP_S = 7 * 86400.0
+FRESH_S = 1.0
+"""How long a node believes what it has read, where others may have written since."""
+MOST = 10_000
+_TAG = 12
+_encode = msgspec.json.Encoder().encode
+
+
+class SessionState(Struct, rename="camel", omit_defaults=True):
+    """What a client and this server have agreed on."""
+
+    version: str
+    capabilities: dict[str, object]
+    log_level: Level = "info"
+    subscriptions: list[str] = []
+
+
+_decode = msgspec.json.Decoder(SessionState).decode
+
+
+class McpSessions:
+    """Those that are open."""
+
+    def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str], monotonic: Callable[[], float]) -> None:
+        self._store, self._ring, self._new_id, self._monotonic = store, ring, new_id, monotonic
+        self._known: OrderedDict[tuple[str, Caller], tuple[float, SessionState]] = OrderedDict()
+
+    async def open(self, caller: Caller, state: SessionState) -> str:
+        """Its id."""
+        id = self._new_id()
+        signed = f"{id}.{self._signature(id, caller)}"
+        await self.save(signed, caller, state)
+        return signed
+
+    async def find(self, id: str, caller: Caller) -> SessionState:
+        """Raises RpcError for one that has ended, never was, or is another caller's."""
+        known = self._known.get((id, caller))
+        if known is not None and (not self._store.shared or self._monotonic() - known[0] < FRESH_S):
+            return known[1]
+        name, _, signature = id.partition(".")
+        if not hmac.compare_digest(signature, self._signature(name, caller)):
+            raise _no_session()
+        data = await self._store.note(KIND, caller.tenant, caller.subject, name)
+        if data is None:
+            self._known.pop((id, caller), None)
+            raise _no_session()
+        return self._remember(id, caller, _decode(data))
+
+    async def save(self, id: str, caller: Caller, state: SessionState) -> None:
+        name = id.partition(".")[0]
+        await self._store.put_note(Note(KIND, caller.tenant, caller.subject, name, _encode(state)), KEEP_S)
+        self._remember(id, caller, state)
+
+    async def end(self, id: str, caller: Caller) -> None:
+        """Raises RpcError for one that is not there."""
+        await self.find(id, caller)
+        self._known.pop((id, caller), None)
+        await self._store.drop_note(KIND, caller.tenant, caller.subject, id.partition(".")[0])
+
+    def _remember(self, id: str, caller: Caller, state: SessionState) -> SessionState:
+        self._known[id, caller] = (self._monotonic(), state)
+        if len(self._known) > MOST:
+            self._known.popitem(last=False)
+        return state
+
+    def _signature(self, id: str, caller: Caller) -> str:
+        signed = self._ring.sign(PURPOSE, _encode([id, caller.tenant, caller.subject]))
+        return base64.urlsafe_b64encode(signed[:_TAG]).decode()
+
+
+def _no_session() -> RpcError:
+    return RpcError(INVALID_REQUEST, "Session not found; send initialize to begin another", status=404)

@@ -1,0 +1,55 @@
+"""`requestState`: what a client hands back with its answers. It is sealed, runs out, and counts for its caller and its
+request alone."""
+
+import base64
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from ...model.caller import Caller
+from ...trust.keys import BrokenSeal, KeyRing
+from ...wires.mcp.envelope import INVALID_PARAMS, RpcError
+
+PURPOSE = "mcp request state"
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+class States:
+    """Makes and opens them."""
+
+    def __init__(self, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
+        self._ring, self._keep_s, self._now = ring, keep_s, now
+
+    def make(self, seq: int, caller: Caller, request: bytes) -> str:
+        content = msgspec.json.encode([seq, self._now() + self._keep_s])
+        sealed = self._ring.seal(PURPOSE, content, _bound(caller, request))
+        return base64.urlsafe_b64encode(sealed).decode()
+
+    def open(self, state: str, caller: Caller, request: bytes) -> int:
+        """The call's number. Raises RpcError for what is not ours, not this caller's, or too old."""
+        try:
+            sealed = base64.urlsafe_b64decode(state.encode("ascii"))
+            if base64.urlsafe_b64encode(sealed).decode() != state:
+                raise BrokenSeal  # the last character has bits to spare
+            content = self._ring.unseal(PURPOSE, sealed, _bound(caller, request))
+        except (ValueError, BrokenSeal):
+            raise _refused("is not one that this server gave out for this request") from None
+        seq, until = msgspec.json.decode(content, type=tuple[int, float])
+        if self._now() > until:
+            raise _refused("is too old; call the tool again without it")
+        return seq
+
+
+def digest_of(name: str, arguments: Any) -> bytes:
+    """What a request asks for."""
+    return sha256(_sorted([name, arguments])).digest()
+
+
+def _bound(caller: Caller, request: bytes) -> bytes:
+    return _sorted([caller.tenant, caller.subject]) + request
+
+
+def _refused(why: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, f"Invalid params: requestState {why}")

@@ -1,0 +1,131 @@
+"""Who wants to hear when something changes: the tools, the author's prompts and resources, a task."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...catalogue import Catalogue
+from ...store.contract import Store
+from ...store.hints import Topic
+from ...wires.mcp.envelope import Incoming, encode_notification
+from ...wires.mcp.params import SERVER_INFO, SUBSCRIPTION, Listen, Wanted, decode_params
+from ...wires.mcp.tools import INFO
+from .calling import needs_tasks
+from .peer import Outlet, Peer
+from .tasks import Tasks
+
+LOOK_S = 60.0
+LISTENING = "mcp listening"
+_encode = msgspec.json.Encoder().encode
+
+
+class Subscriber(Struct, eq=False):
+    """`tell` sends a notification: its method and parameters."""
+
+    wanted: Wanted
+    tell: Callable[[str, dict[str, Any]], None]
+
+
+class Subscriptions:
+    """Of this node."""
+
+    def __init__(self, catalogue: Catalogue, store: Store, tasks: Tasks) -> None:
+        self._store, self._tasks = store, tasks
+        self._subscribers: set[Subscriber] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        catalogue.subscribe(self.tools_changed)
+
+    def tools_changed(self) -> None:
+        self._tell(lambda wanted: wanted.tools, "notifications/tools/list_changed")
+
+    def prompts_changed(self) -> None:
+        self._tell(lambda wanted: wanted.prompts, "notifications/prompts/list_changed")
+
+    def resources_changed(self) -> None:
+        self._tell(lambda wanted: wanted.resources, "notifications/resources/list_changed")
+
+    def resource_updated(self, uri: str) -> None:
+        self._tell(lambda wanted: uri in wanted.uris, "notifications/resources/updated", {"uri": uri})
+
+    def _tell(self, is_wanted: Callable[[Wanted], bool], method: str, params: dict[str, Any] | None = None) -> None:
+        """From any thread: the catalogue may be changed in one."""
+        wanting = [each for each in self._subscribers if is_wanted(each.wanted)]
+        if wanting and self._loop is not None:
+            for each in wanting:
+                self._loop.call_soon_threadsafe(each.tell, method, dict(params or {}))
+
+    @contextmanager
+    def hearing(self, subscriber: Subscriber) -> Iterator[None]:
+        self._loop = asyncio.get_running_loop()
+        self._subscribers.add(subscriber)
+        try:
+            yield
+        finally:
+            self._subscribers.discard(subscriber)
+
+    async def listen(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        """`subscriptions/listen`: until the client goes, or the server stops."""
+        wanted = decode_params(message, Listen).notifications
+        if wanted.tasks and not peer.has_tasks:
+            raise needs_tasks()
+        mark = {"_meta": {SUBSCRIPTION: message.id}}
+
+        def tell(method: str, params: dict[str, Any]) -> None:
+            outlet.send(encode_notification(method, {**mark, **params}))
+
+        tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
+        with ExitStack() as stack:
+            stack.enter_context(self.hearing(Subscriber(wanted, tell)))
+            for id in wanted.tasks:
+                stack.callback(await self._watch(id, peer, tell))
+            await self.until_gone(outlet)
+        return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, SERVER_INFO: INFO}})
+
+    async def until_gone(self, outlet: Outlet) -> None:
+        hints, gone = self._store.hints, False
+
+        def go() -> None:
+            nonlocal gone
+            gone = True
+            bell.ring()
+
+        with hints.waiting(Topic.SESSION, LISTENING) as bell:
+            outlet.when_gone(go)
+            while not gone and not hints.is_leaving:
+                await bell.wait(LOOK_S)
+
+    async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
+        """Tells of a task now, and each time it changes. What is not the caller's is never told of."""
+        call = await self._store.get(peer.caller.tenant, peer.caller.subject, id)
+        if call is None:
+            return lambda: None
+        seq, loop = call.seq, asyncio.get_running_loop()
+        telling: set[asyncio.Task[None]] = set()
+
+        async def show() -> None:
+            row = await self._store.row(seq)
+            if row is not None:
+                tell("notifications/tasks", _without_type(await self._tasks.shown(row, peer.revision)))
+
+        def changed() -> None:
+            task = loop.create_task(show())
+            telling.add(task)
+            task.add_done_callback(telling.discard)
+
+        ended, asked = (self._store.hints.watch(topic, seq, changed) for topic in (Topic.ENDED, Topic.QUESTION))
+        changed()
+
+        def forget() -> None:
+            ended()
+            asked()
+
+        return forget
+
+
+def _without_type(shown: bytes) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.json.decode(shown)
+    return {name: value for name, value in made.items() if name not in ("resultType", "_meta")}

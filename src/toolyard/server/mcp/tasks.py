@@ -1,0 +1,132 @@
+"""`tasks/*`: calls of the ledger under another name. Any node serves them."""
+
+import base64
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET
+
+from ...catalogue import Catalogue
+from ...engine.questions import Questions
+from ...model.errors import ToolNotFound
+from ...model.lifecycle import ENDED
+from ...model.record import CallRecord
+from ...model.running import Question
+from ...model.tool import Tool
+from ...store.contract import Filter, Store
+from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, Incoming, RpcError, encode_request
+from ...wires.mcp.params import RELATED_TASK, OfTask, Page, decode_params
+from ...wires.mcp.questions import encode_question, question_id
+from ...wires.mcp.revisions import Revision
+from ...wires.mcp.tasks import encode_listed, encode_task, status_of
+from ...wires.mcp.tools import META, encode_outcome
+from .calling import Calling, needs_tasks
+from .peer import Outlet, Peer
+
+MOST_LISTED = 100
+COMPLETE = b'{"resultType":"complete",%b}' % META
+_encode = msgspec.json.Encoder().encode
+
+
+class Tasks:
+    """Handlers."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, calling: Calling, questions: Questions, ttl_ms: int) -> None:
+        self._store, self._catalogue, self._calling, self._questions = store, catalogue, calling, questions
+        self._ttl_ms = ttl_ms
+
+    async def get(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        return await self.shown(await self._find(message, peer), peer.revision)
+
+    async def shown(self, call: CallRecord, revision: Revision) -> bytes:
+        result = self.result_of(call, revision) if call.state in ENDED else None
+        return encode_task(call, revision, self._ttl_ms, await self._questions.open(call), result)
+
+    async def update(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        """Answers what the task asks."""
+        call = await self._find(message, peer)
+        params = decode_params(message, OfTask)
+        if params.responses is UNSET:
+            raise RpcError(INVALID_PARAMS, "Invalid params: inputResponses is missing")
+        await self._calling.answer(call, params.responses)
+        return COMPLETE
+
+    async def cancel(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        call = await self._find(message, peer)
+        if not peer.revision.is_modern and call.state in ENDED:
+            status = status_of(call)
+            raise RpcError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status '{status}'", status=200)
+        await self._store.cancel(call.seq)
+        if peer.revision.is_modern:
+            return COMPLETE
+        return await self.shown(await self._store.row(call.seq) or call, peer.revision)
+
+    async def list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        params = decode_params(message, Page)
+        before = None if params.cursor is UNSET else _decoded(params.cursor)
+        caller = peer.caller
+        wanted = Filter(caller.tenant, caller.subject, before=before, limit=MOST_LISTED + 1, wire="mcp-task")
+        calls = await self._store.listed(wanted)
+        shown = calls[:MOST_LISTED]
+        cursor = _encoded(shown[-1].seq) if len(calls) > MOST_LISTED else None
+        return encode_listed(shown, peer.revision, self._ttl_ms, cursor)
+
+    async def result(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
+        call = await self._find(message, peer)
+        put: set[str] = set()
+        while call.state not in ENDED:
+            for question in await self._questions.open(call):
+                if question.name not in put:
+                    put.add(question.name)
+                    outlet.send(_asked(question, call, peer.revision))
+            after = await self._questions.next_step(call.seq, None, known=put)
+            if after is None:
+                raise RpcError(INVALID_PARAMS, "The task is no longer kept", status=200)
+            call = after
+        if status_of(call) in ("failed", "cancelled"):
+            raise RpcError(INTERNAL_ERROR, _why(call), status=200)
+        related = b'"_meta":' + _encode({RELATED_TASK: {"taskId": call.key.call_id}})
+        return self.result_of(call, peer.revision)[:-1] + b"," + related + b"}"
+
+    def result_of(self, call: CallRecord, revision: Revision) -> bytes:
+        """What the call would have been answered with."""
+        return encode_outcome(self._tool(call), call.outcome(), revision)
+
+    def _tool(self, call: CallRecord) -> Tool | None:
+        try:
+            return self._catalogue.resolve(call.reference)
+        except ToolNotFound:
+            return None
+
+    async def _find(self, message: Incoming, peer: Peer) -> CallRecord:
+        """Raises RpcError. What is another caller's looks like what is not there."""
+        if peer.revision.is_modern and not peer.has_tasks:
+            raise needs_tasks()
+        params = decode_params(message, OfTask)
+        call = await self._store.get(peer.caller.tenant, peer.caller.subject, params.id)
+        if call is None:
+            raise RpcError(INVALID_PARAMS, f"Task not found: {params.id[:200]}", status=400)
+        return call
+
+
+def _asked(question: Question, call: CallRecord, revision: Revision) -> bytes:
+    method, params = encode_question(question, revision)
+    related = {"_meta": {RELATED_TASK: {"taskId": call.key.call_id}}}
+    return encode_request(question_id(call.seq, question.name), method, {**params, **related})
+
+
+def _why(call: CallRecord) -> str:
+    error = call.outcome().error
+    return error.message if error is not None else f"The task ended as {call.state.value.lower()}"
+
+
+def _encoded(seq: int) -> str:
+    return base64.urlsafe_b64encode(b"%d" % seq).decode()
+
+
+def _decoded(cursor: str) -> int:
+    try:
+        return int(base64.urlsafe_b64decode(cursor.encode()))
+    except ValueError:
+        raise RpcError(INVALID_PARAMS, "Invalid params: this cursor is not one that this server gave out") from None

@@ -1,0 +1,64 @@
+"""The file of SQLite's ledger: locked, opened, brought up to date."""
+
+import asyncio
+import fcntl
+import io
+import os
+from pathlib import Path
+from typing import IO
+
+import apsw
+
+from ..model.errors import Place, SetupError
+from .contract import StoreInUse
+from .migrations import missing
+
+LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
+PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "journal_size_limit=67108864")
+
+
+async def lock(path: Path) -> IO[bytes]:
+    """One process writes to a file. The lock goes with the process, however that ends. A verb of the command line may
+    have it for a moment."""
+    if str(path) == ":memory:":
+        return io.BytesIO()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(path.name + ".lock").open("a+b")
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            await asyncio.sleep(LOCK_AGAIN_S)
+    else:
+        lock.close()
+        raise StoreInUse(
+            "another process writes to this ledger; give this one its own with --store sqlite:other.db, or let both "
+            "share a database with --store postgresql://…",
+            Place(str(path)),
+        )
+    lock.truncate(0)
+    lock.write(str(os.getpid()).encode())
+    lock.flush()
+    return lock
+
+
+def opened(path: Path) -> apsw.Connection:
+    """Raises SetupError where it is no ledger, or one of a newer toolyard."""
+    try:
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(5000)
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        _migrate(connection, path)
+    except apsw.Error as error:
+        raise SetupError(f"the ledger cannot be opened: {error}", Place(str(path))) from error
+    return connection
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    (applied,) = connection.execute("PRAGMA user_version").fetchone() or (0,)
+    for migration in missing("sqlite", applied, str(path)):
+        with connection:
+            connection.execute(migration.sql)
+            connection.execute(f"PRAGMA user_version = {migration.number:d}")

@@ -1,0 +1,116 @@
+"""JSON-RPC 2.0, as far as MCP uses it: requests, notifications and responses in; the same out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ...model.errors import RequestError
+
+Id = int | str
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
+RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED = -32002, -32042
+"""Of the older revisions alone."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RpcError(RequestError):
+    """A request that is answered with a JSON-RPC error. `status` is how HTTP says it, where that says anything."""
+
+    def __init__(self, code: int, message: str, data: Any = None, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.code, self.data, self.status = code, data, status
+
+
+class Incoming(Struct):
+    """A message. One with a method is a request, or without an id a notification; any other is a response."""
+
+    jsonrpc: str
+    id: Id | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not UNSET and self.id is not UNSET
+
+    @property
+    def is_notification(self) -> bool:
+        return self.method is not UNSET and self.id is UNSET
+
+
+_decode = msgspec.json.Decoder(Incoming).decode
+_decode_many = msgspec.json.Decoder(list[Incoming]).decode
+
+
+def decode_message(body: bytes) -> Incoming:
+    """Raises RpcError."""
+    try:
+        message = _decode(body)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_REQUEST, f"Invalid request: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, f"Parse error: {error}") from None
+    return _checked(message)
+
+
+def decode_batch(body: bytes) -> list[Incoming]:
+    """Raises RpcError."""
+    try:
+        messages = _decode_many(body)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_REQUEST, f"Invalid request: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, f"Parse error: {error}") from None
+    if not messages:
+        raise RpcError(INVALID_REQUEST, "Invalid request: a batch has at least one message")
+    return list(map(_checked, messages))
+
+
+def _checked(message: Incoming) -> Incoming:
+    if message.jsonrpc != "2.0":
+        raise RpcError(INVALID_REQUEST, "Invalid request: 'jsonrpc' must be \"2.0\"")
+    if message.id is None and message.error is UNSET:
+        raise RpcError(INVALID_REQUEST, "Invalid request: 'id' must be a string or an integer")
+    if message.method is UNSET and message.result is UNSET and message.error is UNSET:
+        raise RpcError(INVALID_REQUEST, "Invalid request: expected 'method', 'result' or 'error'")
+    return message
+
+
+def id_of(body: bytes) -> Id | None:
+    """The id of a request that cannot be taken, if it can be read."""
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    id = found.get("id") if isinstance(found, dict) else None
+    return id if isinstance(id, int | str) and not isinstance(id, bool) else None
+
+
+def encode_result(id: Id, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
+
+
+def encode_error(id: Id | None, error: RpcError) -> bytes:
+    said: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        said["data"] = error.data
+    message: dict[str, Any] = {"jsonrpc": "2.0"}
+    if id is not None:
+        message["id"] = id
+    return _encode({**message, "error": said})
+
+
+def encode_notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
+    if params is None:
+        return _encode({"jsonrpc": "2.0", "method": method})
+    return _encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def encode_request(id: Id, method: str, params: Mapping[str, Any]) -> bytes:
+    return _encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

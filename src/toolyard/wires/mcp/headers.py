@@ -1,0 +1,139 @@
+"""The headers of 2026-07-28, which repeat what the body says so that those in between need not read it."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...model.tool import Schema
+from .envelope import HEADER_MISMATCH, RpcError
+
+VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER = (
+    b"mcp-protocol-version",
+    b"mcp-method",
+    b"mcp-name",
+    b"mcp-session-id",
+)
+PARAMETER = b"mcp-param-"
+ANNOTATION = "x-mcp-header"
+NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""The methods whose target has a header, and the parameter it repeats."""
+_plain = re.compile(rb"[\x20-\x7e\t]*").fullmatch
+_number = re.compile(r"-?[0-9]{1,400}(\.0*)?").fullmatch
+_token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+
+
+def check_headers(headers: Mapping[bytes, bytes], version: str, method: str, name: Any) -> None:
+    """Raises RpcError where one is missing or says something else. `name` is what the request is about, if anything."""
+    _same("MCP-Protocol-Version", headers.get(VERSION_HEADER), version)
+    _same("Mcp-Method", headers.get(METHOD_HEADER), method)
+    if isinstance(name, str):
+        _same("Mcp-Name", headers.get(NAME_HEADER), name)
+
+
+def check_parameters(headers: Mapping[bytes, bytes], mirrored: Mapping[str, tuple[str, ...]], arguments: Any) -> None:
+    """Those of the tool's parameters that are repeated in headers. Raises RpcError."""
+    for header, path in mirrored.items():
+        value = _value_at(arguments, path)
+        given = headers.get(PARAMETER + header.lower().encode())
+        shown = f"Mcp-Param-{header}"
+        if value is None:
+            if given is not None:
+                raise _mismatch(f"{shown} is there, and the body has no such value")
+        elif isinstance(value, bool):
+            _same(shown, given, "true" if value else "false")
+        elif isinstance(value, int | float):
+            _same_number(shown, given, value)
+        else:
+            _same(shown, given, str(value))
+
+
+def mirrored_of(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """The headers that a tool's schema asks for, and where in the arguments their values are. Raises ValueError for an
+    annotation that cannot be honoured."""
+    found: dict[str, tuple[str, ...]] = {}
+    reachable = dict(_annotated(schema, ()))
+    for path, (name, kind) in reachable.items():
+        if not isinstance(name, str) or not _token(name):
+            raise ValueError(f"{ANNOTATION} of {'.'.join(path)} must be a header's name, got {name!r}")
+        if kind not in ("string", "integer", "boolean"):
+            raise ValueError(f"{ANNOTATION} is for text, whole numbers and yes or no; {'.'.join(path)} is {kind}")
+        if name.lower() in {other.lower() for other in found}:
+            raise ValueError(f"{ANNOTATION} {name!r} is there twice")
+        found[name] = path
+    if _count(schema) != len(reachable):
+        raise ValueError(f"{ANNOTATION} stands where no header can be made of it: it is for properties alone")
+    return found
+
+
+def _annotated(schema: Any, path: tuple[str, ...]) -> Any:
+    for name, below in (schema.get("properties") or {}).items():
+        if isinstance(below, dict):
+            if ANNOTATION in below:
+                yield (*path, name), (below[ANNOTATION], below.get("type"))
+            yield from _annotated(below, (*path, name))
+
+
+def _count(schema: Any) -> int:
+    if isinstance(schema, dict):
+        return (ANNOTATION in schema) + sum(map(_count, schema.values()))
+    return sum(map(_count, schema)) if isinstance(schema, list) else 0
+
+
+def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        if not isinstance(arguments, Mapping):
+            return None
+        arguments = arguments.get(step)
+    return arguments
+
+
+def _same(header: str, given: bytes | None, wanted: str) -> None:
+    if given == wanted.encode():
+        return
+    if _decoded(header, given) != wanted:
+        raise _mismatch(f"{header} header value {_shown(given)} does not match body value {wanted!r}")
+
+
+def _same_number(header: str, given: bytes | None, wanted: float) -> None:
+    text = _decoded(header, given)
+    if not _number(text) or int(text.partition(".")[0]) != wanted:
+        raise _mismatch(f"{header} header value {_shown(given)} does not match body value {wanted}")
+
+
+def _decoded(header: str, given: bytes | None) -> str:
+    if given is None:
+        raise _mismatch(f"{header} header is missing")
+    given = given.strip(b" \t")
+    if not _plain(given):
+        raise _mismatch(f"{header} header has characters that no header may have; use =?base64?…?=")
+    if given.startswith(b"=?base64?") and given.endswith(b"?="):
+        try:
+            return base64.b64decode(given[9:-2], validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise _mismatch(f"{header} header is not base64 of UTF-8 text") from None
+    return given.decode("ascii")
+
+
+def encoded(value: str) -> bytes:
+    """For a header: as it is, or in base64 where that would not survive."""
+    plain = value.isascii() and value.isprintable() and value == value.strip()
+    if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value.encode()
+    return b"=?base64?" + base64.b64encode(value.encode()) + b"?="
+
+
+def _shown(given: bytes | None) -> str:
+    return repr((given or b"").decode("latin-1")[:80])
+
+
+def _mismatch(sentence: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"Header mismatch: {sentence}")

@@ -1,0 +1,83 @@
+"""What a tool asks, as MCP puts it to a client, and the client's answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...model.running import Asks, Question
+from .envelope import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
+from .params import SERVER_INFO, Capabilities, can
+from .revisions import Revision
+from .tools import INFO
+
+NEEDS: dict[Asks, tuple[str, ...]] = {
+    "form": ("elicitation", "form"),
+    "url": ("elicitation", "url"),
+    "sampling": ("sampling",),
+    "roots": ("roots",),
+}
+"""What a client must have declared."""
+_encode = msgspec.json.Encoder().encode
+
+
+def can_answer(capabilities: Capabilities, kind: Asks) -> bool:
+    return can(capabilities, *NEEDS[kind])
+
+
+def missing_capabilities(kinds: Sequence[Asks]) -> RpcError:
+    """For a client that cannot do what a tool is going to ask for."""
+    wanted: dict[str, Any] = {}
+    for kind in kinds:
+        there = wanted
+        for step in NEEDS[kind]:
+            there = there.setdefault(step, {})
+    said = ", ".join(".".join(NEEDS[kind]) for kind in kinds)
+    return RpcError(MISSING_CAPABILITY, f"This needs a client that declares {said}", {"requiredCapabilities": wanted})
+
+
+def encode_question(question: Question, revision: Revision) -> tuple[str, dict[str, Any]]:
+    """As a request: its method and parameters."""
+    if question.kind == "roots":
+        return "roots/list", {}
+    if question.kind == "sampling":
+        return "sampling/createMessage", dict(question.request)
+    if question.kind == "url":
+        said = {"mode": "url", "message": question.message, "url": question.url}
+        return "elicitation/create", said if revision.is_modern else {**said, "elicitationId": question.name}
+    mode = {"mode": "form"} if revision.icons else {}
+    return "elicitation/create", {**mode, "message": question.message, "requestedSchema": question.schema}
+
+
+def encode_input_required(questions: Sequence[Question], state: str | None, revision: Revision) -> bytes:
+    """The result of a request that wants answers first."""
+    made: dict[str, Any] = {"resultType": "input_required", "inputRequests": input_requests(questions, revision)}
+    if state is not None:
+        made["requestState"] = state
+    return _encode({**made, "_meta": {SERVER_INFO: INFO}})
+
+
+def input_requests(questions: Sequence[Question], revision: Revision) -> dict[str, Any]:
+    return {question.name: _named(*encode_question(question, revision)) for question in questions}
+
+
+def _named(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": method, "params": params} if params else {"method": method}
+
+
+def check_answer(question: Question, answer: Any) -> None:
+    """Raises RpcError for one that is not what such a question is answered with."""
+    if wanted := question.wants(answer):
+        raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {wanted}")
+
+
+def question_id(seq: int, name: str) -> str:
+    """The id of a request to the client: it says whose question it is, so that any node can take the answer."""
+    return f"question-{seq}-{name}"
+
+
+def question_of(id: Any) -> tuple[int, str] | None:
+    """Which call's question an answer is for."""
+    kind, _, rest = id.partition("-") if isinstance(id, str) else ("", "", "")
+    seq, _, name = rest.partition("-")
+    return (int(seq), name) if kind == "question" and seq.isdigit() and name else None

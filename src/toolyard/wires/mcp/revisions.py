@@ -1,0 +1,32 @@
+"""The revisions of MCP, and what each of them knows."""
+
+from msgspec import Struct
+
+
+class Revision(Struct, frozen=True):
+    """One of them. What it does not know is not sent to its clients."""
+
+    name: str
+    titles: bool = True
+    """Titles, output schemas, structured content and resource links."""
+    icons: bool = True
+    execution: bool = False
+    """Tasks that a request asks for, and tools that say whether it may."""
+    is_modern: bool = False
+    """Every request says who its client is; there is no handshake, and there are no requests from the server."""
+
+
+R_2025_03_26 = Revision("2025-03-26", titles=False, icons=False)
+R_2025_06_18 = Revision("2025-06-18", icons=False)
+R_2025_11_25 = Revision("2025-11-25", execution=True)
+R_2026_07_28 = Revision("2026-07-28", is_modern=True)
+
+REVISIONS = {each.name: each for each in (R_2026_07_28, R_2025_11_25, R_2025_06_18, R_2025_03_26)}
+"""The newest first."""
+HANDSHAKE = {name: each for name, each in REVISIONS.items() if not each.is_modern}
+MODERN = {name: each for name, each in REVISIONS.items() if each.is_modern}
+
+
+def negotiated(asked: str) -> Revision:
+    """What `initialize` is answered with: the one asked for, or else the newest that has a handshake."""
+    return HANDSHAKE.get(asked, R_2025_11_25)

@@ -1,0 +1,1 @@
+"""MCP through its real interface."""

@@ -1,0 +1,251 @@
+"""The tools of the servers that are tested. Those of `Play` come to the test's stage and do what they are told there."""
+
+import asyncio
+import json
+import os
+import subprocess
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from toolyard import App, Audio, Context, Embedded, Hidden, Image, ResourceLink, ToolError, Toolkit, authorization
+
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
+WAV = b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+kit = Toolkit("Kit", version="2.0.0", description="Results of every kind.")
+old = Toolkit("Kit", version="1.0.0")
+play = Toolkit("Play", version="1.0.0", description="What the test directs.")
+app = App(kit, old, play)
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+@kit.tool(wire_name="greet", title="Greeter", icons=["https://example.com/greet.png"], read_only=True)
+async def greet(name: Annotated[str, Field(min_length=1, max_length=10)]) -> str:
+    """Greets."""
+    return f"Hello, {name}!"
+
+
+@old.tool(name="Greet", wire_name="greet")
+async def old_greet(name: str) -> str:
+    """Greets as it used to."""
+    return f"Good day, {name}."
+
+
+@kit.tool
+async def plain() -> None:
+    """Takes nothing and returns nothing."""
+
+
+@kit.tool
+async def add(a: int, b: int = 1) -> int:
+    """Adds."""
+    return a + b
+
+
+@kit.tool
+async def point(x: int) -> Point:
+    """Returns an object."""
+    return Point(x=x)
+
+
+@kit.tool
+async def numbers() -> list[int]:
+    """Returns a list."""
+    return [1, 2, 3]
+
+
+@kit.tool
+async def image() -> Image:
+    """Returns a picture."""
+    return Image(PNG, "image/png", annotations={"audience": ["user"], "priority": 0.5})
+
+
+@kit.tool
+async def audio() -> Audio:
+    """Returns a sound."""
+    return Audio(WAV, "audio/wav")
+
+
+@kit.tool
+async def link() -> ResourceLink:
+    """Returns a link."""
+    return ResourceLink("https://example.com/report.pdf", "report", mime_type="application/pdf")
+
+
+@kit.tool
+async def embedded() -> Embedded:
+    """Returns a resource."""
+    return Embedded("test://embedded", text="inside", mime_type="text/plain")
+
+
+@kit.tool
+async def mixed() -> list[str | Image | ResourceLink | Embedded]:
+    """Returns some of everything."""
+    return ["first", await image(), await link(), Embedded("test://bytes", data=b"\x00\x01")]
+
+
+@kit.tool
+async def secretive(text: str, token: Annotated[str, Hidden]) -> str:
+    """Has a parameter that no model fills in."""
+    return f"{text} {token}"
+
+
+@kit.tool
+async def whole_secret(token: Annotated[str, Hidden] = "none") -> str:
+    """Has no other."""
+    return token
+
+
+@kit.tool
+async def fail() -> None:
+    """Fails."""
+    raise ToolError(
+        "It is closed", developer_message="on Sundays", can_retry=True, retry_after_ms=7,
+        additional_prompt_content="Try Monday.",
+    )  # fmt: skip
+
+
+@kit.tool
+async def crash() -> None:
+    """Fails by mistake."""
+    raise RuntimeError("the password is hunter2")
+
+
+@kit.tool(requires=authorization("github"))
+async def authorized() -> str:
+    """Needs a person's authorization."""
+    return "in"
+
+
+@kit.tool
+def noisy(text: str) -> str:
+    """Prints, and so does a process that it starts."""
+    print(f"printed {text}")  # noqa: T201
+    os.write(1, b"written\n")
+    subprocess.run(["echo", "child"], check=True)
+    return text
+
+
+@kit.tool
+async def ledger() -> str:
+    """Where this process keeps its calls."""
+    return ",".join(sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_db(fd)))
+
+
+def _is_db(fd: str) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").endswith(".db")
+    except OSError:
+        return False
+
+
+# --- what the test directs -----------------------------------------------------------------------
+
+
+class Actor:
+    """On the stage."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ctx: Context) -> None:
+        self._reader, self._writer, self._ctx = reader, writer, ctx
+        self._acts: dict[str, Callable[..., Any]] = {
+            "progress": ctx.progress, "log": ctx.log, "ask": self._ask, "ask_url": self._ask_url,
+            "sample": self._sample, "roots": self._roots, "together": self._together,
+        }  # fmt: skip
+
+    def say(self, said: Any) -> None:
+        self._writer.write(json.dumps(said).encode() + b"\n")
+
+    async def act(self) -> str:
+        while line := await self._reader.readline():
+            what, *told = json.loads(line)
+            if what == "return":
+                return str(told[0])
+            if what == "fail":
+                raise ToolError(told[0], can_retry=False)
+            done = self._acts[what](*told)
+            try:
+                self.say(await done if asyncio.iscoroutine(done) else "did")
+            except ToolError as error:
+                self.say({"refused": error.message})
+                raise
+        raise ToolError("the test has left")
+
+    async def _ask(self, name: str) -> Any:
+        return (await self._ctx.ask(f"Who is {name}?", NAME, name=name))["name"]
+
+    async def _ask_url(self, name: str) -> Any:
+        return await self._ctx.ask_url("Go there", "https://example.com/there", name=name)
+
+    async def _sample(self, name: str) -> Any:
+        return await self._ctx.sample("What?", max_tokens=10, name=name)
+
+    async def _roots(self, name: str) -> Any:
+        return await self._ctx.roots(name=name)
+
+    async def _together(self, *names: str) -> Any:
+        return await asyncio.gather(*(self._ask(name) for name in names))
+
+
+async def acted(name: str, ctx: Context) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(os.environ["STAGE"]))
+    actor = Actor(reader, writer, ctx)
+    actor.say([name, os.getpid()])
+    try:
+        return await actor.act()
+    except asyncio.CancelledError:
+        actor.say("stopped")
+        raise
+    finally:
+        writer.close()
+
+
+@play.tool
+async def act(name: str, ctx: Context) -> str:
+    """Does what it is told."""
+    return await acted(name, ctx)
+
+
+@play.tool(on_lost="rerun")
+async def again(name: str, ctx: Context) -> str:
+    """The same, and may be run again."""
+    return await acted(name, ctx)
+
+
+@play.tool(task="preferred", on_lost="rerun")
+async def preferred(name: str, ctx: Context) -> str:
+    """The same, best as a task."""
+    return await acted(name, ctx)
+
+
+@play.tool(task="required")
+async def required(name: str, ctx: Context) -> str:
+    """The same, only as a task."""
+    return await acted(name, ctx)
+
+
+@play.tool(task="forbidden")
+async def forbidden(name: str, ctx: Context) -> str:
+    """The same, never as a task."""
+    return await acted(name, ctx)
+
+
+@play.tool(asks=("sampling",))
+async def model(name: str, ctx: Context) -> str:
+    """The same, with the client's model."""
+    return await acted(name, ctx)
+
+
+@play.tool(on_disconnect="continue")
+async def unmoved(name: str, ctx: Context) -> str:
+    """The same, with or without its client."""
+    return await acted(name, ctx)
