@@ -135,11 +135,12 @@ class Connection(asyncio.BufferedProtocol):
         self.target.fail(f"a connection was closed ({exc})")
 
 
-def request_maker(url: str, body: bytes) -> Callable[[], bytes]:
+def request_maker(url: str, body: bytes, headers: dict[str, str]) -> Callable[[], bytes]:
     """POST with a body, GET without."""
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: */*\r\n"
+    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in ({"Accept": "*/*"} | headers).items())
     if body:
         size = len(body.replace(MARKER, b"0" * 16))
         head += f"Content-Type: application/json\r\nContent-Length: {size}\r\n"
@@ -227,6 +228,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="closed-loop HTTP load; prints one JSON array")
     parser.add_argument("--url", action="append", required=True, help="may be repeated: loaded in turn")
     parser.add_argument("--body-file", action="append", type=Path, help="one for each url, empty for GET")
+    parser.add_argument("--headers", action="append", help="one JSON object for each url")
     parser.add_argument("--expect", default="", help="text that the first reply must hold")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each url")
     parser.add_argument("--slice", type=float, default=0.1)
@@ -241,8 +243,12 @@ def main() -> int:
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
     bodies = [path.read_bytes() for path in options.body_file] if options.body_file else [b""] * len(options.url)
+    headers = list(map(json.loads, options.headers)) if options.headers else [{}] * len(options.url)
     expect = options.expect.encode()
-    targets = [Target(url, request_maker(url, body), expect) for url, body in zip(options.url, bodies, strict=True)]
+    targets = [
+        Target(url, request_maker(url, body, more), expect)
+        for url, body, more in zip(options.url, bodies, headers, strict=True)
+    ]
     gc.disable()
     try:
         print(json.dumps(uvloop.run(generate(targets, options))))

@@ -84,7 +84,8 @@ def load(entrants: list[Entrant], effort: Effort) -> list[Sample]:
         for number, entrant in enumerate(entrants):
             body = Path(folder) / str(number)
             body.write_bytes(entrant.exchange.body)
-            command += ["--url", entrant.url, "--body-file", str(body)]
+            headers = json.dumps(entrant.exchange.headers(entrant.server.port))
+            command += ["--url", entrant.url, "--body-file", str(body), "--headers", headers]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LOAD_TIMEOUT_S, check=False)
     results = json.loads(done.stdout or b'{"error": "the load generator broke"}')
     if "error" in results:

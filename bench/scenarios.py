@@ -9,6 +9,7 @@ from bench import contenders
 from bench.contenders import LIST, PEERS, enveloped, flat, keyed
 from bench.contest import complain, contest, invited, on_floor
 from bench.database import database
+from bench.mcp import mcp_call, mcp_list
 from bench.measure import Effort, Start, cold_starts
 from bench.million import million
 from bench.queueing import queue, queue_http
@@ -156,6 +157,8 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "start": start,
     "peers": peers,
     "peers-list": peers_list,
+    "mcp": mcp_call,
+    "mcp-list": mcp_list,
     "queue": queue,
     "queue-http": queue_http,
     "million": million,

@@ -40,6 +40,8 @@ class Exchange:
     path: str
     body: bytes
     is_right: Callable[[Any], bool]
+    headers: Callable[[int], dict[str, str]] = lambda port: {}
+    """More of them, for the server on that port: some have to be asked for first."""
 
     def accepts(self, body: bytes) -> bool:
         try:
@@ -69,6 +71,7 @@ class Server:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             headers = {"Content-Type": "application/json"} if exchange.body else {}
+            headers |= exchange.headers(self.port)
             connection.request(exchange.method, exchange.path, exchange.body or None, headers)
             reply = connection.getresponse()
             body = reply.read()

@@ -29,6 +29,7 @@ DOORS = {
     "aes_gcm": "cryptography.hazmat.primitives.ciphers.aead:AESGCM",
     "invalid_tag": "cryptography.exceptions:InvalidTag",
     "toml": "tomllib",
+    "validator": "toolyard.running.validation:checked",
 }
 
 VERBS = {
@@ -42,6 +43,7 @@ VERBS = {
     "cancel": "toolyard.cli.cancel:cancel",
     "resolve": "toolyard.cli.resolve:resolve",
     "new": "toolyard.cli.new:new",
+    "install": "toolyard.cli.install:install",
     "settings": "toolyard.cli.settings:settings",
 }
 

@@ -102,7 +102,7 @@ def _scope(request: Request) -> dict[str, Any]:
         "path": unquote(request.path),
         "raw_path": request.path.encode(),
         "query_string": request.query,
-        "headers": [(b"host", b"testserver"), *request.headers.items()],
+        "headers": [(b"host", b"localhost"), *request.headers.items()],
         "scheme": "http",
         "root_path": "",
     }

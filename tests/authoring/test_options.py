@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from toolyard import App, Icon, Toolkit, authorization, secret, user_id
+from toolyard import App, Hidden, Icon, InvalidInput, Toolkit, authorization, secret, user_id
 from toolyard.authoring.toolkit import camel_case
 from toolyard.model.errors import DefinitionError
 from toolyard.model.tool import Authorization, Hints, Requirements, Version
@@ -336,3 +336,65 @@ def test_scopes_are_a_list() -> None:
         authorization("google", scopes="mail")
     assert refusal.value.place is not None
     assert refusal.value.place.file == __file__
+
+
+# --- a schema of the author's own ----------------------------------------------------------------
+
+EVEN: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {"even": {"$anchor": "even", "type": "integer", "multipleOf": 2}},
+    "properties": {"a": {"$ref": "#/$defs/even"}},
+    "if": {"required": ["a"]},
+    "additionalProperties": False,
+}
+
+
+def test_an_input_schema_is_listed_as_it_is() -> None:
+    assert tool_of(tried, input_schema=EVEN).input_schema == EVEN
+
+
+def test_an_input_schema_is_checked_and_the_signature_makes_the_values() -> None:
+    kit = kit_of(tried, input_schema=EVEN)
+    assert call(kit, "Kit.Tried", {"a": 2}) == 2
+    assert call(kit, "Kit.Tried") == 1
+    with pytest.raises(InvalidInput):
+        call(kit, "Kit.Tried", {"a": 3})
+
+
+def test_what_the_author_does_to_an_input_schema_afterwards_changes_nothing() -> None:
+    own = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tool = tool_of(tried, input_schema=own)
+    own["properties"].clear()  # type: ignore[attr-defined]
+    assert tool.input_schema["properties"] == {"a": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        ([], r"has input_schema=\[\]; it must be a dict of JSON values"),
+        ({"type": "object", "properties": {"a": object()}}, "it must be a dict of JSON values"),
+        ({"properties": {"a": {}}}, "is not one of an object"),
+        ({"type": "object", "properties": [1]}, "is not one of an object"),
+        ({"type": "object"}, "has the parameter 'a' not in its input_schema"),
+        ({"type": "object", "properties": {"a": {}, "b": {}}}, "has the parameter 'b' not in its signature"),
+    ],
+)
+def test_an_input_schema_that_is_none_of_this_function_is_refused(own: Any, sentence: str) -> None:
+    with pytest.raises(DefinitionError, match=sentence):
+        tool_of(tried, input_schema=own)
+
+
+def test_an_input_schema_that_cannot_be_checked_is_refused_when_it_is_served() -> None:
+    wrong = {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}
+    with pytest.raises(DefinitionError, match="has a schema that cannot be checked"):
+        call(kit_of(tried, input_schema=wrong), "Kit.Tried")
+
+
+def test_an_input_schema_leaves_nothing_hidden() -> None:
+    def hiding(a: Annotated[int, Hidden] = 1) -> int:
+        """Hides."""
+        return a
+
+    with pytest.raises(DefinitionError, match="cannot have both an input_schema and a Hidden parameter"):
+        tool_of(hiding, input_schema=EVEN)

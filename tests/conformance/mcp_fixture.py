@@ -23,7 +23,6 @@ from mcp_types import (
     InputRequiredResult,
     TextResourceContents,
 )
-from msgspec.structs import replace
 from pydantic import BaseModel, Field
 
 from toolyard import App, Audio, Context, Embedded, Image, ToolError, Toolkit
@@ -43,11 +42,8 @@ GRACE_S = 1.0
 """Scenarios leave questions behind that nobody will answer."""
 
 test = Toolkit("Test", description="What the scenarios call.")
-later = Toolkit("Later", description="What comes and goes.")
 app = App(test)
 sdk: MCPServer[Any] = app.mcp
-yards: list[Yard] = []
-"""The one that serves, once it does."""
 
 
 def form(**properties: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +335,6 @@ async def tool_with_task(ctx: Context) -> str:
 # --- what changes --------------------------------------------------------------------------------
 
 
-@later.tool(wire_name="test_dynamic_tool")
 def dynamic_tool() -> str:
     """Is there every other time."""
     return "Here"
@@ -348,11 +343,10 @@ def dynamic_tool() -> str:
 @test.tool(wire_name="test_trigger_tool_change")
 async def trigger_tool_change() -> str:
     """Adds a tool, or takes it away again."""
-    catalogue = yards[0].catalogue
-    if catalogue.named("test_dynamic_tool") is None:
-        catalogue.add(*later.tools)
+    if any(tool.name == "DynamicTool" for tool in test.tools):
+        test.remove("DynamicTool")
     else:
-        catalogue.remove(*later.tools)
+        test.tool(wire_name="test_dynamic_tool")(dynamic_tool)
     return "Mutation triggered"
 
 
@@ -392,7 +386,6 @@ SCHEMA: dict[str, Any] = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
-typed = Toolkit("Typed", description="What is checked by a schema of its own.")
 
 
 class Address(BaseModel):
@@ -400,7 +393,7 @@ class Address(BaseModel):
     city: str = ""
 
 
-@typed.tool(wire_name="json_schema_2020_12_tool")
+@test.tool(wire_name="json_schema_2020_12_tool", input_schema=SCHEMA)
 def json_schema_2020_12(
     name: str = "", address: Address | None = None, contactMethod: str = "", phone: str = "", email: str = ""
 ) -> str:
@@ -496,10 +489,7 @@ def main() -> None:
     port = parser.parse_args().port
     settings = exactly(port=port, sync_wait_s=SYNC_WAIT_S, mcp_stream_s=STREAM_S, grace_s=GRACE_S, log_level="warning")
     set_up_logging(settings.log_level)
-    yard = Yard([app], settings)
-    yard.catalogue.add(*(replace(tool, input_schema=SCHEMA) for tool in typed.tools))
-    yards.append(yard)
-    serve(yard, listen(settings), lambda address: None)
+    serve(Yard([app], settings), listen(settings), lambda address: None)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ import yaml
 from .steps import Step, steps_of
 
 HERE = Path(__file__).parent
-WIRES = ("oxp", "otc", "otc_draft", "lifecycle")
+WIRES = ("oxp", "otc", "otc_draft", "lifecycle", "mcp")
 LEVELS = ("MUST", "SHOULD", "MAY")
 KINDS = ("http", "steps", "client", "test")
-SERVERS = ("open", "keys", "keys-400", "jwt", "callers", "hasty")
+SERVERS = ("open", "keys", "keys-400", "jwt", "callers", "hasty", "mcp", "mcp-hasty")
 
 REQUEST_MEMBERS = {"method", "path", "headers", "json", "body", "body_hex"}
 EXPECT_MEMBERS = {"status", "headers", "json", "exact", "absent", "schema", "text_has", "text_lacks"}

@@ -16,6 +16,7 @@ SEED_FILES = {
     "otc": "otc-1.0-call-tool.txt",
     "otc_draft": "otc-draft-rfc.txt",
     "lifecycle": "tool-call-lifecycle.txt",
+    "mcp": "mcp-tools-2025-11-25.ja.txt",
 }
 
 MARKER = re.compile(r"^(?:[•*-]|\d+\.|#+) ")
@@ -25,6 +26,7 @@ LIFECYCLE_ASKS = re.compile(
     r"required$|^POST/|^(?:PENDING|PROCESSING|COMPLETE|ERROR)[A-Z]|^200|toolUseId"
     r"|\b(?:[Mm]ust|may|will|require|Use|uses|Send heartbeats|Stop|Without|When|Once|passes|marked|typical|confirm)\b"
 )
+MCP_ASKS = re.compile(r"\b(?:MUST|SHOULD|MAY)\b|なければならない|べきである|(?:する|見せる|求める)$|^未知の tool$|^不正な request")
 DRAFT_ASKS = re.compile(r"\b(?:MUST|SHOULD|MAY|must|should)\b|\(required\)")
 
 
@@ -40,9 +42,9 @@ def digest(sentence: str) -> str:
 
 
 def asking(wire: str, text: str) -> list[str]:
-    """The sentences that ask for something; the draft also writes `must` small and `(required)`, and the lifecycle's
-    page hardly ever says it in such words at all."""
-    pattern = {"otc_draft": DRAFT_ASKS, "lifecycle": LIFECYCLE_ASKS}.get(wire, ASKS)
+    """The sentences that ask for something; the draft also writes `must` small and `(required)`, the lifecycle's page
+    hardly ever says it in such words at all, and the page about MCP's tools is in Japanese."""
+    pattern = {"otc_draft": DRAFT_ASKS, "lifecycle": LIFECYCLE_ASKS, "mcp": MCP_ASKS}.get(wire, ASKS)
     return [sentence for sentence in sentences(text) if pattern.search(sentence)]
 
 

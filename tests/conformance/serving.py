@@ -24,7 +24,18 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
     "callers": {"TOOLYARD_API_KEYS": KEYS},
     "hasty": {"TOOLYARD_API_KEYS": KEYS, "TOOLYARD_LEASE_S": "1", "TOOLYARD_MAX_ATTEMPTS": "2"},
     "jwt": {"TOOLYARD_JWT_SECRET": JWT_SECRET},
+    "mcp": {"TOOLYARD_API_KEYS": KEYS},
+    "mcp-hasty": {
+        "TOOLYARD_API_KEYS": KEYS,
+        "TOOLYARD_MCP_PAGE_SIZE": "4",
+        "TOOLYARD_MCP_STREAM_S": "0.5",
+        "TOOLYARD_SYNC_WAIT_S": "0.3",
+        "TOOLYARD_QUEUE_WAIT_S": "0.05",
+    },
 }
+MCP_TOOLS = ("toolyard.reference", str(Path(__file__).with_name("mcp_tools.py")))
+TOOLS = {"mcp": MCP_TOOLS, "mcp-hasty": MCP_TOOLS}
+"""What a server serves, if not the reference toolkits."""
 
 
 def free_port() -> int:
@@ -80,7 +91,7 @@ def running(
     variables for its environment."""
     port = free_port()
     log = folder / f"server-{port}.log"
-    arguments = command(*tools, "--port", str(port), "--log-level", "warning")
+    arguments = command(*(tools or TOOLS.get(server, ())), "--port", str(port), "--log-level", "warning")
     with log.open("wb") as output:
         variables = environment(server) | dict(settings or {})
         process = subprocess.Popen(arguments, cwd=folder, env=variables, stdout=output, stderr=output)

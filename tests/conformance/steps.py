@@ -1,7 +1,7 @@
 """Rows of several requests: what a reply says can be kept, and stands in `{braces}` in the steps after it.
 
-A step is `send: METHOD path`, with `headers`, `json`, `body` or `body_hex` as in a row of one request, and `expect`: a
-status, or what a row expects. `by` names whose key is sent: `ada` unless it says otherwise, `nobody` for none. `keep`
+A step is `send: METHOD path`, with `headers`, `json`, `body` or `body_hex` as in a row of one request, or `rpc`, a
+request of MCP (see `rpc.py`), and `expect`: a status, or what a row expects. `by` names whose key is sent: `ada` unless it says otherwise, `nobody` for none. `keep`
 gives names to parts of the reply: paths into its JSON, or `header:Name`. `until: true` asks again until the reply is as
 expected; `during_s` asks again for so long, and it must be so every time; `events: 3` reads that many server-sent
 events and leaves; `meanwhile` are the steps taken while the reply is awaited, which must have come after `within_s`.
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .rpc import posted
 from .tokens import CALLERS
 
 EXPECT_MEMBERS = {"status", "headers", "json", "exact", "absent", "text_has", "text_lacks", "text"}
@@ -49,6 +50,7 @@ class Step:
 
 def step_of(written: Mapping[str, Any], openings: Mapping[str, Any]) -> Step:
     """Refuses what it does not know: a typing mistake must not turn into something that is never checked."""
+    written = posted(written)
     expect = written.get("expect", {})
     expect = expect if isinstance(expect, dict) else {"status": expect}
     method, _, path = written.get("send", "").partition(" ")

@@ -13,8 +13,8 @@ from .rows import WIRES, Document, Row, all_clauses, all_rows, documents, load
 from .sentences import SEEDS, asking, digest, seed, sentences
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = {"oxp": "oxp.md", "otc": "otc.md", "otc_draft": "otc.md", "lifecycle": "lifecycle.md"}
-CLAUSE_ID = re.compile(r"\b(?:OXP|OTC|DRAFT|LIFE)-[A-Z]+-[0-9]{2}\b")
+DOCS = {"oxp": "oxp.md", "otc": "otc.md", "otc_draft": "otc.md", "lifecycle": "lifecycle.md", "mcp": "mcp.md"}
+CLAUSE_ID = re.compile(r"\b(?:OXP|OTC|DRAFT|LIFE|MCP)-[A-Z]+-[0-9]{2}\b")
 
 with_seeds = pytest.mark.skipif(not SEEDS.is_dir(), reason="the source documents are not beside the checkout")
 with_schemas = pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the published schemas are not beside the checkout")

@@ -31,7 +31,7 @@ def events_of(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         name, _, value = line.decode().rstrip("\n").partition(": ")
         if name:
-            event[name] = json.loads(value) if name == "data" else value
+            event[name] = json.loads(value) if name == "data" and value else value
         elif not value and event:
             yield event
             event = {}

@@ -22,7 +22,7 @@ from toolyard import Toolkit, ToolyardError
 from toolyard.model.lifecycle import ENDED, State
 from toolyard.model.record import CallRecord, Ending
 from toolyard.model.session import Worker
-from toolyard.store.contract import Filter, Store, StoreDown, Timing
+from toolyard.store.contract import Filter, Note, Store, StoreDown, Timing
 from toolyard.store.sqlite import SqliteStore
 from toolyard.testing import async_client
 
@@ -74,6 +74,8 @@ class Prepared(NamedTuple):
     retried: int
     handed_back: int
     cancelled: int
+    asks: int
+    asked: int
     unknown: int
 
 
@@ -93,6 +95,8 @@ async def prepared(path: Path) -> tuple[Store, Prepared]:
         await calls.in_session(store, calls.request(session=session), id=session)
     await store.beat([calls.beat(session="to leave")])
     await store.put_worker(Worker("default", "robot", "w1", b"[]"))
+    await store.ask(there.asked, 1, "who", b"{}")
+    await store.put_note(Note("k", "default", "ada", "old", b"{}"), 1000.0)
     await store.listed(Filter("default"))  # comes after whatever the writer still had to do
     return store, there
 
@@ -121,12 +125,18 @@ WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
     "put_worker": lambda store, there: store.put_worker(Worker("default", "robot", "w2", b"[]")),
     "beat_worker": lambda store, there: store.beat_worker("default", "robot", "w1"),
     "drop_worker": lambda store, there: store.drop_worker("default", "robot", "w1"),
+    "ask": lambda store, there: store.ask(there.asks, 1, "new", b"{}"),
+    "answer_questions": lambda store, there: store.answer_questions(there.asked, {"who": b"{}"}),
+    "put_note": lambda store, there: store.put_note(Note("k", "default", "ada", "new", b"{}"), 10.0),
+    "drop_note": lambda store, there: store.drop_note("k", "default", "ada", "old"),
+    "add_call_events": lambda store, there: store.add_call_events([(there.asked, 1, b"{}")]),
 }
 """Every method of a store that promises something."""
 
 OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "lost", "request", "requests", "session",
-    "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot",
+    "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
+    "call_events",
 }  # fmt: skip
 
 

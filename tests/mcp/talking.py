@@ -86,8 +86,7 @@ class Exchange:
         *_, last = self.rest() or [None]
         assert last is not None, "no response came"
         assert "method" not in last, last
-        if self.id is not None:
-            assert last.get("id") == self.id, last
+        assert last.get("id", self.id) == self.id or "result" not in last, last
         return last
 
     def result(self) -> Any:

@@ -98,6 +98,7 @@ class Toolkit:
         tags: Iterable[str] = (),
         icons: Iterable[Icon | str] = (),
         recursion: Recursion = "refuse",
+        input_schema: Mapping[str, Any] | None = None,
         task: TaskUse = "optional",
         asks: Asks | Iterable[Asks] = (),
     ) -> Callable[[F], F]: ...
@@ -116,6 +117,8 @@ class Toolkit:
         calls with a key go on and others are cancelled.
         runs: "inline" on the event loop (the default of an async function), "thread" (the default
         of any other), or "process" for work that keeps a processor busy.
+        input_schema: a JSON Schema of your own for the input, listed and checked as it is; what fits it is made
+        into the types of the signature (default: the schema of the signature).
         task: whether MCP clients may, should or must have a call of it as a task. "optional": a client may ask for
         one, and a slow call becomes one. "preferred": whoever can have a task gets one at once. "required": others
         cannot call it. "forbidden": nobody gets one.
@@ -143,7 +146,7 @@ class Toolkit:
             wire_name=checked.wire_name(f"{self.info.name}_{name}"),
             title=checked.text("title"),
             description=checked.text("description") or code.signature.summary,
-            input_schema=code.input_schema,
+            input_schema=checked.input_schema,
             output_schema=code.output_schema,
             code=code,
             host=self.host,
@@ -177,7 +180,7 @@ _KNOWN = frozenset(
     {
         "name", "wire_name", "version", "title", "description", "annotations", "requires", "timeout", "concurrency",
         "idempotent", "read_only", "destructive", "on_lost", "on_disconnect", "runs", "tags", "icons", "recursion",
-        "task", "asks",
+        "input_schema", "task", "asks",
     }
 )  # fmt: skip
 
@@ -214,12 +217,23 @@ class _Options:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        given = self._options.get("annotations") or {}
-        try:
-            made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Any])
-        except (TypeError, ValueError):  # msgspec's errors are ValueErrors
-            self._refuse(f"has annotations={given!r}; it must be a dict of JSON values")
-        return made
+        return self.json("annotations") or {}
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The author's own has the signature's parameters, whatever else it says of them."""
+        made, own = self._code.input_schema, self.json("input_schema")
+        if own is None:
+            return made
+        parameters = own.get("properties", {})
+        if own.get("type") != "object" or not isinstance(parameters, dict):
+            self._refuse("has an input_schema that is not one of an object; write 'type': 'object' and 'properties'")
+        if differing := sorted(made["properties"].keys() ^ parameters.keys()):
+            where = "signature" if differing[0] in parameters else "input_schema"
+            self._refuse(f"has the parameter {differing[0]!r} not in its {where}")
+        if self._code.hidden:
+            self._refuse("cannot have both an input_schema and a Hidden parameter")
+        return own
 
     @property
     def hints(self) -> Hints:
@@ -275,6 +289,17 @@ class _Options:
         if value is not None and not isinstance(value, str):
             self._refuse(f"has {option}={value!r}; it must be text")
         return value
+
+    def json(self, option: str) -> dict[str, Any] | None:
+        """A copy, as it goes over a wire."""
+        given = self._options.get(option)
+        if given is None:
+            return None
+        try:
+            made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Any])
+        except (TypeError, ValueError):  # msgspec's errors are ValueErrors
+            self._refuse(f"has {option}={given!r}; it must be a dict of JSON values")
+        return made
 
     def several(self, option: str, kind: Any, wanted: str) -> tuple[Any, ...]:
         """One or several of a kind. A text alone would be taken for its letters, so it counts as one."""

@@ -12,7 +12,7 @@ from ..client.client import DEFAULT_URL, CallOptions, Client
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
 from ..model.seam import random_id
-from .target import File, Json, Key, Server, connect
+from .target import File, Json, Key, Server, connect, reference_of
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -108,8 +108,9 @@ def _schema(client: Client, tool: str) -> dict[str, Any]:
     id, _, version = tool.partition("@")
     wanted = f"{version}.0.0" if version and "." not in version else version
     for listed in client.list(all_versions=bool(version)):
-        if listed["id"].partition("@")[0] == id and wanted in ("", listed["version"]):
-            schema: dict[str, Any] = listed.get("input_schema") or {}
+        name, _, number = reference_of(listed).partition("@")
+        if id in (name, listed["name"]) and wanted in ("", number):
+            schema: dict[str, Any] = listed.get("input_schema") or listed.get("inputSchema") or {}
             return schema
     return {}
 

@@ -8,7 +8,7 @@ import typer
 
 from ..client.client import DEFAULT_URL
 from .failing import told
-from .target import File, Json, Key, Server, connect
+from .target import File, Json, Key, Server, connect, reference_of
 
 
 def list_tools(
@@ -24,7 +24,7 @@ def list_tools(
     if json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(tools), indent=2).decode() + "\n")
         return
-    width = max((len(tool["id"]) for tool in tools), default=0)
+    width = max((len(reference_of(tool)) for tool in tools), default=0)
     for tool in tools:
-        summary = (tool["description"].splitlines() or [""])[0]
-        sys.stdout.write(f"{tool['id']:<{width}}  {summary}".rstrip() + "\n")
+        summary = (tool.get("description", "").splitlines() or [""])[0]
+        sys.stdout.write(f"{reference_of(tool):<{width}}  {summary}".rstrip() + "\n")

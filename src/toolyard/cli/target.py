@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +10,9 @@ from ..client.client import DEFAULT_URL, Client
 from ..doors import open_door
 from ..model.errors import SetupError
 
-Server = Annotated[str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address.")]
+Server = Annotated[
+    str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address; MCP is spoken where it ends in /mcp.")
+]
 Key = Annotated[str | None, typer.Option(envvar="TOOLYARD_KEY", help="An API key or token for the server.")]
 File = Annotated[str | None, typer.Option(help="Call the tools of this file, in this process, without a server.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, whole.")]
@@ -32,3 +34,11 @@ def address(server: str) -> str:
     if not server.startswith(("http://", "https://")):
         raise SetupError(f"--server must be an address such as {DEFAULT_URL}, got {server!r}")
     return server.rstrip("/")
+
+
+def reference_of(tool: dict[str, Any]) -> str:
+    """`Toolkit.Tool@1.2.3`, whichever wire lists it; of a tool that is not toolyard's, its name."""
+    if "id" in tool:
+        return str(tool["id"])
+    meta = tool.get("_meta") or {}
+    return f"{meta['toolyard/id']}@{meta['toolyard/version']}" if "toolyard/id" in meta else str(tool["name"])

@@ -1,4 +1,5 @@
-"""The clients: `Client` and, for asynchronous programs, `AsyncClient`. Both speak OXP, or OTC if told to.
+"""The clients: `Client` and, for asynchronous programs, `AsyncClient`. Both speak OXP, OTC if told to, and MCP at an
+address that ends in `/mcp`.
 
 with Client("http://127.0.0.1:8000") as client:
     client.call("Calculator.Add", {"a": 10, "b": 5})
@@ -7,29 +8,20 @@ with Client("http://127.0.0.1:8000") as client:
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self, TypedDict, Unpack
+from contextlib import closing, suppress
+from typing import Any, Protocol, Self, TypedDict, Unpack
 
 from ..model.call import CallContext, CallTool, Outcome
+from ..model.errors import ServerError
 from ..model.seam import random_id
-from ..wires import otc, otc_draft, oxp
-from ..wires.contract import Reply, Request, Wire
-from .flows import (
-    Flow,
-    Pause,
-    call,
-    call_to_its_end,
-    cancel_call,
-    health,
-    list_calls,
-    list_tools,
-    show_call,
-    value_of,
-)
+from ..wires.contract import Reply, Request
+from .flows import Flow, Pause, value_of
 from .sending import AsyncHttpSending, HttpSending
+from .speech import WIRES as WIRES
+from .speech import Speech, speech_of
+from .speech import WireName as WireName
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-WIRES: dict[str, Wire] = {"oxp": oxp.FLAT, "otc": otc.OTC, "otc_draft": otc_draft.DRAFT}
-WireName = Literal["oxp", "otc", "otc_draft"]
 Rows = list[dict[str, Any]]
 
 
@@ -74,16 +66,17 @@ def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[Cal
 def drive(flow: Flow, sending: Sending) -> Any:
     """Sends what the flow asks for, and returns what it ends with."""
     reply: Reply | None = None
-    while True:
-        try:
-            step = flow.send(reply)
-        except StopIteration as end:
-            return end.value
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            reply = None
-        else:
-            reply = sending.send(step)
+    with closing(flow):
+        while True:
+            try:
+                step = flow.send(reply)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                reply = None
+            else:
+                reply = sending.send(step)
 
 
 class Client:
@@ -94,14 +87,17 @@ class Client:
         url: str = DEFAULT_URL,
         *,
         key: str | None = None,
-        wire: WireName = "oxp",
+        wire: WireName | None = None,
         retries: int = 2,
         timeout_s: float = 60.0,
         sending: Sending | None = None,
     ) -> None:
-        """`key` is an API key or a token. `sending` replaces HTTP."""
-        self._wire, self._retries = WIRES[wire], retries
-        self._sending = sending or HttpSending(url.rstrip("/"), key, timeout_s)
+        """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP.
+        `sending` replaces HTTP."""
+        self._speech: Speech
+        self._speech, address = speech_of(url, wire)
+        self._retries = retries
+        self._sending = sending or HttpSending(address, key, timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -110,6 +106,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        with suppress(ServerError):
+            self._drive(self._speech.end())
         self._sending.close()
 
     def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
@@ -122,33 +120,33 @@ class Client:
 
     def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
         """How the call ended, a tool's failure included."""
-        flow = call_to_its_end if options.get("wait") else call
-        outcome: Outcome = self._drive(flow(self._wire, command(tool_id, input, **options), self._retries))
+        wait = bool(options.get("wait"))
+        outcome: Outcome = self._drive(self._speech.call(command(tool_id, input, **options), self._retries, wait=wait))
         return outcome
 
     def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
         """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
-        tools: Rows = self._drive(list_tools(self._wire, all_versions=all_versions, for_model=for_model))
+        tools: Rows = self._drive(self._speech.list_tools(all_versions=all_versions, for_model=for_model))
         return tools
 
     def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
         """A call of this caller's, as the ledger has it; after at most `wait_s` seconds if it is still running."""
-        call: dict[str, Any] = self._drive(show_call(call_id, wait_s))
+        call: dict[str, Any] = self._drive(self._speech.show_call(call_id, wait_s))
         return call
 
     def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
         """This caller's calls, newest first."""
-        calls: Rows = self._drive(list_calls({"state": state, "tool": tool, "limit": str(limit)}))
+        calls: Rows = self._drive(self._speech.list_calls({"state": state, "tool": tool, "limit": str(limit)}))
         return calls
 
     def cancel(self, call_id: str) -> dict[str, Any]:
         """Ends a call of this caller's, unless it has ended. The call after that."""
-        call: dict[str, Any] = self._drive(cancel_call(call_id))
+        call: dict[str, Any] = self._drive(self._speech.cancel_call(call_id))
         return call
 
     def healthy(self) -> bool:
         """Whether the server takes calls."""
-        return bool(self._drive(health()))
+        return bool(self._drive(self._speech.health()))
 
     def _drive(self, flow: Flow) -> Any:
         return drive(flow, self._sending)
@@ -162,13 +160,15 @@ class AsyncClient:
         url: str = DEFAULT_URL,
         *,
         key: str | None = None,
-        wire: WireName = "oxp",
+        wire: WireName | None = None,
         retries: int = 2,
         timeout_s: float = 60.0,
         sending: AsyncSending | None = None,
     ) -> None:
-        self._wire, self._retries = WIRES[wire], retries
-        self._sending = sending or AsyncHttpSending(url.rstrip("/"), key, timeout_s)
+        self._speech: Speech
+        self._speech, address = speech_of(url, wire)
+        self._retries = retries
+        self._sending = sending or AsyncHttpSending(address, key, timeout_s)
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,6 +177,8 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        with suppress(ServerError):
+            await self._drive(self._speech.end())
         await self._sending.close()
 
     async def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
@@ -187,45 +189,48 @@ class AsyncClient:
         self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> Outcome:
         """As `Client.outcome`."""
-        flow = call_to_its_end if options.get("wait") else call
-        outcome: Outcome = await self._drive(flow(self._wire, command(tool_id, input, **options), self._retries))
+        wait = bool(options.get("wait"))
+        outcome: Outcome = await self._drive(
+            self._speech.call(command(tool_id, input, **options), self._retries, wait=wait)
+        )
         return outcome
 
     async def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
         """As `Client.list`."""
-        flow = list_tools(self._wire, all_versions=all_versions, for_model=for_model)
+        flow = self._speech.list_tools(all_versions=all_versions, for_model=for_model)
         tools: Rows = await self._drive(flow)
         return tools
 
     async def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
         """As `Client.show`."""
-        call: dict[str, Any] = await self._drive(show_call(call_id, wait_s))
+        call: dict[str, Any] = await self._drive(self._speech.show_call(call_id, wait_s))
         return call
 
     async def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
         """As `Client.calls`."""
-        flow = list_calls({"state": state, "tool": tool, "limit": str(limit)})
+        flow = self._speech.list_calls({"state": state, "tool": tool, "limit": str(limit)})
         calls: Rows = await self._drive(flow)
         return calls
 
     async def cancel(self, call_id: str) -> dict[str, Any]:
         """As `Client.cancel`."""
-        call: dict[str, Any] = await self._drive(cancel_call(call_id))
+        call: dict[str, Any] = await self._drive(self._speech.cancel_call(call_id))
         return call
 
     async def healthy(self) -> bool:
         """As `Client.healthy`."""
-        return bool(await self._drive(health()))
+        return bool(await self._drive(self._speech.health()))
 
     async def _drive(self, flow: Flow) -> Any:
         reply: Reply | None = None
-        while True:
-            try:
-                step = flow.send(reply)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-                reply = None
-            else:
-                reply = await self._sending.send(step)
+        with closing(flow):
+            while True:
+                try:
+                    step = flow.send(reply)
+                except StopIteration as end:
+                    return end.value
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    reply = None
+                else:
+                    reply = await self._sending.send(step)

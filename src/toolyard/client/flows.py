@@ -33,27 +33,28 @@ WAIT_S = 20.0
 
 def call(wire: Wire, command: CallTool, retries: int) -> Flow:
     """Calls a tool and tries again where the server says that this may help. Returns the last Outcome."""
-    return (yield from _tried(lambda: _asked(wire, command), retries))
+    return (yield from tried(lambda: _asked(wire, command), retries))
 
 
 def call_to_its_end(wire: Wire, command: CallTool, retries: int) -> Flow:
     """The same, and a call that is still running is waited for, however long it takes."""
-    return (yield from _tried(lambda: _waited_for(wire, command), retries))
+    return (yield from tried(lambda: _waited_for(wire, command), retries))
 
 
-def _tried(once: Callable[[], Flow], retries: int) -> Flow:
+def tried(once: Callable[[], Flow], retries: int) -> Flow:
+    """Once, and again where the server says that this may help."""
     for attempt in range(retries + 1):
         try:
             outcome = yield from once()
         except Busy as busy:
             if attempt == retries:
                 raise
-            yield Pause(_pause(busy.retry_after_ms, attempt))
+            yield Pause(pause_of(busy.retry_after_ms, attempt))
             continue
         error = outcome.error
         if error is None or not error.can_retry or attempt == retries:
             return outcome
-        yield Pause(_pause(error.retry_after_ms, attempt))
+        yield Pause(pause_of(error.retry_after_ms, attempt))
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -78,7 +79,7 @@ def _ended(call_id: str) -> Flow:
         except RequestError:
             return None
         except Busy as busy:
-            yield Pause(_pause(busy.retry_after_ms, 0))
+            yield Pause(pause_of(busy.retry_after_ms, 0))
             continue
         state = shown.get("state")
         if state is None:
@@ -180,6 +181,7 @@ def _hide(tool: dict[str, Any]) -> None:
         schema["required"] = [name for name in schema["required"] if name not in hidden]
 
 
-def _pause(retry_after_ms: int | None, attempt: int) -> float:
+def pause_of(retry_after_ms: int | None, attempt: int) -> float:
+    """How long to wait before another attempt, in seconds."""
     wanted = FIRST_PAUSE_S * 2**attempt if retry_after_ms is None else retry_after_ms / 1000
     return min(max(wanted, 0.0), LONGEST_PAUSE_S)

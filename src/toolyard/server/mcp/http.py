@@ -8,7 +8,16 @@ from msgspec import UNSET
 
 from ...model.call import CallTool
 from ...model.caller import Caller
-from ...model.errors import NotAuthenticated, ToolyardError
+from ...model.errors import (
+    BodyTooLarge,
+    Busy,
+    MethodNotAllowed,
+    NotAuthenticated,
+    PathNotFound,
+    RequestError,
+    ToolyardError,
+    UnsupportedMediaType,
+)
 from ...model.lifecycle import ENDED
 from ...running.attempts import resumed
 from ...store.contract import Store
@@ -20,12 +29,12 @@ from ...wires.mcp.envelope import (
     INVALID_REQUEST,
     Incoming,
     RpcError,
-    decode_batch,
     decode_message,
     encode_error,
     encode_notification,
     encode_result,
     id_of,
+    split_batch,
 )
 from ...wires.mcp.headers import NAMED, SESSION_HEADER, VERSION_HEADER, check_headers, check_parameters
 from ...wires.mcp.params import (
@@ -73,13 +82,22 @@ def refused(error: ToolyardError, id: int | str | None) -> Reply:
 
 def _as_rpc(error: ToolyardError) -> RpcError:
     """Every error of the tree that is not a call's."""
-    statuses = {"NotAuthenticated": 401, "PathNotFound": 404, "MethodNotAllowed": 405, "BodyTooLarge": 413}
-    status = statuses.get(type(error).__name__)
-    if status is None:
-        status = 415 if type(error).__name__ == "UnsupportedMediaType" else 500
+    status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
     code = INVALID_REQUEST if status < 500 else INTERNAL_ERROR
     detail = f": {error.developer_message}" if error.developer_message and status < 500 else ""
     return RpcError(code, f"{error.message}{detail}", status=status)
+
+
+_STATUSES: dict[type[ToolyardError], int] = {
+    NotAuthenticated: 401,
+    PathNotFound: 404,
+    MethodNotAllowed: 405,
+    BodyTooLarge: 413,
+    UnsupportedMediaType: 415,
+    RequestError: 400,
+    Busy: 503,
+}
+"""The first that fits."""
 
 
 class McpHttp:
@@ -114,7 +132,7 @@ class McpHttp:
         self._guard.check(exchange.headers)
         caller = self._authenticate(exchange.headers)
         body = exchange.body
-        if body[:1] == b"[":
+        if body.lstrip()[:1] == b"[":
             return await self._batch(exchange, caller)
         try:
             message = decode_message(body)
@@ -221,15 +239,19 @@ class McpHttp:
     async def _batch(self, exchange: Exchange, caller: Caller) -> Reply:
         """2025-03-26 alone: several at once, answered together."""
         try:
-            messages = decode_batch(exchange.body)
+            bodies = split_batch(exchange.body)
+            version = exchange.headers.get(VERSION_HEADER, b"").decode("latin-1")
             peer, _ = await self._older_peer(exchange, caller)
-            if peer.revision is not R_2025_03_26:
+            if peer.revision is not R_2025_03_26 or version not in ("", peer.revision.name):
                 raise RpcError(INVALID_REQUEST, "Invalid request: this revision has no batches")
         except RpcError as error:
             return refused(error, None)
         replies = []
-        for message in messages:
-            reply = await self._older(message, _Quiet(exchange), caller)  # type: ignore[arg-type]
+        for body in bodies:
+            try:
+                reply = await self._older(decode_message(body), _Quiet(exchange), caller)  # type: ignore[arg-type]
+            except RpcError as error:
+                reply = refused(error, id_of(body))
             if reply.body:
                 replies.append(reply.body)
         return Reply(200, b"[" + b",".join(replies) + b"]", HEADERS) if replies else ACCEPTED

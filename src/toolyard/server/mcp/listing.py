@@ -5,6 +5,7 @@ import base64
 from msgspec import UNSET
 
 from ...catalogue import Catalogue
+from ...model.tool import REFERENCE
 from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError
 from ...wires.mcp.params import Page, decode_params
 from ...wires.mcp.revisions import Revision
@@ -49,6 +50,6 @@ def _decoded(cursor: str) -> str:
         id = base64.urlsafe_b64decode(cursor.encode()).decode()
     except ValueError:
         id = ""
-    if not id or _encoded(id) != cursor:
+    if not REFERENCE(id) or _encoded(id) != cursor:
         raise RpcError(INVALID_PARAMS, "Invalid params: this cursor is not one that this server gave out")
     return id

@@ -42,7 +42,7 @@ def check_headers(headers: Mapping[bytes, bytes], version: str, method: str, nam
 def check_parameters(headers: Mapping[bytes, bytes], mirrored: Mapping[str, tuple[str, ...]], arguments: Any) -> None:
     """Those of the tool's parameters that are repeated in headers. Raises RpcError."""
     for header, path in mirrored.items():
-        value = _value_at(arguments, path)
+        value = value_at(arguments, path)
         given = headers.get(PARAMETER + header.lower().encode())
         shown = f"Mcp-Param-{header}"
         if value is None:
@@ -88,7 +88,8 @@ def _count(schema: Any) -> int:
     return sum(map(_count, schema)) if isinstance(schema, list) else 0
 
 
-def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+def value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+    """None where there is none."""
     for step in path:
         if not isinstance(arguments, Mapping):
             return None

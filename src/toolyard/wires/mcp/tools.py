@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ...model.call import Outcome
-from ...model.errors import InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
+from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ...model.tool import Schema, Tool
 from ...version import VERSION
 from .params import SERVER_INFO
@@ -40,6 +40,8 @@ def definition(tool: Tool, revision: Revision) -> dict[str, Any]:
     if revision.execution:
         made["execution"] = {"taskSupport": _TASK_SUPPORT[tool.task]}
     made["_meta"] = {"toolyard/id": tool.id, "toolyard/version": str(tool.version)}
+    if tool.hidden:
+        made["_meta"]["toolyard/hidden"] = tool.hidden
     return made
 
 
@@ -140,6 +142,8 @@ def _told(error: ToolyardError) -> dict[str, Any]:
     said = {"can_retry": getattr(error, "can_retry", None), "retry_after_ms": getattr(error, "retry_after_ms", None)}
     if isinstance(error, ToolError) and error.code != ToolError.code:
         said["code"] = error.code
+    elif isinstance(error, Busy):
+        said |= {"code": "busy", "can_retry": True}
     return {name: value for name, value in said.items() if value is not None}
 
 

@@ -1,0 +1,161 @@
+"""What a client hears: JSON or a stream of events, the response in it, and refusals as typed errors."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...model.errors import (
+    BodyTooLarge,
+    Busy,
+    InternalError,
+    NotAuthenticated,
+    PathNotFound,
+    RequestError,
+    ToolNotFound,
+    ToolyardError,
+    Unavailable,
+    UnsupportedProtocol,
+)
+from ..contract import Reply
+from .envelope import HEADER_MISMATCH, INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY, UNSUPPORTED_VERSION, Id
+from .headers import SESSION_HEADER
+
+MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+"""Only a server of the newer era says these."""
+BUSY_MS = 1000
+_line_end = re.compile(r"\r\n|\n|\r")
+_unknown_tool = re.compile(r"unknown tool\b|tool .*not found", re.IGNORECASE).match
+Message = Mapping[str, Any]
+
+
+class Heard(Struct):
+    """A reply. It has a result or an error, or neither: then the rest may come after `last_event`."""
+
+    status: int
+    headers: Mapping[bytes, bytes]
+    result: dict[str, Any] | None = None
+    error: Message | None = None
+    last_event: str | None = None
+    retry_ms: int | None = None
+
+    @property
+    def code(self) -> int | None:
+        code = None if self.error is None else self.error.get("code")
+        return code if isinstance(code, int) else None
+
+    @property
+    def session(self) -> str | None:
+        session = self.headers.get(SESSION_HEADER)
+        return None if session is None else session.decode("latin-1")
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether only a server of the newer era can have said it."""
+        if self.result is not None:
+            return "resultType" in self.result
+        return self.code in MODERN_ERRORS or (self.status == 404 and self.code == METHOD_NOT_FOUND)
+
+    @property
+    def is_older(self) -> bool:
+        """Whether a request of the newer era was not understood. Who is busy, broken or wants a key may be of any."""
+        return not self.is_modern and self.status not in (401, 403, 413, 429) and self.status < 500
+
+    def supported(self) -> list[str]:
+        """The revisions that a server names which does not speak ours."""
+        data = self.error.get("data") if self.error is not None and self.code == UNSUPPORTED_VERSION else None
+        named = data.get("supported") if isinstance(data, dict) else None
+        return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+
+
+def hear(reply: Reply, id: Id) -> Heard:
+    """The response to a request, in whichever form it came."""
+    headers = dict(reply.headers)
+    heard = Heard(reply.status, headers)
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == b"text/event-stream":
+        messages = _read_events(reply.body, heard)
+    else:
+        messages = _messages(reply.body)
+    for message in messages:
+        if "method" not in message and (message.get("id") == id or ("error" in message and message.get("id") is None)):
+            result, error = message.get("result"), message.get("error")
+            heard.result = result if isinstance(result, dict) else None
+            heard.error = error if isinstance(error, dict) else None
+    return heard
+
+
+def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
+    data: list[str] = []
+    for line in [*_line_end.split(body.decode("utf-8-sig", "replace")), ""]:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            yield from _messages("\n".join(data).encode())
+            data = []
+        elif name == "data":
+            data.append(value)
+        elif name == "id" and "\0" not in value:
+            heard.last_event = value or None
+        elif name == "retry" and value.isascii() and value.isdigit():
+            heard.retry_ms = int(value[:9])
+
+
+def _messages(body: bytes) -> Iterator[Message]:
+    """Those of a body; what is none is passed over."""
+    try:
+        found = msgspec.json.decode(body) if body else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, dict):
+            yield each
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def refusal_of(heard: Heard, url: str = "") -> ToolyardError:
+    """The error behind a reply without a result."""
+    said = heard.error.get("message") if heard.error is not None else None
+    message = str(said) if said else _sentence(heard, url)
+    details = None if heard.error is None else f"MCP error {heard.code}{_data(heard.error)}"
+    if heard.status in (429, 503):
+        kind: type[Busy] = Busy if heard.status == 429 else Unavailable
+        return kind(message, retry_after_ms=_retry_after(heard.headers), developer_message=details)
+    if heard.status in _BY_STATUS:
+        return _BY_STATUS[heard.status](message, developer_message=details)
+    if heard.code == UNSUPPORTED_VERSION:
+        return UnsupportedProtocol(message, developer_message=details)
+    if heard.code is not None and _unknown_tool(message):
+        return ToolNotFound(message, developer_message=details)
+    if heard.code == INTERNAL_ERROR or heard.status >= 500 or (heard.code is None and heard.status < 300):
+        return InternalError(message, developer_message=details)
+    if heard.status == 404 and heard.code is None:
+        return PathNotFound(message, developer_message=details)
+    return RequestError(message, developer_message=details)
+
+
+_BY_STATUS: dict[int, type[ToolyardError]] = {401: NotAuthenticated, 413: BodyTooLarge}
+
+
+def _sentence(heard: Heard, url: str) -> str:
+    if heard.status == 401:
+        return "The server wants a key or a token, or another one"
+    if heard.status == 404:
+        return f"There is no MCP server at {url}"
+    if 300 <= heard.status < 400:
+        return f"The server is somewhere else: {heard.headers.get(b'location', b'').decode('latin-1')}"
+    if heard.status < 300:
+        return "The server's answer is not one to this request"
+    return f"The server answered with status {heard.status}"
+
+
+def _data(error: Message) -> str:
+    return f": {msgspec.json.encode(error['data'])[:500].decode('utf-8', 'replace')}" if error.get("data") else ""
+
+
+def _retry_after(headers: Mapping[bytes, bytes]) -> int:
+    seconds = headers.get(b"retry-after", b"")
+    return int(seconds[:6]) * 1000 if seconds.isdigit() else BUSY_MS
