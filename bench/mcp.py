@@ -122,6 +122,6 @@ def mcp_list(effort: Effort) -> list[Row]:
             rows += contest(work, [(floor, bytes_alone), (mine, what)], effort, Bar(">=", 0.5))
         able, without = invited(work, [SDK, FASTMCP])
         for who in able:
-            rows += contest(work, [(peer(who, what, MANY), what)], effort.for_peers())
+            rows += contest(work, [(mine, what), (peer(who, what, MANY), what)], effort.for_peers())
         rows += without
     return rows

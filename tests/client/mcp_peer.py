@@ -37,4 +37,4 @@ def fail() -> str:
 
 
 if __name__ == "__main__":
-    peer.run("streamable-http", port=int(sys.argv[1]), log_level="WARNING")
+    peer.run("streamable-http", port=int(sys.argv[1]))

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -369,6 +368,7 @@ def test_many_at_once_find_out_the_era_once(address: str) -> None:
         async with AsyncClient(address, sending=sending) as client:
             calls = [client.call("Kit.Add@1", {"a": number, "b": 1}) for number in range(20)]
             assert await asyncio.gather(*calls) == list(range(1, 21))
+            assert sending.lists == 1
             assert len(await client.list()) > 10
             assert await client.healthy()
 

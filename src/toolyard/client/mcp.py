@@ -93,8 +93,7 @@ class Mcp:
         self, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes] | None = None
     ) -> Generator[Request | Pause, Reply | None, Heard]:
         """A request and what was heard. If the server has forgotten what was agreed on, that begins anew, once."""
-        while self._is_opening:
-            yield Pause(OPENING_S)
+        yield from self._opened()
         place = self._place
         if place is None:
             return (yield from self._ask_first(method, params))
@@ -105,6 +104,11 @@ class Mcp:
             if self._place is not None:
                 heard = yield from self._exchange(self._place, method, params, more or {})
         return heard
+
+    def _opened(self) -> Generator[Pause, Reply | None, None]:
+        """Lets another finish who is finding out the era."""
+        while self._is_opening:
+            yield Pause(OPENING_S)
 
     def _ask_first(self, method: str, params: Mapping[str, Any]) -> Generator[Request | Pause, Reply | None, Heard]:
         """In the newest revision; if that is not understood, after a handshake. Others wait meanwhile."""
@@ -179,6 +183,7 @@ class Mcp:
 
     def _find(self, id: str) -> Generator[Request | Pause, Reply | None, tuple[Listed, str | None]]:
         """In the list that is known, and then in a new one. Raises ToolNotFound."""
+        yield from self._opened()
         listing = self._listing if self._monotonic() < self._stale_at else None
         found = listing.find(id) if listing is not None else None
         if found is None:

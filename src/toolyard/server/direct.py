@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Headers, Reply, Stream
 from .http import PoliteProtocol
+from .mcp.http import HEADERS as MCP_HEADERS
 from .shell import Shell
 from .streams import Streams, close
 
@@ -146,6 +147,7 @@ def _rendered(headers: Headers) -> bytes:
 
 
 _RENDERED = {
-    id(wire.headers): _rendered(wire.headers) for wire in (oxp.FLAT, otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT)
+    id(headers): _rendered(headers)
+    for headers in (oxp.FLAT.headers, otc.OTC.headers, otc.OTC_FOR_OXP.headers, otc_draft.DRAFT.headers, MCP_HEADERS)
 }
 """The headers that almost every reply has. They live as long as the program, so their identity is their name."""

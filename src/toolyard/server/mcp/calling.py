@@ -162,16 +162,18 @@ class Calling:
         )
 
     def _channel(self, tool: Tool, params: Call, meta: Meta, peer: Peer, outlet: Outlet) -> McpChannel:
-        def ask(questions: list[Question], seq: int) -> None:
-            state = self._states.make(seq, peer.caller, digest_of(tool.id, params.arguments))
-            outlet.respond(encode_input_required(questions, state, peer.revision))
-
-        def slow(outcome: Outcome) -> None:
-            if peer.has_tasks and tool.task != "forbidden":
-                self._node.beside(self._hand_out(peer, outcome.call_id, outlet))
-
         token = None if meta.progress_token is UNSET else meta.progress_token
-        return McpChannel(peer, outlet, token, ask, slow)
+        return McpChannel(peer, outlet, token, Request(self, tool, params))
+
+    def put(self, questions: list[Question], seq: int, request: "Request", peer: Peer, outlet: Outlet) -> None:
+        """The newer era: the request is answered with what is asked."""
+        state = self._states.make(seq, peer.caller, digest_of(request.tool.id, request.params.arguments))
+        outlet.respond(encode_input_required(questions, state, peer.revision))
+
+    def hand_out(self, call_id: str, tool: Tool, peer: Peer, outlet: Outlet) -> None:
+        """A call that takes long becomes a task, for who can have one."""
+        if peer.has_tasks and tool.task != "forbidden":
+            self._node.beside(self._hand_out(peer, call_id, outlet))
 
     async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
         outlet.respond(await self._created(peer, call_id))
@@ -258,6 +260,20 @@ class Calling:
             {"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions
         ]
         raise RpcError(URL_ELICITATION_REQUIRED, error.message, {"elicitations": elicitations}, status=200)
+
+
+class Request(Struct):
+    """One request, for its channel."""
+
+    calling: Calling
+    tool: Tool
+    params: Call
+
+    def put(self, questions: list[Question], seq: int, peer: Peer, outlet: Outlet) -> None:
+        self.calling.put(questions, seq, self, peer, outlet)
+
+    def is_slow(self, outcome: Outcome, peer: Peer, outlet: Outlet) -> None:
+        self.calling.hand_out(outcome.call_id, self.tool, peer, outlet)
 
 
 class TaskChannel(LedgerChannel):

@@ -1,14 +1,13 @@
 """A running call's way to an MCP client."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ...model.call import Outcome
 from ...model.running import Asks, Question
 from ...wires.mcp.envelope import encode_notification, encode_request
-from ...wires.mcp.params import LEVELS, RELATED_TASK
+from ...wires.mcp.params import LEVELS
 from ...wires.mcp.questions import can_answer, encode_question, question_id
 from .peer import Outlet, Peer
 
@@ -17,27 +16,24 @@ TOGETHER_S = 0.01
 _LEVELS = {"warn": "warning", "fatal": "critical"}
 
 
+class Asked(Protocol):
+    """What becomes of a request whose call asks something, or takes long."""
+
+    def put(self, questions: list[Question], seq: int, peer: Peer, outlet: Outlet) -> None: ...
+
+    def is_slow(self, outcome: Outcome, peer: Peer, outlet: Outlet) -> None: ...
+
+
 class McpChannel:
     """Implements `Channel`: events go out as notifications, questions as each era has them."""
 
-    __slots__ = (
-        "_ask", "_asked", "_last", "_loop", "_outlet", "_peer", "_slow", "_task", "_thread", "_token", "cancelled",
-    )  # fmt: skip
+    cancelled = False
+    _last: float | None = None
 
-    def __init__(
-        self,
-        peer: Peer,
-        outlet: Outlet,
-        token: int | str | None,
-        ask: Callable[[list[Question], int], None],
-        slow: Callable[[Outcome], None],
-        task: str | None = None,
-    ) -> None:
-        """`ask` puts questions where there are no requests to clients; `slow` is told when it takes long."""
-        self.cancelled = False
-        self._peer, self._outlet, self._token, self._ask, self._slow, self._task = peer, outlet, token, ask, slow, task
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._last: float | None = None
+    def __init__(self, peer: Peer, outlet: Outlet, token: int | str | None, asks: Asked) -> None:
+        """`asks` is told what is to be put where there are no requests to clients, and when it takes long."""
+        self._peer, self._outlet, self._token, self._asks = peer, outlet, token, asks
+        self._loop = asyncio.get_running_loop()
         self._asked: list[Question] = []
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
@@ -55,12 +51,10 @@ class McpChannel:
         self._notify("notifications/message", {"level": level, "logger": "tool", "data": data})
 
     def can_ask(self, kind: Asks) -> bool:
-        is_reachable = self._outlet.is_open or self._peer.revision.is_modern or self._task is not None
+        is_reachable = self._outlet.is_open or self._peer.revision.is_modern
         return is_reachable and can_answer(self._peer.capabilities, kind)
 
     def put(self, question: Question, seq: int) -> None:
-        if self._task is not None:
-            return  # who has a task looks for its questions there
         if not self._peer.revision.is_modern:
             self._outlet.send(encode_request(question_id(seq, question.name), *self._worded(question)))
             return
@@ -75,23 +69,21 @@ class McpChannel:
         self._outlet.is_recorded(seq)
 
     def answer(self, outcome: Outcome) -> None:
-        self._slow(outcome)
+        self._asks.is_slow(outcome, self._peer, self._outlet)
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         self._outlet.when_gone(callback)
 
     def _put_all(self, seq: int) -> None:
         asked, self._asked = self._asked, []
-        self._ask(asked, seq)
+        self._asks.put(asked, seq, self._peer, self._outlet)
 
     def _worded(self, question: Question) -> tuple[str, dict[str, Any]]:
         return encode_question(question, self._peer.revision)
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
-        if self._task is not None:
-            params["_meta"] = {RELATED_TASK: {"taskId": self._task}}
         message = encode_notification(method, params)
-        if threading.get_ident() == self._thread:
+        if asyncio._get_running_loop() is self._loop:
             self._outlet.send(message)
         else:
             self._loop.call_soon_threadsafe(self._outlet.send, message)

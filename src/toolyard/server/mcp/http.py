@@ -1,6 +1,6 @@
 """MCP over HTTP, at `/mcp`: both eras at one address, told apart by what a request carries."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -128,20 +128,21 @@ class McpHttp:
 
     # -- POST --------------------------------------------------------------------------------------
 
-    async def post(self, exchange: Exchange) -> Reply:
-        self._guard.check(exchange.headers)
-        caller = self._authenticate(exchange.headers)
-        body = exchange.body
-        if body.lstrip()[:1] == b"[":
-            return await self._batch(exchange, caller)
+    def post(self, exchange: Exchange) -> Awaitable[Reply]:
+        """No coroutine of its own around the others: it would cost as much as the decoding."""
+        headers, body = exchange.headers, exchange.body
+        self._guard.check(headers)
+        caller = self._authenticate(headers)
+        if body[:1] != b"{" and body.lstrip()[:1] == b"[":
+            return self._batch(exchange, caller)
         try:
             message = decode_message(body)
-            modern = self._modern_peer(message, exchange.headers, caller)
-            if modern is not None:
-                return await self._request(message, modern, exchange)
-            return await self._older(message, exchange, caller)
+            modern = self._modern_peer(message, headers, caller)
         except RpcError as error:
-            return refused(error, id_of(body))
+            return _given(refused(error, id_of(body)))
+        if modern is not None:
+            return self._request(message, modern, exchange)
+        return self._older_or_refused(message, exchange, caller)
 
     async def _request(self, message: Incoming, peer: Peer, exchange: Exchange) -> Reply:
         """What ends with its first step has made no timer, and is not known to anybody."""
@@ -195,6 +196,12 @@ class McpHttp:
             check_headers(headers, version, str(message.method), raw_params(message).get(named) if named else None)
 
     # -- the older era -----------------------------------------------------------------------------
+
+    async def _older_or_refused(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
+        try:
+            return await self._older(message, exchange, caller)
+        except RpcError as error:
+            return refused(error, id_of(exchange.body))
 
     async def _older(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
         if message.method == "initialize" and message.id is not UNSET:
@@ -313,6 +320,10 @@ class McpHttp:
         except RpcError as error:
             return refused(error, None)
         return Reply(204, b"", [])
+
+
+async def _given(reply: Reply) -> Reply:
+    return reply
 
 
 class _Quiet:

@@ -26,6 +26,8 @@ RETRY_MS = 500
 MOST_WAITING = 10_000
 """Events for a client that does not read. What is more is left out."""
 _log = logging.getLogger("toolyard.mcp")
+_writing: set[asyncio.Task[None]] = set()
+"""What is being written down, so that it lives."""
 EVENT_STREAM: Headers = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -89,24 +91,28 @@ class Events:
 
 
 class HttpOutlet:
-    """To the client of one request."""
+    """To the client of one request. Most are answered at once, so what is for others is not made before it is used."""
+
+    seq = 0
+    """The call's number in the ledger, once it is there."""
+    when_recorded: Callable[[int], Coroutine[Any, Any, None]] | None = None
+    """Wants to know that number."""
+    _events: Events | None = None
+    _is_answered = False
+    _number = 0
+    _record: Callable[[], None] | None = None
 
     def __init__(self, exchange: Exchange, revision: Revision, id: Id, store: Store, stream_s: float | None) -> None:
         """`stream_s`: how long a stream that can be taken up again is held; None where it cannot."""
         self._exchange, self._revision, self._id, self._store = exchange, revision, id, store
         self._stream_s = stream_s
-        accepted = exchange.headers.get(b"accept", b"*/*")
-        self.is_open = b"text/event-stream" in accepted or b"*/*" in accepted
-        self._events: Events | None = None
-        self._is_answered = False
-        self.seq, self._number = 0, 0
-        """The call's number in the ledger, once it is there."""
-        self.when_recorded: Callable[[int], Coroutine[Any, Any, None]] | None = None
-        """Wants to know that number."""
         self._when_gone: list[Callable[[], object]] = []
-        self._record: Callable[[], None] | None = None
         self._held_back: list[bytes] = []
-        self._writing: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_open(self) -> bool:
+        accepted = self._exchange.headers.get(b"accept", b"*/*")
+        return b"text/event-stream" in accepted or b"*/*" in accepted
 
     @contextmanager
     def soon(self) -> Iterator[None]:
@@ -205,11 +211,11 @@ class HttpOutlet:
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         """What fails is not missed: it is for a client that may never come back."""
         task = asyncio.get_running_loop().create_task(work)
-        self._writing.add(task)
+        _writing.add(task)
         task.add_done_callback(self._written)
 
     def _written(self, task: "asyncio.Task[None]") -> None:
-        self._writing.discard(task)
+        _writing.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.warning("an event was not kept: %s", task.exception())
 

@@ -27,8 +27,10 @@ class Peer(Struct):
 class Outlet(Protocol):
     """The way to a client whose request is being worked on."""
 
-    is_open: bool
-    """Whether anything but the response can reach it."""
+    @property
+    def is_open(self) -> bool:
+        """Whether anything but the response can reach it."""
+        ...
 
     def send(self, message: bytes) -> None:
         """A message before the response. On the loop."""

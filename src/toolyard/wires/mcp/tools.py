@@ -107,8 +107,7 @@ def encode_outcome(tool: Tool | None, outcome: Outcome, revision: Revision) -> b
     if tool is not None and tool.returns_content:
         content = _encode([block(each, revision) for each in blocks_of(msgspec.json.decode(value))])
         return _finished(content, b"", revision)
-    text = _encode(msgspec.json.decode(value) if value[:1] == b'"' else value.decode())
-    content = b'[{"type":"text","text":%b}]' % text
+    content = b'[{"type":"text","text":%b}]' % _as_text(value)
     if value == b"null" and tool is not None and tool.output_schema is None:
         return _finished(b"[]", b"", revision)
     if tool is None or tool.output_schema is None or not revision.titles:
@@ -116,6 +115,14 @@ def encode_outcome(tool: Tool | None, outcome: Outcome, revision: Revision) -> b
     if not revision.is_modern and tool.output_schema.get("type") != "object":
         value = b'{"result":%b}' % value
     return _finished(content, b',"structuredContent":%b' % value, revision)
+
+
+def _as_text(value: bytes) -> bytes:
+    """JSON as a JSON string; what is text already stays as it is, and so does what needs no escapes."""
+    first = value[:1]
+    if first == b'"':
+        return value
+    return _encode(value.decode()) if first in b"{[" else b'"%b"' % value
 
 
 def encode_failure(error: ToolyardError, revision: Revision) -> bytes:
