@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 from ...catalogue import Catalogue
 from ...engine.engine import Engine
 from ...engine.held import Node
-from ...model.call import NO_CONTEXT, CallTool, Outcome
+from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ...model.errors import (
     Busy,
     DefinitionError,
@@ -103,7 +103,7 @@ class Calling:
             return encode_failure(error, peer.revision)
         except MissingRequirements as error:
             ended = type(error).__name__
-            return self._missing(error, peer)
+            return self._missing(tool, error, peer)
         finally:
             self._metrics.running -= 1
             self._metrics.record("mcp", tool.id, ended, self._monotonic() - started)
@@ -125,7 +125,8 @@ class Calling:
         try:
             return self._catalogue.resolve(id if meta.tool_version is UNSET else f"{id}@{meta.tool_version}")
         except ToolNotFound as error:
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:200]} ({error.developer_message})") from None
+            why = f" ({error.developer_message})" if "." in id else ""
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:200]}{why}") from None
 
     def mirrored(self, params: Call) -> Mapping[str, tuple[str, ...]]:
         """Which headers repeat the tool's arguments. A tool that is not there has none."""
@@ -155,7 +156,7 @@ class Calling:
             input,
             None if meta.call_id is UNSET else _checked_key(meta.call_id),
             _trace_id(meta),
-            NO_CONTEXT,
+            NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
             wire="mcp",
             family="mcp",
             answers={} if params.responses is UNSET else params.responses,
@@ -246,14 +247,16 @@ class Calling:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
         return encode_created(call, peer.revision, self._ttl_ms)
 
-    def _missing(self, error: MissingRequirements, peer: Peer) -> bytes:
+    def _missing(self, tool: Tool, error: MissingRequirements, peer: Peer) -> bytes:
         """What a person has to do first: over the protocol where the client can, else as text."""
         challenges = error.missing.authorization
         if not challenges or not can_answer(peer.capabilities, "url"):
             if challenges and peer.revision.is_modern:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision)
-        questions = [Question(each.id, "url", f"Authorize {each.id} to go on", url=each.url) for each in challenges]
+        providers = ", ".join(each.id for each in tool.requirements.authorization)
+        said = f"{tool.id} needs your authorization at {providers}"
+        questions = [Question(each.id, "url", said, url=each.url) for each in challenges]
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
         elicitations = [

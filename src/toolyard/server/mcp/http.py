@@ -26,6 +26,7 @@ from ...trust.authentication import Authenticate
 from ...wires.contract import JSON, Headers, Reply, Stream
 from ...wires.mcp.envelope import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     Incoming,
     RpcError,
@@ -86,6 +87,10 @@ def _as_rpc(error: ToolyardError) -> RpcError:
     code = INVALID_REQUEST if status < 500 else INTERNAL_ERROR
     detail = f": {error.developer_message}" if error.developer_message and status < 500 else ""
     return RpcError(code, f"{error.message}{detail}", status=status)
+
+
+def _developers(error: ToolyardError) -> dict[str, str] | None:
+    return {"developer_message": error.developer_message} if error.developer_message else None
 
 
 _STATUSES: dict[type[ToolyardError], int] = {
@@ -166,6 +171,9 @@ class McpHttp:
             return outlet.reply(status, encode_error(message.id, error), HEADERS)
         except NotAuthenticated:
             raise
+        except RequestError as error:
+            rpc = RpcError(INVALID_PARAMS, error.message, _developers(error))
+            return outlet.reply(200, encode_error(message.id, rpc), HEADERS)
         except ToolyardError as error:
             rpc = _as_rpc(error)
             return outlet.reply(200, encode_error(message.id, rpc), HEADERS)

@@ -29,6 +29,7 @@ class Meta(
         "call_id": "toolyard/callId",
         "tool_version": "toolyard/version",
         "arguments": "toolyard/arguments",
+        "user_id": "toolyard/userId",
     },
 ):
     """`_meta`, as far as anybody here looks at it."""
@@ -40,6 +41,7 @@ class Meta(
     call_id: str | UnsetType = UNSET
     tool_version: str | UnsetType = UNSET
     arguments: dict[str, Any] | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
     traceparent: str | UnsetType = UNSET
 
 
