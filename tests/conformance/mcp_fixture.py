@@ -38,8 +38,6 @@ STREAM_S = 1.0
 SYNC_WAIT_S = 1.0
 """After which a call becomes a task, if it may and its client knows tasks."""
 STEP_S = 0.05
-GRACE_S = 1.0
-"""Scenarios leave questions behind that nobody will answer."""
 
 test = Toolkit("Test", description="What the scenarios call.")
 app = App(test)
@@ -487,7 +485,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port
-    settings = exactly(port=port, sync_wait_s=SYNC_WAIT_S, mcp_stream_s=STREAM_S, grace_s=GRACE_S, log_level="warning")
+    settings = exactly(port=port, sync_wait_s=SYNC_WAIT_S, mcp_stream_s=STREAM_S, log_level="warning")
     set_up_logging(settings.log_level)
     serve(Yard([app], settings), listen(settings), lambda address: None)
 

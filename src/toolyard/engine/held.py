@@ -39,6 +39,7 @@ class Held:
     async def through(self, outcome: Awaitable[Outcome]) -> Outcome:
         """Runs the attempt in the task that calls this. Raises CancelledError if the server leaves it."""
         task = cast("asyncio.Task[Outcome]", asyncio.current_task())
+        self.run.task = task
         self.run.is_recorded(self.seq, self.attempt)
         ended = False
 

@@ -66,7 +66,7 @@ class LongCall:
     async def through(self, rest: Awaitable[Outcome]) -> Outcome:
         loop, run = asyncio.get_running_loop(), self._run
         self._timer = loop.call_later(self._calls.sync_wait_s, self._is_slow)
-        run.promote = self._start_recording
+        run.task, run.promote = self.task, self._start_recording
         run.channel.takes_long(self._start_recording)
         if run.promoted is not None:
             self._start_recording()

@@ -46,6 +46,8 @@ class Questions:
         with self._store.hints.waiting(Topic.QUESTION, seq) as bell:
             answer = await self._put(run, seq, question)
             while answer is None:
+                if self._store.hints.is_leaving and run.task is not None:
+                    run.task.cancel()  # nobody waits for a person while the server stops
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
                     raise ToolTimedOut(f"Nobody answered '{question.name}' in {self._wait_s:g} seconds", can_retry=True)
@@ -84,7 +86,8 @@ class Questions:
         await self._store.answer_questions(call.seq, {name: _encode(answer) for name, answer in answers.items()})
 
     async def next_step(self, seq: int, wait_s: float | None, known: Container[str] = ()) -> CallRecord | None:
-        """The call as soon as it has ended or asks something that is not known; None if that takes too long."""
+        """The call as soon as it has ended or asks something that is not known; None if that takes too long, or the
+        server stops."""
         deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
         with (
             self._store.hints.waiting(Topic.ENDED, seq) as ended,
@@ -95,7 +98,7 @@ class Questions:
                 if call is None or call.state in ENDED or await self._asks(call, known):
                     return call
                 left = LOOK_AGAIN_S if deadline is None else deadline - asyncio.get_running_loop().time()
-                if left <= 0:
+                if left <= 0 or self._store.hints.is_leaving:
                     return None
                 await ended.wait(min(left, LOOK_AGAIN_S))
 

@@ -169,6 +169,8 @@ class Run(Struct, eq=False):
     attempt: int = 0
     waits: int = 0
     """How many of its questions are open. Who waits for an answer is not stuck."""
+    task: "asyncio.Task[Any] | None" = None
+    """What it runs in, once it did not end at once."""
     promote: Callable[[], None] | None = None
     """Has the call recorded, if it is not."""
     promoted: "asyncio.Future[int] | None" = None

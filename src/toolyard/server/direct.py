@@ -32,7 +32,12 @@ class Direct:
         cycle: RequestResponseCycle = receive.__self__
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         line = CycleLine(cycle, self._shell.streams)
-        reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
+        try:
+            reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
+        except asyncio.CancelledError:
+            if not cycle.response_complete:
+                raise
+            return  # what went on after an early answer was left to others
         if cycle.flow.write_paused and not cycle.response_started:
             await cycle.flow.drain()
         if line.carrying is not None:

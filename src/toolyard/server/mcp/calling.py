@@ -24,6 +24,7 @@ from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
 from ...running.validation import fits
 from ...wires.mcp.envelope import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
@@ -196,6 +197,8 @@ class Calling:
         await self.answer(call, {} if params.responses is UNSET else params.responses)
         waits = self._sync_wait_s if peer.has_tasks else None
         after = await self._engine.questions.next_step(call.seq, waits)
+        if after is None and not peer.has_tasks:
+            raise stopping()
         if after is None:
             return encode_created(call, peer.revision, self._ttl_ms)
         if after.state in ENDED:
@@ -290,6 +293,11 @@ class TaskChannel(LedgerChannel):
 
     def can_ask(self, kind: Any) -> bool:
         return can_answer(self._peer.capabilities, kind)
+
+
+def stopping() -> RpcError:
+    """For who waits on a server that leaves; the call goes on elsewhere, or after it."""
+    return RpcError(INTERNAL_ERROR, "The server is stopping; send the request again", status=503)
 
 
 def needs_tasks() -> RpcError:

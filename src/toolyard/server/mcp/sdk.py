@@ -4,7 +4,8 @@ the SDK, one request at a time, over our transports."""
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -80,7 +81,8 @@ class AuthorsServer(MCPServer[Any]):
         self.codec, self.events = RingCodec(), InMemorySubscriptionBus()
         self.when_changed: Callable[[str], None] = lambda what: None
         security = RequestStateSecurity(codec=self.codec, bind_principal=_principal)
-        super().__init__(name, version=VERSION, request_state_security=security, subscriptions=self.events)
+        with _own_logging():
+            super().__init__(name, version=VERSION, request_state_security=security, subscriptions=self.events)
 
     def add_prompt(self, prompt: Any) -> None:
         super().add_prompt(prompt)
@@ -93,6 +95,18 @@ class AuthorsServer(MCPServer[Any]):
     def add_resource(self, resource: Any) -> None:
         super().add_resource(resource)
         self.when_changed("resources")
+
+
+@contextmanager
+def _own_logging() -> Iterator[None]:
+    """The SDK sets up logging as if it were the program; here it is a part of one."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _principal(context: Any) -> str | None:

@@ -20,7 +20,7 @@ from ...wires.mcp.questions import encode_question, question_id
 from ...wires.mcp.revisions import Revision
 from ...wires.mcp.tasks import encode_listed, encode_task, status_of
 from ...wires.mcp.tools import META, encode_outcome
-from .calling import Calling, needs_tasks
+from .calling import Calling, needs_tasks, stopping
 from .peer import Outlet, Peer
 
 MOST_LISTED = 100
@@ -82,7 +82,7 @@ class Tasks:
                     outlet.send(_asked(question, call, peer.revision))
             after = await self._questions.next_step(call.seq, None, known=put)
             if after is None:
-                raise RpcError(INVALID_PARAMS, "The task is no longer kept", status=200)
+                raise stopping()
             call = after
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(call), status=200)
