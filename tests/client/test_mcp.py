@@ -445,7 +445,10 @@ def test_a_key_is_shown_and_missed(tmp_path: Path) -> None:
 
 def test_an_address_without_such_a_server_is_said_so(address: str) -> None:
     base = address.removesuffix("/mcp")
-    with Client(f"{base}/nowhere", wire="mcp") as client, pytest.raises(PathNotFound, match="no MCP server at .*nowhere"):
+    with (
+        Client(f"{base}/nowhere", wire="mcp") as client,
+        pytest.raises(PathNotFound, match="no MCP server at .*nowhere"),
+    ):
         client.list()
     with Client("http://127.0.0.1:9/mcp") as client:
         for _ in range(2):

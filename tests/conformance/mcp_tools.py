@@ -74,7 +74,9 @@ async def careless() -> str:
 @shop.tool
 async def refuse() -> str:
     """Fails with a word for whoever looks after it."""
-    raise ToolError("The shop is closed", developer_message="shop.open is false", additional_prompt_content="Try Monday.")
+    raise ToolError(
+        "The shop is closed", developer_message="shop.open is false", additional_prompt_content="Try Monday."
+    )
 
 
 @shop.tool
@@ -201,3 +203,10 @@ async def forever() -> str:
 async def book_later(ctx: Context) -> str:
     """Asks for a city, as a task."""
     return f"Booked {await ctx.ask('Where to?', str, name='city')}"
+
+
+@desk.tool
+def chatter() -> str:
+    """Prints."""
+    print("chatter")  # noqa: T201
+    return "said"

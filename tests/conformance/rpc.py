@@ -2,8 +2,8 @@
 
 `rpc` has the `revision` (2025-11-25 unless it says otherwise), the `method` and its `params`, or `call` and `arguments`
 for `tools/call`; `id`, which is 1 unless it says otherwise and null for a notification; `meta` for `_meta`;
-`capabilities` of the client, where every request says them; and the `session`, where there is one. `headers` of the step
-win over those that are made here.
+`capabilities` of the client, where every request says them; and the `session`, where there is one. The step's own
+`headers` win over those that are made here.
 """
 
 from collections.abc import Mapping

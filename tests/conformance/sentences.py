@@ -27,7 +27,8 @@ LIFECYCLE_ASKS = re.compile(
     r"|\b(?:[Mm]ust|may|will|require|Use|uses|Send heartbeats|Stop|Without|When|Once|passes|marked|typical|confirm)\b"
 )
 MCP_ASKS = re.compile(
-    r"^(?!.*次を[行満])(?:.*\((?:MUST|SHOULD|MAY)\b|.*なければならない|.*(?:する|見せる|求める)$|未知の tool$|不正な request)"
+    r"^(?!.*次を[行満])"
+    r"(?:.*\((?:MUST|SHOULD|MAY)\b|.*なければならない|.*(?:する|見せる|求める)$|未知の tool$|不正な request)"
 )
 DRAFT_ASKS = re.compile(r"\b(?:MUST|SHOULD|MAY|must|should)\b|\(required\)")
 

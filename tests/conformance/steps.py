@@ -1,10 +1,11 @@
 """Rows of several requests: what a reply says can be kept, and stands in `{braces}` in the steps after it.
 
 A step is `send: METHOD path`, with `headers`, `json`, `body` or `body_hex` as in a row of one request, or `rpc`, a
-request of MCP (see `rpc.py`), and `expect`: a status, or what a row expects. `by` names whose key is sent: `ada` unless it says otherwise, `nobody` for none. `keep`
-gives names to parts of the reply: paths into its JSON, or `header:Name`. `until: true` asks again until the reply is as
-expected; `during_s` asks again for so long, and it must be so every time; `events: 3` reads that many server-sent
-events and leaves; `meanwhile` are the steps taken while the reply is awaited, which must have come after `within_s`.
+request of MCP (see `rpc.py`), and `expect`: a status, or what a row expects. `by` names whose key is sent: `ada` unless
+it says otherwise, `nobody` for none. `keep` gives names to parts of the reply: paths into its JSON, or `header:Name`.
+`until: true` asks again until the reply is as expected; `during_s` asks again for so long, and it must be so every
+time; `events: 3` reads that many server-sent events and leaves; `meanwhile` are the steps taken while the reply is
+awaited, which must have come after `within_s`.
 `{unique}` is another word in every run. A step that is a single word stands for the `openings` of that name.
 """
 

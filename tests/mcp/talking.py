@@ -6,6 +6,7 @@ Every message that comes back is checked against the schema of its revision.
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +41,7 @@ class Exchange:
         self._method = sent.get("method") if isinstance(sent, dict) else None
         self._reply: http.client.HTTPResponse | None = None
         self._messages: Iterator[Any] | None = None
+        self._until = 0.0
         self.last_event: str | None = None
         self.ids: list[str] = []
         """Of the events so far."""
@@ -68,6 +70,7 @@ class Exchange:
         """The next message; None at the end."""
         if self._messages is None:
             self._messages = self._events() if self.is_stream else self._one()
+        self._until = time.monotonic() + DEADLINE_S
         message = next(self._messages, None)
         for each in message if isinstance(message, list) else [message]:
             if each is not None and not isinstance(message, list):
@@ -126,6 +129,7 @@ class Exchange:
                 if any(data):
                     yield decode("\n".join(data))
                 data = []
+            assert time.monotonic() < self._until, "nothing but signs of life came"
 
 
 class Wire:

@@ -102,10 +102,9 @@ def _ours(name: str, entry: Any) -> Servers:
     """Raises Unusable for a server of that name which is not a toolyard's."""
     if entry is None:
         return {}
-    args = entry.get("args") if isinstance(entry, dict) else None
-    if isinstance(args, list) and "stdio" in args:
-        if "toolyard" in args or Path(str(entry.get("command"))).stem == "toolyard":
-            return dict(entry)
+    words = [str(entry.get("command")), *(entry.get("args") or ())] if isinstance(entry, dict) else []
+    if "stdio" in words and ("toolyard" in words or Path(words[0]).stem == "toolyard"):
+        return dict(entry)
     raise Unusable(f"has another server called {name!r}; choose a --name")
 
 

@@ -48,9 +48,11 @@ def install(
         sys.stdout.write(f"{called} is {'not' if undo else 'already'} in {path}; nothing to do\n")
         return
     sys.stdout.write(_diff(path, before, after))
-    if not dry_run:
-        kept = _replace(path, after)
-        sys.stdout.write(_told(desktop, called, path, kept, undo=undo))
+    if dry_run:
+        sys.stdout.write("\nNothing was changed.\n")
+        return
+    kept = _replace(path, after)
+    sys.stdout.write(_told(desktop, called, path, kept, undo=undo))
 
 
 def _target(file: str, *, is_needed: bool) -> str:

@@ -34,10 +34,9 @@ def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
     if span is None:
         gap = "" if not text else end if text.endswith("\n") else end * 2
         return text + gap + snippet(key, name, entry).replace("\n", end)
-    there = read("".join(lines[span[0] : span[1]]))[key][name]
     for member, value in entry.items():
-        if _is_flat(value) and there.get(member) != value:
-            _set(lines, span, member, f"{member} = {_value(value)}{end}")
+        if _is_flat(value):
+            _set(lines, span, member, value, end)
     return "".join(lines)
 
 
@@ -50,12 +49,21 @@ def take_out(text: str, key: str, name: str) -> str:
     return "".join(lines)
 
 
-def _set(lines: list[str], span: tuple[int, int], member: str, made: str) -> None:
+def _set(lines: list[str], span: tuple[int, int], member: str, value: Any, end: str) -> None:
+    """A line that says so already stays as it is."""
+    made = f"{member} = {_value(value)}{end}"
     found = next((n for n in range(*span) if re.match(rf"\s*{member}\s*=", lines[n])), None)
     if found is None:
         lines[span[0]] += made
-    else:
+    elif not _says(lines[found], {member: value}):
         lines[found] = made
+
+
+def _says(line: str, wanted: dict[str, Any]) -> bool:
+    try:
+        return read(line) == wanted
+    except ValueError:
+        return False
 
 
 def _span(lines: list[str], key: str, name: str, *, inner: bool = False) -> tuple[int, int] | None:

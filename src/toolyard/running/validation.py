@@ -33,8 +33,19 @@ def compile_schema(schema: dict[str, Any], tool: Tool) -> Any:
         ) from None
 
 
+DIALECTS = {
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+}
+
+
 def _validator(schema: dict[str, Any]) -> Any:
-    return jsonschema_rs.Draft202012Validator(
+    """In the dialect that the schema names; without one, 2020-12. Raises ValueError for one that is not known."""
+    named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+    dialect = DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
+    if dialect is None:
+        raise ValueError(f"$schema {named!r} is not supported; supported: {', '.join(DIALECTS)}")
+    return dialect(
         schema,
         validate_formats=True,
         pattern_options=_LINEAR,

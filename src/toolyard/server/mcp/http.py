@@ -78,7 +78,8 @@ MCP = McpAnswers()
 
 def refused(error: ToolyardError, id: int | str | None) -> Reply:
     rpc = error if isinstance(error, RpcError) else _as_rpc(error)
-    return Reply(rpc.status, encode_error(id, rpc), HEADERS)
+    headers = [*HEADERS, (b"www-authenticate", b"Bearer")] if isinstance(error, NotAuthenticated) else HEADERS
+    return Reply(rpc.status, encode_error(id, rpc), headers)
 
 
 def _as_rpc(error: ToolyardError) -> RpcError:

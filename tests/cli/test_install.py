@@ -1,0 +1,308 @@
+"""`toolyard install`: one entry into a client's configuration and out again, and nothing else moves."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.cli import desktop, json_text
+from toolyard.cli.desktop import CLIENTS, DesktopName
+from toolyard.cli.install import BACKUP
+
+from .processes import toolyard
+
+KEYS: dict[DesktopName, str] = {
+    "claude": "mcpServers",
+    "cursor": "mcpServers",
+    "vscode": "servers",
+    "codex": "mcp_servers",
+}
+EVERY = pytest.mark.parametrize("client", KEYS)
+JSON_ONLY = pytest.mark.parametrize("client", ["claude", "cursor", "vscode"])
+OTHERS_JSON = """{
+    "theme": "dark",   "size": 1.50,
+    "KEY": {"other": {"command": "x", "args": []}},
+    "é": [1,2]
+}"""
+OTHERS_TOML = """model = "x"  # mine
+
+[mcp_servers.other]
+command = "x"
+
+# about the shell
+[shell]
+path = ["a",
+ "b"]
+"""
+TOOLS = """from toolyard import Toolkit
+
+kit = Toolkit("Kit")
+
+
+@kit.tool
+def one() -> int:
+    '''One.'''
+    return 1
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(desktop.sys, "platform", "linux")  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.py").write_text("")
+    return tmp_path
+
+
+def servers(client: DesktopName, path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    document = tomllib.loads(text) if client == "codex" else json.loads(text.removeprefix("\ufeff"))
+    return document.get(KEYS[client], {})
+
+
+def written(client: DesktopName, text: str | None = None) -> Path:
+    """The client's file, with something of others in it."""
+    path = CLIENTS[client].path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = text if text is not None else OTHERS_TOML if client == "codex" else OTHERS_JSON
+    path.write_bytes(text.replace("KEY", KEYS[client]).encode())
+    return path
+
+
+def test_each_client_has_its_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def paths() -> list[str]:
+        return [each.path().relative_to(home).as_posix() for each in CLIENTS.values()]
+
+    in_home = [".cursor/mcp.json", ".codex/config.toml"]
+    linux = [".config/Claude/claude_desktop_config.json", ".config/Code/User/mcp.json"]
+    assert paths() == [linux[0], in_home[0], linux[1], in_home[1]]
+    monkeypatch.setattr(desktop.sys, "platform", "darwin")  # type: ignore[attr-defined]
+    assert paths()[0] == "Library/Application Support/Claude/claude_desktop_config.json"
+    assert paths()[2] == "Library/Application Support/Code/User/mcp.json"
+    monkeypatch.setattr(desktop.sys, "platform", "win32")  # type: ignore[attr-defined]
+    monkeypatch.setenv("APPDATA", str(home / "roaming"))
+    monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
+    assert paths()[0] == "roaming/Claude/claude_desktop_config.json"
+    assert paths()[3] == "elsewhere/config.toml"
+
+
+@EVERY
+def test_a_file_that_is_not_there_is_made(client: DesktopName, home: Path, here: Any) -> None:
+    ended = here("install", client, "tools.py")
+    path = CLIENTS[client].path()
+    assert (ended.code, ended.err) == (0, "")
+    assert "+" in ended.out
+    assert f"Put tools into {path}." in ended.out
+    entry = servers(client, path)["tools"]
+    assert entry.pop("type", "stdio") == "stdio"
+    assert entry.pop("command") == str(Path(sys.executable).parent / "toolyard")
+    assert entry == {"args": ["stdio", str(home / "tools.py")]}
+    assert sorted(each.name for each in path.parent.iterdir()) == [path.name]
+
+
+@EVERY
+def test_everything_else_stays_as_it_is(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client)
+    before = path.read_text()
+    assert here("install", client, "tools.py").code == 0
+    after = path.read_text()
+    lines = iter(after.splitlines())
+    kept = [line for line in before.splitlines() if '"other"' not in line]
+    assert all(line in lines for line in kept), "every line, in its order"
+    assert list(servers(client, path)) == ["other", "tools"]
+    assert path.with_name(path.name + BACKUP).read_text() == before
+    ended = here("install", client, "tools.py", "--undo")
+    assert ended.code == 0
+    assert path.read_text() == before
+    assert path.with_name(path.name + BACKUP).read_text() == after
+
+
+@EVERY
+def test_twice_is_once(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client)
+    here("install", client, "tools.py")
+    first = path.read_bytes()
+    ended = here("install", client, "tools.py")
+    assert (ended.code, ended.out) == (0, f"tools is already in {path}; nothing to do\n")
+    assert path.read_bytes() == first
+    here("install", client, "tools.py", "--undo")
+    ended = here("install", client, "tools.py", "--undo")
+    assert (ended.code, ended.out) == (0, f"tools is not in {path}; nothing to do\n")
+
+
+@EVERY
+def test_a_dry_run_changes_nothing(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client)
+    before = path.read_bytes()
+    ended = here("install", client, "tools.py", "--dry-run")
+    assert ended.code == 0
+    assert f"+++ {path}" in ended.out
+    assert "stdio" in ended.out
+    assert ended.out.endswith("Nothing was changed.\n")
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@EVERY
+def test_tools_that_moved_are_found_again_and_what_was_added_stays(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client)
+    here("install", client, "tools.py")
+    if client == "codex":
+        added = path.read_text().replace("[mcp_servers.tools]\n", "[mcp_servers.tools]\ntimeout = 3 # mine\n")
+        path.write_text(added + '\n[mcp_servers.tools.env]\nKEY = "v"\n')
+    else:
+        path.write_text(path.read_text().replace('"tools": {', '"tools": {"timeout": 3, "env": {"KEY": "v"},'))
+    (home / "other").mkdir()
+    (home / "tools.py").rename(home / "other" / "tools.py")
+    assert here("install", client, "other/tools.py").code == 0
+    entry = servers(client, path)["tools"]
+    assert (entry["timeout"], entry["env"]) == (3, {"KEY": "v"})
+    assert entry["args"] == ["stdio", str(home / "other" / "tools.py")]
+    assert here("install", client, "tools.py", "--undo").code == 0
+    assert list(servers(client, path)) == ["other"]
+
+
+@EVERY
+def test_another_server_of_that_name_is_left_alone(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client)
+    before = path.read_bytes()
+    for more in ([], ["--undo"]):
+        ended = here("install", client, "tools.py", "--name", "other", *more)
+        assert (ended.code, ended.out) == (2, "")
+        assert "has another server called 'other'; choose a --name. It was not changed" in ended.err
+    assert path.read_bytes() == before
+
+
+@JSON_ONLY
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  // mine\n  "KEY": {}\n}',
+        '{"KEY": {} /* mine */}',
+        '{"a": "http://x//y", "KEY": {"other": {},}}',
+    ],
+)
+def test_comments_are_not_lost(client: DesktopName, text: str, home: Path, here: Any) -> None:
+    path = written(client, text)
+    before = path.read_bytes()
+    ended = here("install", client, "tools.py")
+    assert ended.code == 2
+    assert "has comments" in ended.err
+    snippet = ended.err.partition("yourself:\n\n")[2]
+    assert json.loads(snippet)[KEYS[client]]["tools"]["args"] == ["stdio", str(home / "tools.py")]
+    assert path.read_bytes() == before
+    assert here("install", client, "tools.py", "--undo").code == 2
+
+
+@EVERY
+@pytest.mark.parametrize("text", ["{", "[1", '{"KEY": 5}', "[]", "\udcff"])
+def test_a_file_that_cannot_be_read_is_not_changed(client: DesktopName, text: str, home: Path, here: Any) -> None:
+    if client == "codex":
+        text = {"[]": "a = [", '{"KEY": 5}': "KEY = 5"}.get(text, text)
+    path = CLIENTS[client].path()
+    path.parent.mkdir(parents=True)
+    before = text.replace("KEY", KEYS[client]).encode(errors="surrogateescape")
+    path.write_bytes(before)
+    ended = here("install", client, "tools.py")
+    assert (ended.code, ended.out) == (2, "")
+    assert str(path.relative_to(home)) in ended.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'mcp_servers = { other = { command = "x" } }\n',
+        '[mcp_servers]\ntools = { command = "/a/toolyard", args = ["stdio", "x.py"] }\n',
+        '[mcp_servers.tools]\ncommand = "/a/toolyard"\nargs = [\n  "stdio",\n  "x.py",\n]\n',
+        'text = """\n[mcp_servers.tools]\n"""\n[mcp_servers.tools]\ncommand = "toolyard"\nargs = ["stdio"]\n',
+    ],
+)
+def test_toml_that_cannot_be_changed_line_by_line_is_refused_with_the_table(text: str, home: Path, here: Any) -> None:
+    path = written("codex", text)
+    ended = here("install", "codex", "tools.py")
+    assert ended.code == 2
+    assert "a way that toolyard cannot change" in ended.err
+    assert "[mcp_servers.tools]\ncommand = " in ended.err
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "{}",
+        "{ }\n",
+        '{"KEY": {}}',
+        '{"KEY":{"other":{}}}',
+        '\ufeff{\r\n\t"a": 1\r\n}\r\n',
+        '{"a": "}{\\"", "KEY": {"x": [{"KEY": {}}]}}',
+        '{"KEY": {"first": {}}, "KEY": {"second": {}}}',
+    ],
+)
+def test_json_of_every_shape_takes_the_entry(text: str) -> None:
+    text = text.replace("KEY", "servers")
+    before = json_text.read(text)
+    changed = json_text.put(text, "servers", "new", {"command": "é", "args": ["\\"]})
+    wanted = {**before, "servers": {**before.get("servers", {}), "new": {"command": "é", "args": ["\\"]}}}
+    assert json_text.read(changed) == wanted
+    assert changed.count("\n") == changed.count("\r\n") or "\r\n" not in text
+    again = json_text.take_out(changed, "servers", "new")
+    assert json_text.read(again).get("servers") == before.get("servers", {})
+
+
+def test_a_link_stays_a_link_and_rights_stay(home: Path, here: Any) -> None:
+    kept = home / "dotfiles.json"
+    kept.write_text("{}")
+    kept.chmod(0o640)
+    link = home / "link.json"
+    link.symlink_to(kept)
+    assert here("install", "cursor", "tools.py", "--config", str(link), "--name", "mine").code == 0
+    assert link.is_symlink()
+    assert list(json.loads(kept.read_text())["mcpServers"]) == ["mine"]
+    assert kept.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["claude", "nowhere.py"], "there is no file nowhere.py"),
+        (["claude", "tools.py", "--name", "a b"], "--name must be"),
+        (["claude", "tools.py", "--config", "."], "cannot read"),
+        (["emacs", "tools.py"], "emacs"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments: list[str], complaint: str, home: Path, here: Any) -> None:
+    ended = here("install", *arguments)
+    assert ended.code == 2
+    assert complaint in ended.err
+
+
+def test_the_entry_starts_a_server(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    assert toolyard("install", "cursor", "tools.py", "--config", "c.json", folder=tmp_path).code == 0
+    entry = json.loads((tmp_path / "c.json").read_text())["mcpServers"]["tools"]
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    done = subprocess.run(
+        [entry["command"], *entry["args"], "--store", f"sqlite:{tmp_path / 'ledger.db'}"],
+        input=json.dumps(hello) + "\n",
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "toolyard", done.stderr
