@@ -268,7 +268,7 @@ def test_what_mcp_has_no_place_for_is_not_sent(era: str, address: str) -> None:
     with speaking(era, address) as (client, sent):
         for option in ({"secrets": {"KEY": "s3cret"}}, {"tokens": {"google": "s3cret"}}, {"user_id": "s3cret"}):
             with pytest.raises(RequestError, match=f"MCP has no place for {next(iter(option))}"):
-                client.call("Kit.Add", {"a": 1, "b": 2}, **option)  # type: ignore[arg-type]
+                client.call("Kit.Add", {"a": 1, "b": 2}, **option)
         for ask in (client.calls, lambda: client.show("x"), lambda: client.cancel("x")):
             with pytest.raises(RequestError, match="without /mcp"):
                 ask()
@@ -447,7 +447,7 @@ def test_an_address_without_such_a_server_is_said_so(address: str) -> None:
     base = address.removesuffix("/mcp")
     with (
         Client(f"{base}/nowhere", wire="mcp") as client,
-        pytest.raises(PathNotFound, match="no MCP server at .*nowhere"),
+        pytest.raises(PathNotFound, match="no MCP server at http"),
     ):
         client.list()
     with Client("http://127.0.0.1:9/mcp") as client:

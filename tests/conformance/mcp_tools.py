@@ -27,7 +27,7 @@ class Weather(TypedDict):
 @shop.tool(
     wire_name="greet",
     title="A greeting",
-    icons=[Icon("https://example.com/hand.png", "image/png", ["48x48"])],
+    icons=[Icon("https://example.com/hand.png", "image/png", ("48x48",))],
     read_only=True,
     destructive=False,
 )

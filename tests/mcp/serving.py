@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..conformance.serving import command, environment, free_port, stop, wait_until_healthy
+from ..conformance.serving import command, environment, free_port, wait_until_healthy
 from .stage import Stage
 
 TOOLS = f"{Path(__file__).with_name('tools.py')}:app"
@@ -43,8 +43,9 @@ class Server:
         self.start()
 
     def end(self) -> None:
+        """Whatever still runs on it."""
         if self.process is not None and self.process.poll() is None:
-            stop(self.process)
+            self.kill()
 
     def said(self) -> str:
         return (self.folder / f"server-{self.port}.log").read_text()

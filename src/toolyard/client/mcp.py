@@ -143,10 +143,11 @@ class Mcp:
     def _exchange(
         self, place: Place, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes]
     ) -> Generator[Request | Pause, Reply | None, Heard]:
-        """One request, and its stream to the end, also where the server breaks it off to have it taken up again."""
+        """One request, and its stream to the end. In the older era a server may break it off to have it taken up
+        again."""
         id = next(self._ids)
         heard = hear((yield from _reply(wire.encode(place, id, method, params, more))), id)
-        last, retry_ms = heard.last_event, heard.retry_ms
+        last, retry_ms = None if place.revision.is_modern else heard.last_event, heard.retry_ms
         while last and heard.status == 200 and heard.result is heard.error is None:
             yield Pause(max(pause_of(retry_ms, 0), SHORTEST_RESUME_S))
             heard = hear((yield from _reply(wire.encode_resume(place, last))), id)

@@ -12,10 +12,13 @@ from ..model.errors import ToolError, ToolTimedOut
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
 from ..model.running import Question, Run
+from ..running.validation import fits
 from ..store.contract import Asked, Store, StoreDown
 from ..store.hints import Topic
 
 LOOK_AGAIN_S = 1.0
+REFUSED = "toolyard/refused"
+"""In the place of an answer: why the client gave none."""
 CANNOT = {
     "form": "ask its person with a form",
     "url": "send its person to an address",
@@ -34,7 +37,7 @@ class Questions:
 
     async def ask(self, run: Run, question: Question) -> Any:
         """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time."""
-        if question.name in run.answers and question.wants(run.answers[question.name]) is None:
+        if question.name in run.answers and wanted(question, run.answers[question.name]) is None:
             return run.answers[question.name]
         if not run.channel.can_ask(question.kind):
             raise ToolError(
@@ -53,7 +56,7 @@ class Questions:
                     raise ToolTimedOut(f"Nobody answered '{question.name}' in {self._wait_s:g} seconds", can_retry=True)
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 answer = await self._answer(seq, question.name)
-        return msgspec.json.decode(answer)
+        return _checked(question, msgspec.json.decode(answer))
 
     async def _put(self, run: Run, seq: int, question: Question) -> bytes | None:
         """Records the question and puts it to the client, unless it was answered before."""
@@ -104,6 +107,23 @@ class Questions:
 
     async def _asks(self, call: CallRecord, known: Container[str]) -> bool:
         return any(question.name not in known for question in await self.open(call))
+
+
+def wanted(question: Question, answer: Any) -> str | None:
+    """What an answer must do, if this one does not: be of the question's kind, and fit its form."""
+    lacking = question.wants(answer)
+    if lacking is None and question.kind == "form" and answer["action"] == "accept":
+        return None if fits(dict(question.schema), answer["content"]) else "fit the form's schema"
+    return lacking
+
+
+def _checked(question: Question, answer: Any) -> Any:
+    """Raises ToolError for a client that answered with an error, or with something else."""
+    if isinstance(answer, dict) and (refusal := answer.get(REFUSED)) is not None:
+        raise ToolError(f"The client could not answer '{question.name}': {refusal}", can_retry=False)
+    if lacking := wanted(question, answer):
+        raise ToolError(f"The client's answer to '{question.name}' must {lacking}", can_retry=False)
+    return answer
 
 
 def _is_open(asked: Asked) -> bool:

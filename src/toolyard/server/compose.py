@@ -215,11 +215,12 @@ class Yard:
         calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.metrics, times)
         tasks = Tasks(store, catalogue, calling, self.engine.questions, ttl_ms)
         subscriptions = Subscriptions(catalogue, store, tasks)
+        calling.when_task = subscriptions.follow
         asking = Asking(store, seam.new_id)
         pages = ToolPages(catalogue, settings.mcp_page_size)
         lane = authors_lane(self.sources, subscriptions, asking, self._ring)
         dispatcher = Dispatcher(calling, pages, tasks, subscriptions, given, lane)
-        sessions = McpSessions(store, self._ring, seam.new_id, seam.monotonic)
+        sessions = McpSessions(store, self._ring, seam.new_id)
         answers = ClientAnswers(store, self.engine.questions, asking)
         self.mcp = McpParts(dispatcher, subscriptions, answers)
         http = McpHttp(

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct
 from ...catalogue import Catalogue
 from ...engine.engine import Engine
 from ...engine.held import Node
+from ...engine.questions import wanted
 from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ...model.errors import (
     Busy,
@@ -22,7 +23,6 @@ from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
-from ...running.validation import fits
 from ...wires.mcp.envelope import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -34,7 +34,7 @@ from ...wires.mcp.envelope import (
 )
 from ...wires.mcp.headers import mirrored_of
 from ...wires.mcp.params import TASKS, Call, Meta, decode_params
-from ...wires.mcp.questions import can_answer, check_answer, encode_input_required, missing_capabilities
+from ...wires.mcp.questions import can_answer, encode_input_required, missing_capabilities
 from ...wires.mcp.tasks import encode_created
 from ...wires.mcp.tools import encode_failure, encode_outcome
 from ..metrics import Metrics
@@ -74,6 +74,8 @@ class Calling:
         self._given = given
         self._readiness, self._metrics, self._monotonic = readiness, metrics, times.monotonic
         self._store, self._sync_wait_s, self._ttl_ms = node.store, times.sync_wait_s, times.ttl_ms
+        self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
+        """Wants to know of tasks of the older era."""
         self._mirrored: dict[Tool, dict[str, tuple[str, ...]]] = {}
         self._prepare()
         catalogue.subscribe(self._prepare)
@@ -211,8 +213,8 @@ class Calling:
         given = {}
         for question in await self._engine.questions.open(call):
             if question.name in responses:
-                check_answer(question, responses[question.name])
-                _check_form(question, responses[question.name])
+                if lacking := wanted(question, responses[question.name]):
+                    raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {lacking}")
                 given[question.name] = responses[question.name]
         if given:
             await self._engine.questions.answer(call, given)
@@ -242,6 +244,8 @@ class Calling:
         call = await self._store.row(seq)
         if call is None:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
+        if not peer.revision.is_modern:
+            self.when_task(seq, peer)
         return encode_created(call, peer.revision, self._ttl_ms)
 
     async def _created(self, peer: Peer, call_id: str) -> bytes:
@@ -311,12 +315,6 @@ def _with_hidden(tool: Tool, input: dict[str, Any], meta: Meta) -> dict[str, Any
         raise InvalidInput(tuple(Problem(name, "Is not for you to give; leave it out") for name in filled))
     given = {} if meta.arguments is UNSET else meta.arguments
     return {**input, **{name: given[name] for name in tool.hidden if name in given}}
-
-
-def _check_form(question: Question, answer: Mapping[str, Any]) -> None:
-    """Raises RpcError for a form that was not filled in as it asks."""
-    if question.kind == "form" and answer["action"] == "accept" and not fits(dict(question.schema), answer["content"]):
-        raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' does not fit its schema")
 
 
 def _trace_id(meta: Meta) -> str | None:

@@ -1,7 +1,6 @@
 """MCP over HTTP, at `/mcp`: both eras at one address, told apart by what a request carries."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from functools import partial
 from typing import Any
 
 from msgspec import UNSET
@@ -163,8 +162,6 @@ class McpHttp:
             except StopIteration as done:
                 result: bytes = done.value
             else:
-                if self._store.shared and peer.session is not None:
-                    outlet.when_recorded = partial(self._running.note, peer, message.id)  # type: ignore[arg-type]
                 with outlet.soon(), self._running.kept(peer, message.id, outlet):  # type: ignore[arg-type]
                     result = await resumed(steps, waiting_for)
         except RpcError as error:
@@ -287,9 +284,9 @@ class McpHttp:
                 return Stream(200, EVENT_STREAM, self._rest(place, peer))
         except RpcError as error:
             return refused(error, None)
-        return Stream(200, EVENT_STREAM, self._changes(state, exchange))
+        return Stream(200, EVENT_STREAM, self._changes(state, caller))
 
-    async def _changes(self, state: SessionState, exchange: Exchange) -> AsyncIterator[bytes]:
+    async def _changes(self, state: SessionState, caller: Caller) -> AsyncIterator[bytes]:
         events = Events()
         wanted = Wanted(tools=True, prompts=True, resources=True, uris=tuple(state.subscriptions))
 
@@ -297,13 +294,14 @@ class McpHttp:
             events.put(event(encode_notification(method, params or None)))
 
         yield b": changes\n\n"
-        with self._subscriptions.hearing(Subscriber(wanted, tell)):
+        with self._subscriptions.hearing(Subscriber(wanted, tell, caller)):
             async for chunk in events.chunks():
                 yield chunk
 
     async def _rest(self, place: tuple[int, int, int | str], peer: Peer) -> AsyncIterator[bytes]:
         """What came after an event, and the response."""
         seq, number, id = place
+        put: set[bytes] = set()
         with self._store.hints.waiting(Topic.ENDED, seq) as bell:
             while True:
                 call = await self._store.row(seq)
@@ -312,6 +310,10 @@ class McpHttp:
                 for each, data in await self._store.call_events(seq, number):
                     number = each
                     yield event(data, event_id(seq, number, id))
+                for question in await self._answers.unseen(call, peer.revision):
+                    if question not in put:
+                        put.add(question)
+                        yield event(question)
                 if call.state in ENDED:
                     yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
                     return

@@ -95,8 +95,6 @@ class HttpOutlet:
 
     seq = 0
     """The call's number in the ledger, once it is there."""
-    when_recorded: Callable[[int], Coroutine[Any, Any, None]] | None = None
-    """Wants to know that number."""
     _events: Events | None = None
     _is_answered = False
     _number = 0
@@ -159,8 +157,6 @@ class HttpOutlet:
         if self.seq:
             return
         self.seq = seq
-        if self.when_recorded is not None:
-            self._beside(self.when_recorded(seq))
         if self._events is not None and self._stream_s is not None:
             self._prime(self._events)
 

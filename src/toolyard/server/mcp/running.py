@@ -1,17 +1,18 @@
-"""Requests of the older era that are being worked on, for clients that give one up."""
+"""Requests of the older era that are being worked on, for clients that give one up, at whichever node they say so."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
 
-from ...store.contract import Note, Store
+from ...store.contract import Note, Store, StoreDown
 from ...wires.mcp.envelope import Id
 from .peer import Peer
 
-KIND = "mcp request"
-KEEP_S = 86400.0
+KIND = "mcp cancelled"
+KEEP_S, LOOK_S = 60.0, 0.3
 
 
 class Running(Protocol):
@@ -36,33 +37,44 @@ class RunningRequests:
             return
         key = (peer.session, id)
         self._running[key] = outlet
+        watching = asyncio.create_task(self._watch(peer, id, outlet)) if self._store.shared else None
         try:
             yield
         finally:
             if self._running.get(key) is outlet:
                 del self._running[key]
+            if watching is not None:
+                watching.cancel()
 
     async def cancel(self, peer: Peer, id: Id) -> None:
         """Here, or wherever it runs. What is not known is not missed."""
         if peer.session is None:
             return
         outlet = self._running.get((peer.session, id))
-        if outlet is not None and outlet.seq == 0:
+        if outlet is not None:
+            await self._give_up(outlet)
+        elif self._store.shared:
+            caller = peer.caller
+            await self._store.put_note(Note(KIND, caller.tenant, caller.subject, _name(peer, id), b"1"), KEEP_S)
+
+    async def _watch(self, peer: Peer, id: Id, outlet: Running) -> None:
+        """Another node may be told."""
+        place = (KIND, peer.caller.tenant, peer.caller.subject, _name(peer, id))
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                if await self._store.note(*place) is not None:
+                    await self._store.drop_note(*place)
+                    await self._give_up(outlet)
+                    return
+            except StoreDown:
+                continue
+
+    async def _give_up(self, outlet: Running) -> None:
+        if outlet.seq:
+            await self._store.cancel(outlet.seq)
+        else:
             outlet.cancel()
-            return
-        seq = outlet.seq if outlet is not None else await self._elsewhere(peer, id)
-        if seq:
-            await self._store.cancel(seq)
-
-    async def note(self, peer: Peer, id: Id, seq: int) -> None:
-        """That a call is in the ledger, for the node that its client's word reaches."""
-        caller = peer.caller
-        note = Note(KIND, caller.tenant, caller.subject, _name(peer, id), b"%d" % seq)
-        await self._store.put_note(note, KEEP_S)
-
-    async def _elsewhere(self, peer: Peer, id: Id) -> int:
-        found = await self._store.note(KIND, peer.caller.tenant, peer.caller.subject, _name(peer, id))
-        return int(found) if found else 0
 
 
 def _name(peer: Peer, id: Id) -> str:

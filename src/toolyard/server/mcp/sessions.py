@@ -17,8 +17,6 @@ from ...wires.mcp.params import Level
 
 PURPOSE, KIND = "mcp session", "mcp session"
 KEEP_S = 7 * 86400.0
-FRESH_S = 1.0
-"""How long a node believes what it has read, where others may have written since."""
 MOST = 10_000
 _TAG = 12
 _encode = msgspec.json.Encoder().encode
@@ -39,9 +37,10 @@ _decode = msgspec.json.Decoder(SessionState).decode
 class McpSessions:
     """Those that are open."""
 
-    def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str], monotonic: Callable[[], float]) -> None:
-        self._store, self._ring, self._new_id, self._monotonic = store, ring, new_id, monotonic
-        self._known: OrderedDict[tuple[str, Caller], tuple[float, SessionState]] = OrderedDict()
+    def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str]) -> None:
+        self._store, self._ring, self._new_id = store, ring, new_id
+        self._known: OrderedDict[tuple[str, Caller], SessionState] = OrderedDict()
+        """Where nobody else writes."""
 
     async def open(self, caller: Caller, state: SessionState) -> str:
         """Its id."""
@@ -53,8 +52,8 @@ class McpSessions:
     async def find(self, id: str, caller: Caller) -> SessionState:
         """Raises RpcError for one that has ended, never was, or is another caller's."""
         known = self._known.get((id, caller))
-        if known is not None and (not self._store.shared or self._monotonic() - known[0] < FRESH_S):
-            return known[1]
+        if known is not None and not self._store.shared:
+            return known
         name, _, signature = id.partition(".")
         if not hmac.compare_digest(signature, self._signature(name, caller)):
             raise _no_session()
@@ -76,7 +75,7 @@ class McpSessions:
         await self._store.drop_note(KIND, caller.tenant, caller.subject, id.partition(".")[0])
 
     def _remember(self, id: str, caller: Caller, state: SessionState) -> SessionState:
-        self._known[id, caller] = (self._monotonic(), state)
+        self._known[id, caller] = state
         if len(self._known) > MOST:
             self._known.popitem(last=False)
         return state

@@ -105,7 +105,7 @@ class StdioServer:
         """Until the input ends; what is under way is then given up."""
         lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         read_lines(input, asyncio.get_running_loop(), lines)
-        with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell)):
+        with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL)):
             while (line := await lines.get()) is not None:
                 if line.strip():
                     self._take(line)

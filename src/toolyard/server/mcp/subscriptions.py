@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ...catalogue import Catalogue
+from ...model.caller import Caller
 from ...store.contract import Store
 from ...store.hints import Topic
 from ...wires.mcp.envelope import Incoming, encode_notification
@@ -20,6 +21,7 @@ from .tasks import Tasks
 
 LOOK_S = 60.0
 LISTENING = "mcp listening"
+ENDED_AS = ("completed", "failed", "cancelled")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -28,6 +30,8 @@ class Subscriber(Struct, eq=False):
 
     wanted: Wanted
     tell: Callable[[str, dict[str, Any]], None]
+    tasks_of: Caller | None = None
+    """The older era: whose tasks it is told of."""
 
 
 class Subscriptions:
@@ -103,27 +107,45 @@ class Subscriptions:
         call = await self._store.get(peer.caller.tenant, peer.caller.subject, id)
         if call is None:
             return lambda: None
-        seq, loop = call.seq, asyncio.get_running_loop()
+        changed, forget = self._on_change(call.seq, peer, lambda shown: tell("notifications/tasks", shown))
+        changed()
+        return forget
+
+    def follow(self, seq: int, peer: Peer) -> None:
+        """The older era: whoever of the caller's listens is told of a task, until it ends."""
+
+        def tell(shown: dict[str, Any]) -> None:
+            if shown["status"] in ENDED_AS:
+                forget()
+            for each in self._subscribers:
+                if each.tasks_of == peer.caller:
+                    each.tell("notifications/tasks/status", shown)
+
+        _, forget = self._on_change(seq, peer, tell)
+
+    def _on_change(
+        self, seq: int, peer: Peer, tell: Callable[[dict[str, Any]], None]
+    ) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Has a call told of whenever it ends, asks, or is answered. What to call to tell now, and to stop."""
         telling: set[asyncio.Task[None]] = set()
 
         async def show() -> None:
             row = await self._store.row(seq)
             if row is not None:
-                tell("notifications/tasks", _without_type(await self._tasks.shown(row, peer.revision)))
+                tell(_without_type(await self._tasks.shown(row, peer.revision)))
 
         def changed() -> None:
-            task = loop.create_task(show())
+            task = asyncio.get_running_loop().create_task(show())
             telling.add(task)
             task.add_done_callback(telling.discard)
 
         ended, asked = (self._store.hints.watch(topic, seq, changed) for topic in (Topic.ENDED, Topic.QUESTION))
-        changed()
 
         def forget() -> None:
             ended()
             asked()
 
-        return forget
+        return changed, forget
 
 
 def _without_type(shown: bytes) -> dict[str, Any]:

@@ -86,8 +86,8 @@ class Tasks:
             call = after
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(call), status=200)
-        related = b'"_meta":' + _encode({RELATED_TASK: {"taskId": call.key.call_id}})
-        return self.result_of(call, peer.revision)[:-1] + b"," + related + b"}"
+        made = msgspec.json.decode(self.result_of(call, peer.revision))
+        return _encode({**made, "_meta": {**made.get("_meta", {}), RELATED_TASK: {"taskId": call.key.call_id}}})
 
     def result_of(self, call: CallRecord, revision: Revision) -> bytes:
         """What the call would have been answered with."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ...model.running import Asks, Question
-from .envelope import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
+from .envelope import MISSING_CAPABILITY, RpcError
 from .params import SERVER_INFO, Capabilities, can
 from .revisions import Revision
 from .tools import INFO
@@ -63,12 +63,6 @@ def input_requests(questions: Sequence[Question], revision: Revision) -> dict[st
 
 def _named(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": method, "params": params} if params else {"method": method}
-
-
-def check_answer(question: Question, answer: Any) -> None:
-    """Raises RpcError for one that is not what such a question is answered with."""
-    if wanted := question.wants(answer):
-        raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {wanted}")
 
 
 def question_id(seq: int, name: str) -> str:
