@@ -71,7 +71,7 @@ class Piped:
         if line is None:
             return None
         message = decode(line)
-        if isinstance(message, dict):
+        if isinstance(message, dict) and ("result" not in message or message["id"] in self._methods):
             check_message(message, self.revision, self._methods.get(message.get("id")))
         return message
 

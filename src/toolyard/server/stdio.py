@@ -27,7 +27,7 @@ def serve(sources: list[Source], settings: Settings, output: BinaryIO) -> None:
 
 async def _serve(sources: list[Source], settings: Settings, output: BinaryIO) -> None:
     yard = await _started(sources, settings)
-    serving = asyncio.ensure_future(StdioServer(yard.mcp, yard.store.cancel, output).serve(sys.stdin.buffer))
+    serving = asyncio.ensure_future(StdioServer(yard.mcp, yard.store.cancel, output).serve(sys.stdin.fileno()))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
         await serving

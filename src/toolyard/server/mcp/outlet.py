@@ -96,7 +96,7 @@ class HttpOutlet:
     seq = 0
     """The call's number in the ledger, once it is there."""
     _events: Events | None = None
-    _is_answered = False
+    _is_answered = _is_cancelled = False
     _number = 0
     _record: Callable[[], None] | None = None
 
@@ -142,7 +142,12 @@ class HttpOutlet:
             self._finish(self._events, message)
 
     def reply(self, status: int, message: bytes, headers: Headers) -> Reply:
-        """The last word, as a reply or at the end of the stream."""
+        """The last word, as a reply or at the end of the stream; to who gave up, none."""
+        if self._is_cancelled:
+            if self._events is not None:
+                self._is_answered = True
+                self._events.close()
+            return Reply(200, b"", EVENT_STREAM)
         if self._events is not None and not self._is_answered:
             self._finish(self._events, message)
         return Reply(status, message, headers)
@@ -165,7 +170,8 @@ class HttpOutlet:
         self._exchange.when_gone(callback)
 
     def cancel(self) -> None:
-        """As if the client had gone."""
+        """As if the client had gone: it wants no response any more."""
+        self._is_cancelled = True
         for callback in self._when_gone:
             callback()
 

@@ -71,10 +71,9 @@ class RunningRequests:
                 continue
 
     async def _give_up(self, outlet: Running) -> None:
+        outlet.cancel()
         if outlet.seq:
             await self._store.cancel(outlet.seq)
-        else:
-            outlet.cancel()
 
 
 def _name(peer: Peer, id: Id) -> str:

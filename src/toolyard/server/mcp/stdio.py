@@ -25,16 +25,17 @@ from ...wires.mcp.envelope import (
     encode_notification,
     encode_result,
     id_of,
+    split_batch,
 )
 from ...wires.mcp.params import Cancelled, Initialize, Wanted, decode_params
-from ...wires.mcp.revisions import HANDSHAKE, negotiated
+from ...wires.mcp.revisions import HANDSHAKE, R_2025_03_26, negotiated
 from .dispatcher import McpParts
 from .eras import SETTINGS, change, modern_peer, params_of
 from .peer import Peer
 from .sessions import SessionState
 from .subscriptions import Subscriber
 
-LONGEST_LINE = 64 * 2**20
+CHUNK = 64 * 2**10
 
 
 class Line:
@@ -56,8 +57,9 @@ class StdioOutlet:
 
     is_open = True
 
-    def __init__(self, line: Line, id: Id) -> None:
-        self._line, self._id = line, id
+    def __init__(self, line: Line, id: Id, last: Callable[[bytes], None]) -> None:
+        """`last` takes the response."""
+        self._line, self._id, self._last = line, id, last
         self.seq = 0
         self.is_answered = False
         self._when_gone: list[Callable[[], object]] = []
@@ -72,7 +74,7 @@ class StdioOutlet:
     def finish(self, message: bytes) -> None:
         if not self.is_answered:
             self.is_answered = True
-            self._line.write(message)
+            self._last(message)
 
     def takes_long(self, record: Callable[[], None]) -> None:
         """There is one pipe: nothing to take up again."""
@@ -101,8 +103,8 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wanted = Wanted()
 
-    async def serve(self, input: BinaryIO) -> None:
-        """Until the input ends; what is under way is then given up."""
+    async def serve(self, input: int) -> None:
+        """Until the input, a file descriptor, ends; what is under way is then given up."""
         lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         read_lines(input, asyncio.get_running_loop(), lines)
         with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL)):
@@ -118,27 +120,41 @@ class StdioServer:
         self._line.write(encode_notification(method, params or None))
 
     def _take(self, line: bytes) -> None:
+        is_batch = line.lstrip()[:1] == b"[" and self._state is not None and self._state.version == R_2025_03_26.name
+        work = self._together(line) if is_batch else self._work(line, self._line.write)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _together(self, line: bytes) -> None:
+        """2025-03-26 alone: several at once, answered together."""
+        answers: list[bytes] = []
+        try:
+            bodies = split_batch(line)
+        except RpcError as error:
+            self._line.write(encode_error(None, error))
+            return
+        await asyncio.gather(*(self._work(body, answers.append) for body in bodies))
+        if answers:
+            self._line.write(b"[" + b",".join(answers) + b"]")
+
+    async def _work(self, line: bytes, last: Callable[[bytes], None]) -> None:
         try:
             message = decode_message(line)
             params = params_of(message) if message.method is not UNSET else None
             peer = None if params is None else modern_peer(message, params, LOCAL)
         except RpcError as error:
-            self._line.write(encode_error(id_of(line), error))
+            last(encode_error(id_of(line), error))
             return
-        task = asyncio.get_running_loop().create_task(self._work(message, peer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _work(self, message: Incoming, peer: Peer | None) -> None:
         if message.method is UNSET:
             await self._parts.answers.take(message, LOCAL)
         elif message.id is UNSET:
             await self._notified(message)
         else:
-            await self._answer(message, message.id, peer)  # type: ignore[arg-type]
+            await self._answer(message, message.id, peer, last)  # type: ignore[arg-type]
 
-    async def _answer(self, message: Incoming, id: Id, peer: Peer | None) -> None:
-        outlet = StdioOutlet(self._line, id)
+    async def _answer(self, message: Incoming, id: Id, peer: Peer | None, last: Callable[[bytes], None]) -> None:
+        outlet = StdioOutlet(self._line, id, last)
         self._running[id] = outlet
         try:
             outlet.finish(encode_result(id, await self._result(message, peer, outlet)))
@@ -195,13 +211,19 @@ def own_output() -> BinaryIO:
     return output
 
 
-def read_lines(input: BinaryIO, loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[bytes | None]") -> None:
-    """In a thread: not every input can be waited for on a loop."""
+def read_lines(input: int, loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[bytes | None]") -> None:
+    """In a thread: not every input can be waited for on a loop. And from the descriptor itself: a thread that is in
+    the middle of a buffered read keeps the program from ending."""
 
     def read() -> None:
-        line: bytes | None
-        while line := input.readline(LONGEST_LINE):
-            loop.call_soon_threadsafe(lines.put_nowait, line)
+        parts: list[bytes] = []
+        while chunk := os.read(input, CHUNK):
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                loop.call_soon_threadsafe(lines.put_nowait, b"".join((*parts, line)))
+                parts = []
+            parts.append(rest)
+        loop.call_soon_threadsafe(lines.put_nowait, b"".join(parts))
         loop.call_soon_threadsafe(lines.put_nowait, None)
 
     threading.Thread(target=read, name="toolyard-stdin", daemon=True).start()
