@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from toolyard import Audio, Context, Embedded, Hidden, Icon, Image, ResourceLink, ToolError, Toolkit
+from toolyard import Audio, Context, Embedded, Hidden, Icon, Image, ResourceLink, ToolError, Toolkit, user_id
 
 PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 STEP_S = 0.05
@@ -210,3 +210,9 @@ def chatter() -> str:
     """Prints."""
     print("chatter")  # noqa: T201
     return "said"
+
+
+@desk.tool(requires=user_id)
+async def who(ctx: Context) -> str:
+    """Tells for whom it runs."""
+    return f"for {ctx.user_id}"

@@ -40,6 +40,7 @@ async def main(mode: str, name: str, target: str, *rest: str) -> dict[str, Any]:
         await started.wait()
         going.cancel()
         saw["gone"] = isinstance((await asyncio.gather(going, return_exceptions=True))[0], asyncio.CancelledError)
+        await client.list_tools()  # who closes at once says nothing
     return saw
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -89,10 +90,11 @@ def test_fastmcps_client(server: Server, stage: Stage, name: str, tmp_path: Path
 def inspected(target: Sequence[str], folder: Path, stage: Stage, *asked: str) -> Any:
     """What the Inspector prints."""
     inspector = str(NPM / "inspector-cli" / "build" / "cli.js")
-    variables = environment("open") | {"STAGE": str(stage.port), "XDG_STATE_HOME": str(folder)}
+    own = {"PATH": f"{NODE.parent}:{os.environ['PATH']}", "STAGE": str(stage.port), "XDG_STATE_HOME": str(folder)}
+    variables = environment("open") | own
     transport = ["--transport", "http"] if target[0].startswith("http") else []
     ended = subprocess.run(
-        [str(NODE), inspector, *target, *transport, *asked],
+        [str(NODE), inspector, "--cli", *target, *transport, *asked],
         cwd=folder, env=variables, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

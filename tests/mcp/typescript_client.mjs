@@ -24,5 +24,6 @@ saw.acted = (await client.callTool(acting, undefined, { onprogress })).content[0
 const going = new AbortController();
 const onstart = () => going.abort("enough");
 await client.callTool(acting, undefined, { signal: going.signal, onprogress: onstart }).catch(() => (saw.gone = true));
+await client.ping(); // who closes at once says nothing
 await client.close();
 process.stdout.write(JSON.stringify(saw) + "\n");

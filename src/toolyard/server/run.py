@@ -74,8 +74,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._sweeper.cancel()
-        self._yard.asgi.end_streams()
         self._yard.let_go()
+        await self._yard.asgi.end_streams()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -86,9 +86,9 @@ class Shell:
             reply.status = self._auth_failure_status
         return reply
 
-    def end_streams(self) -> None:
+    async def end_streams(self) -> None:
         """Those that are open, and those to come: the server stops."""
-        self.streams.end()
+        await self.streams.end()
 
     def _wire_of(self, path: str) -> Answers:
         for prefix, wire in self._wires.items():

@@ -12,6 +12,7 @@ from ..wires.contract import Stream
 
 Write = Callable[[bytes], Awaitable[None]]
 
+LAST_WORD_S = 0.1
 _log = logging.getLogger("toolyard.server")
 
 
@@ -49,9 +50,11 @@ class Streams:
             _log.error("%s broke off", carrying.get_name(), exc_info=error)
         return error is None
 
-    def end(self) -> None:
-        """All of them, at once. Those to come end as they begin."""
+    async def end(self) -> None:
+        """All of them: those that have a last word may say it. Those to come end as they begin."""
         self._is_over = True
+        if self._open:
+            await asyncio.wait(self._open, timeout=LAST_WORD_S)
         for carrying in self._open:
             carrying.cancel()
 
