@@ -169,6 +169,24 @@ def test_tools_that_moved_are_found_again_and_what_was_added_stays(client: Deskt
     assert list(servers(client, path)) == ["other"]
 
 
+@JSON_ONLY
+def test_an_entry_that_somebody_wrote_otherwise_stays_as_it_is(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client, "")
+    here("install", client, "tools.py")
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    before = path.read_bytes()
+    assert "nothing to do" in here("install", client, "tools.py").out
+    assert path.read_bytes() == before
+
+
+def test_a_comment_after_the_table_is_not_part_of_it(home: Path, here: Any) -> None:
+    path = written("codex", "")
+    here("install", "codex", "tools.py")
+    path.write_text("a = 1\n\n" + path.read_text() + "\n# about b\n\n[b]\n")
+    assert here("install", "codex", "tools.py", "--undo").code == 0
+    assert path.read_text() == "a = 1\n\n# about b\n\n[b]\n"
+
+
 @EVERY
 def test_another_server_of_that_name_is_left_alone(client: DesktopName, home: Path, here: Any) -> None:
     path = written(client)

@@ -104,7 +104,7 @@ OTHER = '{"jsonrpc":"2.0","id":"other","result":{"content":[]}}'
 def test_a_stream_is_read_to_its_response(ending: str) -> None:
     half, comma, rest = RESPONSE.partition(",")
     before = (": hi", "event: message", f"data: {PROGRESS}", "", f"data:{OTHER}", "")
-    lines = (*before, f"data: {half}{comma}", f"data: {rest}", "")
+    lines = (*before, f"data: {half}{comma}", f"data: {rest}", "", f"data: {OTHER}", "")
     assert value(called(listed(), events(*lines, ending=ending))[1]) == "ok"
 
 
@@ -159,8 +159,9 @@ def test_text_is_text_without_a_schema() -> None:
 
 def test_only_a_toolyard_of_the_older_era_wraps() -> None:
     wrapping = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
-    answer = result(content=[{"type": "text", "text": "10"}], structuredContent={"result": 10})
-    for meta, wanted in (({"toolyard/id": "Kit.Add"}, 10), ({}, {"result": 10})):
+    ours = {"toolyard/id": "Kit.Add"}
+    for meta, said, wanted in ((ours, "10", 10), ({}, "10", {"result": 10}), (ours, '{"result":10}', {"result": 10})):
+        answer = result(content=[{"type": "text", "text": said}], structuredContent={"result": 10})
         tools = result(tools=[tool(outputSchema=wrapping, _meta=meta)])
         hello = result(protocolVersion="2025-06-18")
         asked, outcome = called(refused(400, None), hello, refused(202, None), tools, answer)

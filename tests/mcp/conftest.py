@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ def client(server: Server) -> Iterator[Connect]:
     """Connects to the common server: `client("2025-11-25", sampling={})`."""
     made: list[Client] = []
 
-    def connected(revision: str, **capabilities: object) -> Client:
+    def connected(revision: str, **capabilities: Any) -> Client:
         made.append(connect(server.url, revision, **capabilities))
         return made[-1]
 

@@ -1,5 +1,5 @@
-"""FastMCP's client: `python fastmcp_client.py MODE NAME URL`, or `… MODE NAME COMMAND ARGUMENT…`, in an environment that
-has it. What it saw goes to its output, as JSON; what the tool NAME does meanwhile is up to the test."""
+"""FastMCP's client: `python fastmcp_client.py MODE NAME URL`, or `… MODE NAME COMMAND ARGUMENT…`, where that
+is installed. What it saw goes to its output, as JSON; what the tool NAME does meanwhile is up to the test."""
 
 import asyncio
 import json
@@ -33,9 +33,7 @@ async def main(mode: str, name: str, target: str, *rest: str) -> dict[str, Any]:
             await client.call_tool("Kit_Fail", {})
         except ToolError:
             saw["failed"] = True
-        saw["acted"] = (
-            (await client.call_tool("Play_Act", {"name": name}, progress_handler=progressed)).content[0].text
-        )
+        saw["acted"] = (await client.call_tool("Play_Act", {"name": name}, progress_handler=progressed)).content[0].text
         going = asyncio.create_task(client.call_tool("Play_Act", {"name": name}, progress_handler=begun))
         await started.wait()
         going.cancel()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-DEADLINE_S = 20.0
+DEADLINE_S = 15.0
 
 
 class Visit:

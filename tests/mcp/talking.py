@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from .schemas import MODERN, check_message
 
-DEADLINE_S = 20.0
+DEADLINE_S = 15.0
 PREFIX = "io.modelcontextprotocol/"
 TASKS = PREFIX + "tasks"
 WITH_TASKS: dict[str, Any] = {"extensions": {TASKS: {}}}

@@ -7,7 +7,7 @@ import pytest
 
 from .conftest import Connect
 from .schemas import MODERN, OLDER, REVISIONS
-from .serving import Server
+from .serving import ALICE, BOB, Server
 from .stage import Stage
 from .talking import Older, connect, decode, text_of
 
@@ -55,7 +55,7 @@ def test_a_sound(client: Connect, revision: str) -> None:
     assert (block["type"], block["mimeType"]) == ("audio", "audio/wav")
 
 
-@pytest.mark.parametrize("revision", OLDER[1:] + (MODERN,))
+@pytest.mark.parametrize("revision", [*OLDER[1:], MODERN])
 def test_a_link(client: Connect, revision: str) -> None:
     (block,) = client(revision).call("Kit_Link").result()["content"]
     assert (block["type"], block["uri"]) == ("resource_link", "https://example.com/report.pdf")
@@ -82,6 +82,18 @@ def test_an_embedded_resource_can_be_read_afterwards(client: Connect, revision: 
     sent = reader.made("resources/read", {"uri": "test://embedded"})
     (found,) = reader.post(sent, mcp_name="test://embedded").result()["contents"]
     assert (found["uri"], found["text"]) == ("test://embedded", "inside")
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_an_embedded_resource_is_read_by_its_caller_alone(keyed: Server, name: str, revision: str) -> None:
+    alice, bob = (connect(keyed.url, revision, key) for key in (ALICE, BOB))
+    alice.call("Kit_Letter", {"text": f"dear {name}"}).result()
+    found = [
+        each.post(each.made("resources/read", {"uri": "test://letter"}), mcp_name="test://letter").response()
+        for each in (alice, bob)
+    ]
+    assert found[0]["result"]["contents"][0]["text"] == f"dear {name}"
+    assert name not in str(found[1])
 
 
 # --- names and versions --------------------------------------------------------------------------

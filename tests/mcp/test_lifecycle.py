@@ -187,9 +187,7 @@ def test_the_newer_era_has_no_responses_from_clients(client: Connect) -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-def test_another_host_is_misdirected_and_another_origin_forbidden(
-    client: Connect, revision: str, method: str
-) -> None:
+def test_another_host_is_misdirected_and_another_origin_forbidden(client: Connect, revision: str, method: str) -> None:
     wire = client(revision).wire
     exchange = wire.send(method, b"{}", {"host": "evil.example:8000"})
     assert exchange.status == 421

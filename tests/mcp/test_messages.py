@@ -66,6 +66,13 @@ def test_another_media_type_is_a_json_rpc_error(client: Connect, revision: str) 
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
+def test_a_media_type_may_have_parameters(client: Connect, revision: str) -> None:
+    sender = client(revision)
+    for kind in ("application/json; charset=utf-8", "Application/JSON;charset=UTF-8"):
+        assert sender.post(sender.made("tools/list", {}), content_type=kind).status == 200
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("id", [0, -1, 2**53, "", "x" * 300, "é\n"])
 def test_ids_come_back_as_they_were(client: Connect, revision: str, id: Any) -> None:
     sender = client(revision)

@@ -35,9 +35,7 @@ def settings(database: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def pair(
-    postgres_server: PostgresServer, stage: Stage, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Pair]:
+def pair(postgres_server: PostgresServer, stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """For all the tests that leave it as it is."""
     database = postgres_server.create()
     with starting(tmp_path_factory.mktemp("nodes"), stage) as start:
@@ -68,9 +66,7 @@ async def until_visited(stage: Stage, name: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_official_client_lists_calls_is_asked_and_cancels(
-    pair: Pair, stage: Stage, name: str, mode: str
-) -> None:
+def test_the_official_client_lists_calls_is_asked_and_cancels(pair: Pair, stage: Stage, name: str, mode: str) -> None:
     async def scenario() -> None:
         async with SdkClient(pair.url, mode=mode, elicitation_callback=asked) as client:
             assert len((await client.list_tools()).tools) > 10
@@ -117,20 +113,20 @@ def test_the_official_client_takes_up_the_stream_of_a_node_that_was_killed(
 ) -> None:
     progressed: list[float] = []
 
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progressed.append(done)
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        progressed.append(progress)
 
     async def scenario() -> None:
         async with SdkClient(mortals.url, mode="legacy") as client:
-            calling = asyncio.create_task(
-                client.call_tool("Play_Again", {"name": name}, progress_callback=on_progress)
-            )
+            calling = asyncio.create_task(client.call_tool("Play_Again", {"name": name}, progress_callback=on_progress))
             visit = await until_visited(stage, name)
             visit.tell("progress", 1)
             await asyncio.to_thread(visit.hear)
             while not progressed:
                 await asyncio.sleep(0.01)
-            holder = next(each for each in (mortals.one, mortals.other) if each.process and each.process.pid == visit.pid)
+            holder = next(
+                each for each in (mortals.one, mortals.other) if each.process and each.process.pid == visit.pid
+            )
             holder.kill()
             again = await until_visited(stage, name)
             again.ends("elsewhere")
@@ -166,9 +162,7 @@ def test_a_level_that_is_set_at_one_node_counts_at_the_other(pair: Pair, stage: 
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_a_request_at_one_node_is_given_up_at_the_other(
-    pair: Pair, stage: Stage, name: str, has_begun: bool
-) -> None:
+def test_a_request_at_one_node_is_given_up_at_the_other(pair: Pair, stage: Stage, name: str, has_begun: bool) -> None:
     here = Older(pair.one.url, "2025-11-25").initialize()
     exchange = here.act(name, meta={"progressToken": 1})
     visit = stage.visit(name)
@@ -250,7 +244,9 @@ def test_a_parked_run_of_a_node_that_was_killed_goes_on_at_the_other(mortals: Pa
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_task_is_at_both_nodes(pair: Pair, stage: Stage, name: str, revision: str) -> None:
     here = connect(pair.one.url, revision, **WITH_TASKS, **ALL)
-    there = here.at(pair.other.url) if isinstance(here, Older) else connect(pair.other.url, revision, **here.capabilities)
+    there = (
+        here.at(pair.other.url) if isinstance(here, Older) else connect(pair.other.url, revision, **here.capabilities)
+    )
     if isinstance(here, Older):
         id = here.act(name, task={}).result()["task"]["taskId"]
         waiting = there.request("tasks/result", {"taskId": id})

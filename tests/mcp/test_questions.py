@@ -93,9 +93,7 @@ def test_an_answer_that_is_none_ends_the_call_with_a_sentence(
 
 
 @pytest.mark.parametrize("what", ["ask", "ask_url", "sample", "roots"])
-def test_a_client_that_answers_with_an_error_ends_the_call(
-    client: Connect, stage: Stage, name: str, what: str
-) -> None:
+def test_a_client_that_answers_with_an_error_ends_the_call(client: Connect, stage: Stage, name: str, what: str) -> None:
     older = client("2025-11-25", **ALL)
     assert isinstance(older, Older)
     exchange = older.act(name)
@@ -276,9 +274,7 @@ def test_answers_that_come_with_the_first_request_are_used(client: Connect, stag
     assert text_of(exchange.result()) == "done"
 
 
-def test_an_answer_that_comes_too_early_and_does_not_fit_is_asked_for(
-    client: Connect, stage: Stage, name: str
-) -> None:
+def test_an_answer_that_comes_too_early_and_does_not_fit_is_asked_for(client: Connect, stage: Stage, name: str) -> None:
     newer = client(MODERN, **ALL)
     for early in ({"who": 7}, {"who": accepted(name=7)}, {"who": {"action": "accept"}}):
         exchange = newer.act(name, inputResponses=early)
@@ -360,6 +356,62 @@ def test_the_parked_run_goes_on_with_its_new_request(client: Connect, stage: Sta
     assert visit.hear() == "stopped"
 
 
+def test_the_same_answer_twice_is_one_answer(client: Connect, stage: Stage, name: str) -> None:
+    """At once, and also when all is over."""
+    newer = client(MODERN, **ALL)
+    assert isinstance(newer, Newer)
+    exchange = newer.act(name)
+    visit = stage.visit(name)
+    visit.tell("ask", "who")
+    asked, answers = exchange.result(), {"who": accepted(name="Ada")}
+    both = [newer.go_on("Play_Act", name, asked, answers) for _ in range(2)]
+    assert visit.hear() == "Ada"
+    visit.ends()
+    assert [text_of(each.result()) for each in both] == ["done", "done"]
+    assert text_of(newer.go_on("Play_Act", name, asked, answers).result()) == "done"
+    assert stage.is_empty(name)
+
+
+# --- the same call again -------------------------------------------------------------------------
+
+
+def test_a_client_that_missed_the_question_asks_again_with_its_key(client: Connect, stage: Stage, name: str) -> None:
+    """A retry is harmless: it is told what the call waits for."""
+    newer = client(MODERN, **ALL)
+    assert isinstance(newer, Newer)
+    meta = {"toolyard/callId": name}
+    missed = newer.act(name, meta=meta)
+    visit = stage.visit(name)
+    visit.tell("ask", "who")
+    assert missed.status == 200
+    missed.close()
+    asked = newer.act(name, meta=meta).result()
+    assert list(asked["inputRequests"]) == ["who"]
+    last = newer.go_on("Play_Act", name, asked, {"who": accepted(name="Ada")}, meta=meta)
+    assert visit.hear() == "Ada"
+    visit.ends()
+    assert text_of(last.result()) == "done"
+    assert stage.is_empty(name)
+
+
+def test_an_older_client_that_missed_the_question_asks_again_with_its_key(
+    client: Connect, stage: Stage, name: str
+) -> None:
+    older = client("2025-11-25", **ALL)
+    assert isinstance(older, Older)
+    meta = {"toolyard/callId": name}
+    missed = older.act(name, meta=meta)
+    visit = stage.visit(name)
+    visit.tell("ask", "who")
+    assert missed.is_stream
+    missed.close()
+    again = older.act(name, meta=meta)
+    older.answer(again.next(), accepted(name="Ada"))
+    assert visit.hear() == "Ada"
+    visit.ends()
+    assert text_of(again.result()) == "done"
+
+
 # --- what becomes of a parked run ----------------------------------------------------------------
 
 
@@ -401,9 +453,7 @@ def test_a_client_that_comes_back_before_the_second_run_asks_again(start: Start,
     assert text_of(last.result()) == "done"
 
 
-def test_a_parked_run_that_may_not_be_run_again_is_said_not_to_be_known(
-    start: Start, stage: Stage, name: str
-) -> None:
+def test_a_parked_run_that_may_not_be_run_again_is_said_not_to_be_known(start: Start, stage: Stage, name: str) -> None:
     server = start()
     newer = Newer(server.url, **ALL)
     exchange = newer.act(name)

@@ -145,7 +145,7 @@ def test_the_end_of_input_stops_what_runs(piped: Piped, stage: Stage, name: str)
 
 def test_two_at_once_have_ledgers_of_their_own(tmp_path: Path, stage: Stage, name: str) -> None:
     with piping(tmp_path, stage) as one, piping(tmp_path, stage) as other:
-        found = []
+        found: list[str] = []
         for piped in (one, other):
             piped.initialize("2025-11-25")
             id = piped.call("Kit_Add", {"a": 1, "b": len(found)}, meta={"toolyard/callId": name})
@@ -170,8 +170,8 @@ def test_the_official_client_over_the_pipe(tmp_path: Path, stage: Stage, name: s
         )
         progressed: list[float] = []
 
-        async def on_progress(done: float, total: float | None, message: str | None) -> None:
-            progressed.append(done)
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            progressed.append(progress)
 
         async with SdkClient(server, mode=mode, elicitation_callback=asked) as client:
             assert len((await client.list_tools()).tools) > 10

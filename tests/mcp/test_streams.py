@@ -63,7 +63,11 @@ LOGS = [("log", "fine", "debug"), ("log", "well", "info"), ("log", "odd", "warni
 @pytest.mark.parametrize("revision", OLDER)
 def test_logs_come_from_the_level_that_a_session_sets(client: Connect, stage: Stage, name: str, revision: str) -> None:
     older = client(revision)
-    for level, heard in {None: ["well", "odd", "bad"], "debug": ["fine", "well", "odd", "bad"], "error": ["bad"]}.items():
+    for level, heard in {
+        None: ["well", "odd", "bad"],
+        "debug": ["fine", "well", "odd", "bad"],
+        "error": ["bad"],
+    }.items():
         if level is not None:
             assert older.result("logging/setLevel", {"level": level}) == {}
         exchange = older.act(name)
@@ -86,7 +90,18 @@ def test_logs_come_from_the_level_that_a_request_names(client: Connect, stage: S
     assert exchange.error()["code"] == -32602
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("tool", ["Kit_Steps", "Kit_StepsElsewhere"])
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_threads_and_processes_say_how_far_they_are_too(client: Connect, revision: str, tool: str) -> None:
+    exchange = client(revision).call(tool, meta={"progressToken": 1, PREFIX + "logLevel": "info"})
+    *before, response = exchange.rest()
+    progress = [each["params"]["progress"] for each in before if each["method"] == "notifications/progress"]
+    assert progress == [1, 2, 3]
+    assert [data for data in (each["params"].get("data") for each in before) if data] == ["step 1", "step 2", "step 3"]
+    assert text_of(response["result"]) == "done"
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", MODERN])
 def test_a_call_that_takes_long_is_answered_with_a_stream(
     client: Connect, stage: Stage, name: str, revision: str
 ) -> None:
@@ -97,6 +112,16 @@ def test_a_call_that_takes_long_is_answered_with_a_stream(
     assert 1.5 < time.monotonic() - begun < 6
     visit.ends()
     assert text_of(exchange.result()) == "done"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_however_much_is_said_before_the_response_comes(client: Connect, revision: str) -> None:
+    """What is too much is left out, and never the response."""
+    exchange = client(revision).call("Kit_Flood", {"count": 12_000}, meta={"progressToken": 1})
+    *before, response = exchange.rest()
+    assert text_of(response["result"]) == "done"
+    said = [each["params"]["progress"] for each in before]
+    assert said == sorted(set(said))
 
 
 # --- cancellation --------------------------------------------------------------------------------
@@ -252,7 +277,7 @@ def test_an_event_that_never_was_gives_nobody_anything(client: Connect, last: st
     assert older.get(last).status in (200, 400, 404)
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_keyed_call_is_had_again_after_the_server_was_killed(
     start: Start, stage: Stage, name: str, revision: str
 ) -> None:
@@ -265,3 +290,15 @@ def test_a_keyed_call_is_had_again_after_the_server_was_killed(
     again = connect(server.url, revision).act(name, "Play_Again", meta={"toolyard/callId": name})
     stage.visit(name).ends("again")
     assert text_of(again.result()) == "again"
+
+
+def test_a_request_of_a_session_that_is_ended_meanwhile_is_still_answered(
+    client: Connect, stage: Stage, name: str
+) -> None:
+    older = client("2025-11-25")
+    assert isinstance(older, Older)
+    exchange = older.act(name)
+    visit = stage.visit(name)
+    assert older.delete().status == 204
+    visit.ends()
+    assert text_of(exchange.result()) == "done"

@@ -199,6 +199,20 @@ def test_tasks_are_listed_page_by_page(server: Server, client: Connect) -> None:
         assert older.request("tasks/list", {"cursor": cursor}).error()["code"] == -32602, cursor
 
 
+@pytest.mark.parametrize("task", [7, {"ttl": "long"}, {"ttl": 1.5}, []])
+def test_a_task_that_is_asked_for_wrongly_is_refused(client: Connect, task: Any) -> None:
+    assert client("2025-11-25").call("Kit_Plain", task=task).error()["code"] == -32602
+
+
+def test_a_task_with_a_key_is_made_once(client: Connect, stage: Stage, name: str) -> None:
+    older = client("2025-11-25")
+    ids = {older.act(name, task={}, meta={"toolyard/callId": name}).result()["task"]["taskId"] for _ in range(2)}
+    assert ids == {name}
+    stage.visit(name).ends()
+    assert text_of(older.result("tasks/result", {"taskId": name})) == "done"
+    assert stage.is_empty(name)
+
+
 # --- 2026-07-28, the extension -------------------------------------------------------------------
 
 
@@ -264,8 +278,7 @@ def test_a_slow_call_with_a_key_becomes_one_too_and_is_joined(small: Server, sta
     assert stage.is_empty(name)
 
 
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", MODERN])
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(("revision", "keyed"), [("2025-06-18", True), ("2025-11-25", False), (MODERN, True)])
 def test_a_slow_call_of_a_client_that_cannot_is_waited_for(
     small: Server, stage: Stage, name: str, revision: str, keyed: bool
 ) -> None:

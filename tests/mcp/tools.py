@@ -1,4 +1,4 @@
-"""The tools of the servers that are tested. Those of `Play` come to the test's stage and do what they are told there."""
+"""The tools of the servers under test. Those of `Play` come to the test's stage and do what they are told there."""
 
 import asyncio
 import json
@@ -89,6 +89,12 @@ async def embedded() -> Embedded:
 
 
 @kit.tool
+async def letter(text: str) -> Embedded:
+    """Returns a resource for one's own eyes."""
+    return Embedded("test://letter", text=text)
+
+
+@kit.tool
 async def mixed() -> list[str | Image | ResourceLink | Embedded]:
     """Returns some of everything."""
     return ["first", await image(), await link(), Embedded("test://bytes", data=b"\x00\x01")]
@@ -134,6 +140,29 @@ def noisy(text: str) -> str:
     os.write(1, b"written\n")
     subprocess.run(["echo", "child"], check=True)
     return text
+
+
+@kit.tool(runs="process")
+def steps_elsewhere(ctx: Context) -> str:
+    """Says from another process how far it is."""
+    return steps(ctx)
+
+
+@kit.tool
+def steps(ctx: Context) -> str:
+    """Says from a thread how far it is."""
+    for done in range(1, 4):
+        ctx.progress(done, 3)
+        ctx.log(f"step {done}")
+    return "done"
+
+
+@kit.tool
+async def flood(count: int, ctx: Context) -> str:
+    """Says more than anybody can read."""
+    for done in range(count):
+        ctx.progress(done + 1)
+    return "done"
 
 
 @kit.tool

@@ -213,7 +213,7 @@ class Yard:
         times = Times(settings.sync_wait_s, ttl_ms, seam.monotonic)
         given = GivenResources(self._node, catalogue, settings.retention_s)
         calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.metrics, times)
-        tasks = Tasks(store, catalogue, calling, self.engine.questions, ttl_ms)
+        tasks = Tasks(store, catalogue, calling.following, self.engine.questions, ttl_ms)
         subscriptions = Subscriptions(catalogue, store, tasks)
         calling.when_task = subscriptions.follow
         asking = Asking(store, seam.new_id)

@@ -1,6 +1,7 @@
 """`tools/call`: a call that is answered at once, told of while it runs, asked about, or handed out as a task."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -8,7 +9,6 @@ from msgspec import UNSET, Struct
 from ...catalogue import Catalogue
 from ...engine.engine import Engine
 from ...engine.held import Node
-from ...engine.questions import wanted
 from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ...model.errors import (
     Busy,
@@ -19,12 +19,9 @@ from ...model.errors import (
     StillRunning,
     ToolNotFound,
 )
-from ...model.lifecycle import ENDED
-from ...model.record import CallRecord
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
 from ...wires.mcp.envelope import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
@@ -40,6 +37,7 @@ from ...wires.mcp.tools import encode_failure, encode_outcome
 from ..metrics import Metrics
 from ..readiness import Readiness
 from .channel import McpChannel
+from .following import Following
 from .peer import Outlet, Peer
 from .resources import GivenResources
 from .states import States, digest_of
@@ -73,7 +71,8 @@ class Calling:
         self._engine, self._catalogue, self._node, self._states = engine, catalogue, node, states
         self._given = given
         self._readiness, self._metrics, self._monotonic = readiness, metrics, times.monotonic
-        self._store, self._sync_wait_s, self._ttl_ms = node.store, times.sync_wait_s, times.ttl_ms
+        self._store, self._ttl_ms = node.store, times.ttl_ms
+        self.following = Following(engine.questions, node, states, given, times.sync_wait_s, times.ttl_ms)
         self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
         """Wants to know of tasks of the older era."""
         self._mirrored: dict[Tool, dict[str, tuple[str, ...]]] = {}
@@ -85,7 +84,8 @@ class Calling:
         meta = _NO_META if params.meta is UNSET else params.meta
         tool = self.find(params.name, meta)
         if params.state is not UNSET:
-            return await self._go_on(tool, params, params.state, peer, outlet)
+            make = partial(self._channel, tool, params, meta, peer, outlet)
+            return await self.following.resumed(tool, params, params.state, peer, outlet, make)
         if tool.asks and (lacking := [kind for kind in tool.asks if not can_answer(peer.capabilities, kind)]):
             raise missing_capabilities(lacking)
         started, ended = self._monotonic(), "success"
@@ -98,6 +98,10 @@ class Calling:
                 return await self._as_task(tool, command, peer, outlet, base_url)
             command.is_patient = not peer.has_tasks
             channel = self._channel(tool, params, meta, peer, outlet)
+            if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
+                known = await self.following.joined(tool, command, params, peer, outlet, lambda: channel)
+                if known is not None:
+                    return known
             outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
             if outcome.error is not None:
                 ended = outcome.error.code
@@ -182,43 +186,6 @@ class Calling:
     async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
         outlet.respond(await self._created(peer, call_id))
 
-    # -- a call that asked something ---------------------------------------------------------------
-
-    async def _go_on(self, tool: Tool, params: Call, state: str, peer: Peer, outlet: Outlet) -> bytes:
-        """With the client's answers. What is still open is asked again."""
-        request = digest_of(tool.id, params.arguments)
-        call = await self._store.row(self._states.open(state, peer.caller, request))
-        if call is None:
-            raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
-        run = self._node.run_of(call.seq)
-        if run is not None:
-            meta = _NO_META if params.meta is UNSET else params.meta
-            run.channel = self._channel(tool, params, meta, peer, outlet)
-        if not call.keyed and tool.on_disconnect != "continue":
-            outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
-        await self.answer(call, {} if params.responses is UNSET else params.responses)
-        waits = self._sync_wait_s if peer.has_tasks else None
-        after = await self._engine.questions.next_step(call.seq, waits)
-        if after is None and not peer.has_tasks:
-            raise stopping()
-        if after is None:
-            return encode_created(call, peer.revision, self._ttl_ms)
-        if after.state in ENDED:
-            return self._encoded(tool, after.outcome(), peer)
-        questions = await self._engine.questions.open(after)
-        return encode_input_required(questions, self._states.make(call.seq, peer.caller, request), peer.revision)
-
-    async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> None:
-        """Raises RpcError for an answer that is none; what was not asked is ignored."""
-        given = {}
-        for question in await self._engine.questions.open(call):
-            if question.name in responses:
-                if lacking := wanted(question, responses[question.name]):
-                    raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {lacking}")
-                given[question.name] = responses[question.name]
-        if given:
-            await self._engine.questions.answer(call, given)
-
     # -- tasks -------------------------------------------------------------------------------------
 
     def _is_task(self, tool: Tool, params: Call, peer: Peer) -> bool:
@@ -297,11 +264,6 @@ class TaskChannel(LedgerChannel):
 
     def can_ask(self, kind: Any) -> bool:
         return can_answer(self._peer.capabilities, kind)
-
-
-def stopping() -> RpcError:
-    """For who waits on a server that leaves; the call goes on elsewhere, or after it."""
-    return RpcError(INTERNAL_ERROR, "The server is stopping; send the request again", status=503)
 
 
 def needs_tasks() -> RpcError:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec import UNSET
@@ -20,7 +21,8 @@ from ...wires.mcp.questions import encode_question, question_id
 from ...wires.mcp.revisions import Revision
 from ...wires.mcp.tasks import encode_listed, encode_task, status_of
 from ...wires.mcp.tools import META, encode_outcome
-from .calling import Calling, needs_tasks, stopping
+from .calling import needs_tasks
+from .following import Following
 from .peer import Outlet, Peer
 
 MOST_LISTED = 100
@@ -31,8 +33,10 @@ _encode = msgspec.json.Encoder().encode
 class Tasks:
     """Handlers."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, calling: Calling, questions: Questions, ttl_ms: int) -> None:
-        self._store, self._catalogue, self._calling, self._questions = store, catalogue, calling, questions
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, questions: Questions, ttl_ms: int
+    ) -> None:
+        self._store, self._catalogue, self._following, self._questions = store, catalogue, following, questions
         self._ttl_ms = ttl_ms
 
     async def get(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
@@ -48,7 +52,7 @@ class Tasks:
         params = decode_params(message, OfTask)
         if params.responses is UNSET:
             raise RpcError(INVALID_PARAMS, "Invalid params: inputResponses is missing")
-        await self._calling.answer(call, params.responses)
+        await self._following.answer(call, params.responses)
         return COMPLETE
 
     async def cancel(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
@@ -74,16 +78,8 @@ class Tasks:
     async def result(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
         call = await self._find(message, peer)
-        put: set[str] = set()
-        while call.state not in ENDED:
-            for question in await self._questions.open(call):
-                if question.name not in put:
-                    put.add(question.name)
-                    outlet.send(_asked(question, call, peer.revision))
-            after = await self._questions.next_step(call.seq, None, known=put)
-            if after is None:
-                raise stopping()
-            call = after
+        asked = partial(_asked, call=call, revision=peer.revision)
+        call = await self._following.until_ended(call, outlet, asked)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(call), status=200)
         made = msgspec.json.decode(self.result_of(call, peer.revision))

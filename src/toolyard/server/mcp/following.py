@@ -1,0 +1,128 @@
+"""Calls that are under way, taken up by another request: with the client's answers, or by the call's key.
+
+Whoever asks last hears what the call asks and how it ends; where it runs here, also how far it is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ...engine.held import Node
+from ...engine.questions import Questions, wanted
+from ...model.call import CallTool
+from ...model.lifecycle import ENDED
+from ...model.record import CallRecord, Key
+from ...model.running import Channel
+from ...model.tool import Tool
+from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
+from ...wires.mcp.params import Call
+from ...wires.mcp.questions import encode_input_required, encode_question, question_id
+from ...wires.mcp.tasks import encode_created
+from ...wires.mcp.tools import encode_outcome
+from .peer import Outlet, Peer
+from .resources import GivenResources
+from .states import States, digest_of
+
+NewChannel = Callable[[], Channel]
+
+
+class Following:
+    """Takes them up."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        node: Node,
+        states: States,
+        given: GivenResources,
+        sync_wait_s: float,
+        ttl_ms: int,
+    ) -> None:
+        self._questions, self._node, self._store, self._states = questions, node, node.store, states
+        self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
+
+    async def resumed(
+        self, tool: Tool, params: Call, state: str, peer: Peer, outlet: Outlet, channel: NewChannel
+    ) -> bytes:
+        """With the client's answers. What is still open is asked again."""
+        seq = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
+        call = await self._store.row(seq)
+        if call is None:
+            raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
+        self._take_over(call, channel)
+        if not call.keyed and tool.on_disconnect != "continue":
+            outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
+        await self.answer(call, {} if params.responses is UNSET else params.responses)
+        return await self._next(tool, call, params, peer)
+
+    async def joined(
+        self, tool: Tool, command: CallTool, params: Call, peer: Peer, outlet: Outlet, channel: NewChannel
+    ) -> bytes | None:
+        """By its key. None where no call like this one runs."""
+        key = Key(peer.caller.tenant, peer.caller.subject, command.family, command.call_id or "")
+        begun = await self._store.find(key)
+        call = None if begun is None else begun.known
+        if call is None or call.state in ENDED or call.tool != command.tool_id:
+            return None
+        if msgspec.json.decode(call.input) != command.input:
+            return None
+        self._take_over(call, channel)
+        if peer.revision.is_modern:
+            return await self._next(tool, call, params, peer)
+        ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer))
+        self._given.keep(tool, ended.outcome(), peer.caller)
+        return encode_outcome(tool, ended.outcome(), peer.revision)
+
+    async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> None:
+        """Raises RpcError for an answer that is none; what was not asked is ignored."""
+        given = {}
+        for question in await self._questions.open(call):
+            if question.name in responses:
+                if lacking := wanted(question, responses[question.name]):
+                    raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {lacking}")
+                given[question.name] = responses[question.name]
+        if given:
+            await self._questions.answer(call, given)
+
+    async def until_ended(self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes]) -> CallRecord:
+        """The older era: puts what the call asks meanwhile. Raises RpcError if the server stops first."""
+        put: set[str] = set()
+        while call.state not in ENDED:
+            for question in await self._questions.open(call):
+                if question.name not in put:
+                    put.add(question.name)
+                    outlet.send(asked(question))
+            after = await self._questions.next_step(call.seq, None, known=put)
+            if after is None:
+                raise stopping()
+            call = after
+        return call
+
+    def _take_over(self, call: CallRecord, channel: NewChannel) -> None:
+        run = self._node.run_of(call.seq)
+        if run is not None:
+            run.channel = channel()
+
+    async def _next(self, tool: Tool, call: CallRecord, params: Call, peer: Peer) -> bytes:
+        """The newer era: its end, what it asks, or, for who can have one, a task."""
+        after = await self._questions.next_step(call.seq, self._sync_wait_s if peer.has_tasks else None)
+        if after is None and not peer.has_tasks:
+            raise stopping()
+        if after is None:
+            return encode_created(call, peer.revision, self._ttl_ms)
+        if after.state in ENDED:
+            self._given.keep(tool, after.outcome(), peer.caller)
+            return encode_outcome(tool, after.outcome(), peer.revision)
+        state = self._states.make(call.seq, peer.caller, digest_of(tool.id, params.arguments))
+        return encode_input_required(await self._questions.open(after), state, peer.revision)
+
+
+def _asked(question: Any, seq: int, peer: Peer) -> bytes:
+    return encode_request(question_id(seq, question.name), *encode_question(question, peer.revision))
+
+
+def stopping() -> RpcError:
+    """For who waits on a server that leaves; the call goes on elsewhere, or after it."""
+    return RpcError(INTERNAL_ERROR, "The server is stopping; send the request again", status=503)
