@@ -16,7 +16,7 @@ from .serving import TOOLS
 from .stage import Stage
 from .talking import INFO, PREFIX, decode
 
-DEADLINE_S = 10.0
+DEADLINE_S = 15.0
 
 
 class Piped:

@@ -108,7 +108,7 @@ def test_a_real_worker_is_heard_of(own: Server, tmp_path: Path) -> None:
         process.terminate()
         heard(stream)
         assert "Away_Shout" not in names(newer)
-        assert process.wait(10) == 0
+        assert process.wait(15) == 0
     finally:
         process.kill()
         process.wait()
@@ -140,7 +140,7 @@ def test_a_server_that_stops_ends_its_streams_in_order(own: Server) -> None:
     assert response["result"]["_meta"][PREFIX + "subscriptionId"] == "sub"
     assert stream.next() is None
     assert older.next() is None
-    assert own.process.wait(8) == 0
+    assert own.process.wait(15) == 0
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])

@@ -76,8 +76,7 @@ def test_the_typescript_client(server: Server, stage: Stage, name: str, tmp_path
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("over", ["http", "stdio"])
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(("mode", "over"), [("legacy", "http"), ("auto", "stdio")])
 def test_fastmcps_client(server: Server, stage: Stage, name: str, tmp_path: Path, mode: str, over: str) -> None:
     python = next((folder / "bin" / "python" for folder in FASTMCP if folder.is_dir()), None)
     if python is None:

@@ -445,8 +445,9 @@ def test_a_client_that_comes_back_before_the_second_run_asks_again(start: Start,
     visit.tell("ask", "who")
     asked = exchange.result()
     server.restart()
-    last = newer.go_on("Play_Again", name, asked, {"who": accepted(name="Ada")})
     again = stage.visit(name)
+    last = newer.go_on("Play_Again", name, asked, {"who": accepted(name="Ada")})
+    newer.result("tools/list")  # by now that was heard
     again.tell("ask", "who")
     assert again.hear() == "Ada"
     again.ends()

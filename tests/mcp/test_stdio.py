@@ -130,7 +130,7 @@ def test_a_signal_ends_the_process_while_a_tool_runs(
     piped.call("Play_Act", {"name": name})
     visit = stage.visit(name)
     piped.process.send_signal(number)
-    assert piped.process.wait(8) in (0, -number, 128 + number)
+    assert piped.process.wait(15) in (0, -number, 128 + number)
     assert visit.hear() in ("stopped", None)
     assert "Traceback" not in piped.errors()
 

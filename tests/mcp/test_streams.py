@@ -109,7 +109,7 @@ def test_a_call_that_takes_long_is_answered_with_a_stream(
     exchange = client(revision).act(name)
     visit = stage.visit(name)
     assert exchange.is_stream
-    assert 1.5 < time.monotonic() - begun < 6
+    assert time.monotonic() - begun > 1.5
     visit.ends()
     assert text_of(exchange.result()) == "done"
 

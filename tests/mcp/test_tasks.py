@@ -14,7 +14,7 @@ from .talking import PREFIX, TASKS, WITH_TASKS, Client, Newer, Older, accepted, 
 
 RELATED = PREFIX + "related-task"
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}
-DEADLINE_S = 6.0
+DEADLINE_S = 15.0
 
 
 def created(client: Client, name: str, tool: str = "Play_Act") -> str:
