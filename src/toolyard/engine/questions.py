@@ -78,8 +78,12 @@ class Questions:
         return next((each.answer for each in asked if each.name == name), None)
 
     async def open(self, call: CallRecord) -> list[Question]:
-        """Those of a call that nobody has answered."""
-        if call.waiting_for != "answer" or call.state in ENDED:
+        """Those that a call waits for now."""
+        return await self.unanswered(call) if call.waiting_for == "answer" else []
+
+    async def unanswered(self, call: CallRecord) -> list[Question]:
+        """Those that nobody has answered, also of an attempt that was lost: the next one will ask them again."""
+        if call.state in ENDED:
             return []
         return [_decode_question(each.question) for each in await self._store.questions(call.seq) if _is_open(each)]
 

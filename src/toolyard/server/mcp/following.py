@@ -78,7 +78,7 @@ class Following:
     async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> None:
         """Raises RpcError for an answer that is none; what was not asked is ignored."""
         given = {}
-        for question in await self._questions.open(call):
+        for question in await self._questions.unanswered(call):
             if question.name in responses:
                 if lacking := wanted(question, responses[question.name]):
                     raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {lacking}")

@@ -24,7 +24,8 @@ SOON_S = 2.0
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 500
 MOST_WAITING = 10_000
-"""Events for a client that does not read. What is more is left out."""
+"""Notifications for a client that does not read. What is more is left out."""
+NOTIFICATION = b'{"jsonrpc":"2.0","method"'
 _log = logging.getLogger("toolyard.mcp")
 _writing: set[asyncio.Task[None]] = set()
 """What is being written down, so that it lives."""
@@ -62,8 +63,9 @@ class Events:
         self._is_closed = False
         self._open_s = open_s
 
-    def put(self, chunk: bytes) -> None:
-        if len(self._waiting) < MOST_WAITING:
+    def put(self, chunk: bytes, *, is_optional: bool = False) -> None:
+        """What is optional is left out where there is too much already."""
+        if not is_optional or len(self._waiting) < MOST_WAITING:
             self._waiting.append(chunk)
             self._there.set()
 
@@ -200,11 +202,12 @@ class HttpOutlet:
             self._put(events, message)
 
     def _put(self, events: Events, message: bytes) -> None:
+        is_optional = message.startswith(NOTIFICATION)
         if self.seq == 0 or self._stream_s is None:
-            events.put(event(message))
+            events.put(event(message), is_optional=is_optional)
             return
         self._number += 1
-        events.put(event(message, event_id(self.seq, self._number, self._id)))
+        events.put(event(message, event_id(self.seq, self._number, self._id)), is_optional=is_optional)
         self._keep(self.seq, self._number, message)
 
     def _keep(self, seq: int, number: int, message: bytes) -> None:
