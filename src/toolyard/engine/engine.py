@@ -171,9 +171,7 @@ class Engine:
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
-        return await self._recorded.detach(
-            command, caller, lambda: self.work(tool, command, caller, channel, base_url)
-        )
+        return await self._recorded.detach(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
