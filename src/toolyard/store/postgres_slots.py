@@ -4,6 +4,7 @@ Each that this node took has a token. What is under its name with a token that i
 back, or taken by a write whose fate was not known.
 """
 
+import asyncio
 import secrets
 from collections import defaultdict
 
@@ -17,18 +18,16 @@ class Slots:
     def __init__(self, link: Link, node: str) -> None:
         self._link, self._node = link, node
         self._held: defaultdict[str, list[int]] = defaultdict(list)
-        self._asked: defaultdict[str, set[int]] = defaultdict(set)
+        self._taking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._made: dict[str, int] = {}
 
     async def take(self, tool: str, most: int) -> bool:
-        token, asked = secrets.randbits(62), self._asked[tool]
-        asked.add(token)
-        try:
+        """One after another: a second one that does not know of the first's token would take its slot for free."""
+        token = secrets.randbits(62)
+        async with self._taking[tool]:
             taken = await self._link.write(lambda connection, _: self._take(connection, tool, most, token))
-        finally:
-            asked.discard(token)
-        if taken:
-            self._held[tool].append(token)
+            if taken:
+                self._held[tool].append(token)
         return taken
 
     async def give(self, tool: str) -> None:
@@ -39,6 +38,5 @@ class Slots:
         if self._made.get(tool, 0) < most:
             await connection.execute(SQL.make_slots, tool, most)
             self._made[tool] = most
-        others = [*self._held[tool], *(self._asked[tool] - {token})]
-        taken = await connection.fetchval(SQL.take_slot, tool, most, self._node, token, others)
+        taken = await connection.fetchval(SQL.take_slot, tool, most, self._node, token, self._held[tool])
         return taken is not None
