@@ -1,9 +1,11 @@
 """What is measured, one function a scenario; each gives rows of the one table."""
 
+import compileall
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from bench import contenders
 from bench.contenders import LIST, PEERS, enveloped, flat, keyed
@@ -16,6 +18,8 @@ from bench.queueing import queue, queue_http
 from bench.recovery import recovery
 from bench.report import Bar, Row, missing, value_row
 from bench.servers import Contender, ServerError, serving
+
+import toolyard
 
 
 def ceiling(effort: Effort) -> list[Row]:
@@ -99,6 +103,7 @@ def scale(effort: Effort) -> list[Row]:
 
 def start(effort: Effort) -> list[Row]:
     bars = Bar("<=", 0.4, " s"), Bar("<=", 60, " MB")
+    compileall.compile_dir(Path(toolyard.__file__).parent, quiet=1)  # as pip does for whatever it installs
     floor, ours = started([contenders.floor(), contenders.toolyard()], effort.starts)
     rows = start_rows("floor", floor, (None, None)) + start_rows("toolyard", ours, bars)
     able, rows_without = invited("cold start, memory", PEERS)
