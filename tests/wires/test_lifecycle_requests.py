@@ -247,8 +247,9 @@ def test_a_heartbeat_is_answered_with_nothing_but_the_attempt() -> None:
 
 def test_a_claim_is_all_that_is_needed_to_begin() -> None:
     of_a_worker = call(
-        attempt=2, queue="worker", session="direct", tool="Reports.Build", reference="Reports.Build@1.0.0"
-    )
+        attempt=2, queue="worker", session="direct", tool="Reports.Build", reference="Reports.Build@1.0.0",
+        user_id="u-1", trace_id="t",
+    )  # fmt: skip
     context = CallContext({"google": "token"}, {"KEY": "secret"}, "u-1")
     reply = encode_claims([(call(attempt=1, reference="x"), CallContext()), (of_a_worker, context)], 30_000)
     assert msgspec.json.decode(reply.body) == {
@@ -261,6 +262,7 @@ def test_a_claim_is_all_that_is_needed_to_begin() -> None:
                 "context": {},
                 "attempt": 1,
                 "leaseMs": 30_000,
+                "caller": {"tenant": "default", "subject": "ada"},
             },
             {
                 "sessionId": "direct",
@@ -274,6 +276,8 @@ def test_a_claim_is_all_that_is_needed_to_begin() -> None:
                 },
                 "attempt": 2,
                 "leaseMs": 30_000,
+                "caller": {"tenant": "default", "subject": "ada", "userId": "u-1"},
+                "traceId": "t",
             },
         ]
     }

@@ -1,6 +1,7 @@
 """What a caller gets of a call that ran on a worker: the same as of one that ran in the server."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,9 @@ def test_a_tool_that_takes_longer_than_it_may(client: Client) -> None:
 def test_context_resources_and_hooks(client: Client) -> None:
     with pytest.raises(MissingRequirements):
         client.call("Stage.Needs")
-    given = client.call("Stage.Needs", secrets={"KEY": "k"}, tokens={"google": "t"}, user_id="ada", call_id="c")
+    passed: Any = {"secrets": {"KEY": "k"}, "tokens": {"google": "t"}, "user_id": "ada"}
+    given = client.call("Stage.Needs", **passed, call_id="c", trace_id="trace")
     assert given[:4] == ["k", "t", "ada", "c"]
-    again = client.call("Stage.Needs", secrets={"KEY": "k"}, tokens={"google": "t"}, user_id="ada")
+    assert given[5:] == ["local", "trace"], "who calls, and in which trace"
+    again = client.call("Stage.Needs", **passed)
     assert again[4] == given[4] + 1, "the hook counts in what the lifespan made"

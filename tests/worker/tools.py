@@ -158,7 +158,8 @@ def after(day: Day, days: int = 1) -> Day:
 @kit.tool(requires=[secret("KEY"), authorization("google"), user_id])
 def needs(ctx: Context) -> list[Any]:
     """Shows what its context holds."""
-    return [ctx.secret("KEY"), ctx.token("google"), ctx.user_id, ctx.call_id, ctx.resources["tried"]]
+    given = [ctx.secret("KEY"), ctx.token("google"), ctx.user_id, ctx.call_id, ctx.resources["tried"]]
+    return [*given, ctx.caller.subject, ctx.trace_id]
 
 
 async def lifespan() -> AsyncIterator[dict[str, int]]:

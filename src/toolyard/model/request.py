@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from .call import NO_CONTEXT, CallContext
+from .caller import Caller
 from .errors import ToolError
 from .session import SessionTool
 from .tool import Requirements, TaskUse
@@ -51,6 +52,9 @@ class Claimed(Struct, frozen=True):
     attempt: int
     lease_s: float
     context: CallContext = NO_CONTEXT
+    caller: Caller = Caller("default", "")
+    """Whose call it is."""
+    trace_id: str | None = None
 
 
 class Verdict(Struct, frozen=True):

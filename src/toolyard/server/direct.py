@@ -19,6 +19,10 @@ from .shell import Shell
 from .streams import Streams, close
 
 
+LARGE = 32 * 2**10
+"""A body that it costs less to send by itself than to copy once more."""
+
+
 class Direct:
     """The shell as an ASGI application for `PoliteProtocol` alone."""
 
@@ -115,7 +119,10 @@ def write(cycle: RequestResponseCycle, reply: Reply) -> None:
     if cycle.waiting_for_100_continue or not cycle.keep_alive:
         head += _last(cycle)
     length = b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n"
-    cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
+    if len(body) > LARGE and cycle.scope["method"] != "HEAD":
+        cycle.transport.writelines((head + length, body))
+    else:
+        cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
     cycle.response_started = True
     finish(cycle)
 

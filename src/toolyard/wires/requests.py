@@ -200,7 +200,7 @@ def standing_json(call: CallRecord) -> dict[str, Any]:
 
 
 def _claim_json(call: CallRecord, context: CallContext, lease_ms: int) -> dict[str, Any]:
-    return {
+    made: dict[str, Any] = {
         "sessionId": call.session,
         "requestId": call.request,
         "tool": call.tool if call.queue == "session" else call.reference,
@@ -208,7 +208,13 @@ def _claim_json(call: CallRecord, context: CallContext, lease_ms: int) -> dict[s
         "context": context_json(context),
         "attempt": call.attempt,
         "leaseMs": lease_ms,
+        "caller": {"tenant": call.key.tenant, "subject": call.key.subject},
     }
+    if call.user_id is not None:
+        made["caller"]["userId"] = call.user_id
+    if call.trace_id is not None:
+        made["traceId"] = call.trace_id
+    return made
 
 
 def _verdict_json(request: str, judged: Judged | None) -> dict[str, Any]:

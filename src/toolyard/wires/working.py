@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct, field
 
+from ..model.caller import Caller
 from ..model.errors import InternalError, ToolError
 from ..model.lifecycle import State
 from ..model.request import Claim, Claimed, Definition, Registered, Renewal, Verdict
@@ -100,6 +101,12 @@ def decode_taken(reply: Reply) -> int | None:
     return int(attempt) if attempt is not None and attempt.isdigit() else None
 
 
+class _Caller(Struct, rename="camel"):
+    tenant: str = "default"
+    subject: str = ""
+    user_id: str | None = None
+
+
 class _Claim(Struct, rename="camel"):
     session_id: str
     request_id: str
@@ -108,6 +115,8 @@ class _Claim(Struct, rename="camel"):
     attempt: int
     lease_ms: float
     context: ContextBody = field(default_factory=ContextBody)
+    caller: _Caller = field(default_factory=_Caller)
+    trace_id: str | None = None
 
 
 class _Claims(Struct):
@@ -139,6 +148,7 @@ def _told(reply: Reply, shape: type[T]) -> T:
 
 
 def _claimed(claim: _Claim) -> Claimed:
+    caller, context = claim.caller, context_of(claim.context)
     return Claimed(
         claim.session_id,
         claim.request_id,
@@ -146,7 +156,9 @@ def _claimed(claim: _Claim) -> Claimed:
         claim.input,
         claim.attempt,
         claim.lease_ms / 1000,
-        context_of(claim.context),
+        context,
+        Caller(caller.tenant, caller.subject, caller.user_id or context.user_id),
+        claim.trace_id,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 
 from ..model.call import Outcome
-from ..model.caller import Caller
 from ..model.errors import InvalidInput, ToolError
 from ..model.request import Claimed
 from ..model.running import Host, QuietChannel, Run
@@ -92,8 +91,8 @@ class Runs:
     def _run(self, tool: Tool, claimed: Claimed) -> Run:
         context = claimed.context
         return Run(
-            tool, claimed.request, Caller("default", "", context.user_id), claimed.input, QuietChannel(),
-            None, context.user_info, context.secrets, context.tokens, self._bench.resources.get(tool.host),
+            tool, claimed.request, claimed.caller, claimed.input, QuietChannel(),
+            claimed.trace_id, context.user_info, context.secrets, context.tokens, self._bench.resources.get(tool.host),
         )  # fmt: skip
 
     def _ended(self, task: "asyncio.Task[None]") -> None:

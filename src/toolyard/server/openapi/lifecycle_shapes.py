@@ -112,6 +112,14 @@ class ClaimBody(Shape):
     wait: Annotated[float, Meta(ge=0, le=60)] | UnsetType = UNSET
 
 
+class CallerShape(Shape, rename="camel"):
+    """Whose call it is."""
+
+    tenant: str
+    subject: str
+    user_id: str | UnsetType = UNSET
+
+
 class ClaimShape(Shape, rename="camel"):
     """A request that is the caller's to work on, for `leaseMs` from now or from its last heartbeat."""
 
@@ -122,6 +130,8 @@ class ClaimShape(Shape, rename="camel"):
     context: ContextBody
     attempt: int
     lease_ms: int
+    caller: CallerShape
+    trace_id: str | UnsetType = UNSET
 
 
 class Claims(Shape):
