@@ -18,7 +18,6 @@ from .mcp.http import HEADERS as MCP_HEADERS
 from .shell import Shell
 from .streams import Streams, close
 
-
 LARGE = 32 * 2**10
 """A body that it costs less to send by itself than to copy once more."""
 
