@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from toolyard.model.call import CallContext
+from toolyard.model.caller import Caller
 from toolyard.model.errors import (
     Busy,
     InternalError,
@@ -222,7 +223,8 @@ def test_claims_are_heard_as_they_were_given() -> None:
     context = CallContext({"google": "token"}, {"KEY": "secret"}, "u-1", {"name": "Ada"})
     given = call(attempt=2, queue="worker", reference="A.B@1.0.0")
     heard = working.decode_claims(encode_claims([(given, context)], 1500))
-    assert heard == [Claimed("s-1", "t-1", "A.B@1.0.0", {"near": "harbour"}, 2, 1.5, context)]
+    caller = Caller("default", "ada", "u-1")
+    assert heard == [Claimed("s-1", "t-1", "A.B@1.0.0", {"near": "harbour"}, 2, 1.5, context, caller)]
 
 
 def test_verdicts_are_heard_as_they_were_given() -> None:

@@ -44,10 +44,12 @@ class Held:
         ended = False
 
         def stop() -> None:
+            """Once: a hint may come twice, and the second must not stop who waits for the end."""
             nonlocal ended
-            ended = True
-            self.run.channel.cancelled = True
-            task.cancel()
+            if not ended:
+                ended = True
+                self.run.channel.cancelled = True
+                task.cancel()
 
         forget = self._store.hints.watch(Topic.ENDED, self.seq, stop)
         self._node.held.add(self)

@@ -173,10 +173,17 @@ class Calling:
         token = None if meta.progress_token is UNSET else meta.progress_token
         return McpChannel(peer, outlet, token, Request(self, tool, params))
 
-    def put(self, questions: list[Question], seq: int, request: "Request", peer: Peer, outlet: Outlet) -> None:
+    def put(self, seq: int, request: "Request", peer: Peer, outlet: Outlet) -> None:
         """The newer era: the request is answered with what is asked."""
-        state = self._states.make(seq, peer.caller, digest_of(request.tool.id, request.params.arguments))
-        outlet.respond(encode_input_required(questions, state, peer.revision))
+        self._node.beside(self._put(seq, request, peer, outlet))
+
+    async def _put(self, seq: int, request: "Request", peer: Peer, outlet: Outlet) -> None:
+        """The answers may have come meanwhile, perhaps with this very request."""
+        call = await self._store.row(seq)
+        questions = [] if call is None else await self._engine.questions.open(call)
+        if questions:
+            state = self._states.make(seq, peer.caller, digest_of(request.tool.id, request.params.arguments))
+            outlet.respond(encode_input_required(questions, state, peer.revision))
 
     def hand_out(self, call_id: str, tool: Tool, peer: Peer, outlet: Outlet) -> None:
         """A call that takes long becomes a task, for who can have one."""
@@ -246,8 +253,8 @@ class Request(Struct):
     tool: Tool
     params: Call
 
-    def put(self, questions: list[Question], seq: int, peer: Peer, outlet: Outlet) -> None:
-        self.calling.put(questions, seq, self, peer, outlet)
+    def put(self, seq: int, peer: Peer, outlet: Outlet) -> None:
+        self.calling.put(seq, self, peer, outlet)
 
     def is_slow(self, outcome: Outcome, peer: Peer, outlet: Outlet) -> None:
         self.calling.hand_out(outcome.call_id, self.tool, peer, outlet)

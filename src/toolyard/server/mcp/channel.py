@@ -19,7 +19,7 @@ _LEVELS = {"warn": "warning", "fatal": "critical"}
 class Asked(Protocol):
     """What becomes of a request whose call asks something, or takes long."""
 
-    def put(self, questions: list[Question], seq: int, peer: Peer, outlet: Outlet) -> None: ...
+    def put(self, seq: int, peer: Peer, outlet: Outlet) -> None: ...
 
     def is_slow(self, outcome: Outcome, peer: Peer, outlet: Outlet) -> None: ...
 
@@ -29,12 +29,12 @@ class McpChannel:
 
     cancelled = False
     _last: float | None = None
+    _is_putting = False
 
     def __init__(self, peer: Peer, outlet: Outlet, token: int | str | None, asks: Asked) -> None:
         """`asks` is told what is to be put where there are no requests to clients, and when it takes long."""
         self._peer, self._outlet, self._token, self._asks = peer, outlet, token, asks
         self._loop = asyncio.get_running_loop()
-        self._asked: list[Question] = []
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         if self._token is None or (self._last is not None and done <= self._last):
@@ -58,8 +58,8 @@ class McpChannel:
         if not self._peer.revision.is_modern:
             self._outlet.send(encode_request(question_id(seq, question.name), *self._worded(question)))
             return
-        self._asked.append(question)
-        if len(self._asked) == 1:
+        if not self._is_putting:
+            self._is_putting = True
             self._loop.call_later(TOGETHER_S, self._put_all, seq)
 
     def takes_long(self, record: Callable[[], None]) -> None:
@@ -75,8 +75,8 @@ class McpChannel:
         self._outlet.when_gone(callback)
 
     def _put_all(self, seq: int) -> None:
-        asked, self._asked = self._asked, []
-        self._asks.put(asked, seq, self._peer, self._outlet)
+        self._is_putting = False
+        self._asks.put(seq, self._peer, self._outlet)
 
     def _worded(self, question: Question) -> tuple[str, dict[str, Any]]:
         return encode_question(question, self._peer.revision)
