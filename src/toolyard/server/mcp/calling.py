@@ -95,7 +95,7 @@ class Calling:
                 raise self._readiness.refusal()
             command = self._command(tool, params, meta)
             if self._is_task(tool, params, peer):
-                return await self._as_task(tool, command, peer, outlet, base_url)
+                return await self._as_task(tool, command, peer, base_url)
             command.is_patient = not peer.has_tasks
             channel = self._channel(tool, params, meta, peer, outlet)
             if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
@@ -116,11 +116,7 @@ class Calling:
             self._metrics.record("mcp", tool.id, ended, self._monotonic() - started)
         if peer.has_tasks and isinstance(outcome.error, StillRunning):
             return await self._created(peer, outcome.call_id)
-        return self._encoded(tool, outcome, peer)
-
-    def _encoded(self, tool: Tool, outcome: Outcome, peer: Peer) -> bytes:
-        if tool.returns_content:
-            self._given.keep(tool, outcome, peer.caller)
+        self._given.keep(tool, outcome, peer.caller)
         return encode_outcome(tool, outcome, peer.revision)
 
     def find(self, name: str, meta: Meta = _NO_META) -> Tool:
@@ -210,9 +206,7 @@ class Calling:
             raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} must be called as a task", status=200)
         return is_asked
 
-    async def _as_task(
-        self, tool: Tool, command: CallTool, peer: Peer, outlet: Outlet, base_url: Callable[[], str]
-    ) -> bytes:
+    async def _as_task(self, tool: Tool, command: CallTool, peer: Peer, base_url: Callable[[], str]) -> bytes:
         command.wire = "mcp-task"
         seq = await self._engine.start(tool, command, peer.caller, TaskChannel(peer), base_url)
         call = await self._store.row(seq)

@@ -61,4 +61,5 @@ def change(message: Incoming, state: SessionState) -> None:
         return
     uri = decode_params(message, OfResource).uri
     kept = [each for each in state.subscriptions if each != uri]
-    state.subscriptions = [*kept, uri] if message.method == "resources/subscribe" else kept
+    # In place: a stream that is open looks at this very list.
+    state.subscriptions[:] = [*kept, uri] if message.method == "resources/subscribe" else kept

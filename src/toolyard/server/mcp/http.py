@@ -89,10 +89,6 @@ def _as_rpc(error: ToolyardError) -> RpcError:
     return RpcError(code, f"{error.message}{detail}", status=status)
 
 
-def _developers(error: ToolyardError) -> dict[str, str] | None:
-    return {"developer_message": error.developer_message} if error.developer_message else None
-
-
 _STATUSES: dict[type[ToolyardError], int] = {
     NotAuthenticated: 401,
     PathNotFound: 404,
@@ -170,7 +166,7 @@ class McpHttp:
         except NotAuthenticated:
             raise
         except RequestError as error:
-            rpc = RpcError(INVALID_PARAMS, error.message, _developers(error))
+            rpc = RpcError(INVALID_PARAMS, error.message)
             return outlet.reply(200, encode_error(message.id, rpc), HEADERS)
         except ToolyardError as error:
             rpc = _as_rpc(error)
@@ -288,7 +284,7 @@ class McpHttp:
 
     async def _changes(self, state: SessionState, caller: Caller) -> AsyncIterator[bytes]:
         events = Events()
-        wanted = Wanted(tools=True, prompts=True, resources=True, uris=tuple(state.subscriptions))
+        wanted = Wanted(tools=True, prompts=True, resources=True, uris=state.subscriptions)
 
         def tell(method: str, params: dict[str, Any]) -> None:
             events.put(event(encode_notification(method, params or None)))

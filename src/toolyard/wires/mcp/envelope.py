@@ -35,14 +35,6 @@ class Incoming(Struct):
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
-    @property
-    def is_request(self) -> bool:
-        return self.method is not UNSET and self.id is not UNSET
-
-    @property
-    def is_notification(self) -> bool:
-        return self.method is not UNSET and self.id is UNSET
-
 
 _decode = msgspec.json.Decoder(Incoming).decode
 _decode_many = msgspec.json.Decoder(list[Raw]).decode

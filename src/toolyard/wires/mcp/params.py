@@ -1,6 +1,6 @@
 """What requests carry: their parameters, and `_meta`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -116,7 +116,7 @@ class Wanted(
     tools: bool = False
     prompts: bool = False
     resources: bool = False
-    uris: tuple[str, ...] = ()
+    uris: Sequence[str] = ()
     tasks: tuple[str, ...] = ()
 
 
