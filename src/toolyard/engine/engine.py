@@ -8,7 +8,7 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
@@ -109,19 +109,23 @@ class Engine:
         there = self._catalogue.all()
         self._plans = {tool: self._plans.get(tool) or self._plan(tool) for tool in there}
 
-    async def call(
+    def call(
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
-    ) -> Outcome:
+    ) -> Coroutine[Any, Any, Outcome]:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         plan = self._plans[tool]
         if command.call_id is not None or plan.is_remote:
-            return await self._recorded.call(
-                command, caller, lambda: self.work(tool, command, caller, channel, base_url)
-            )
+            return self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
         if plan.slots is None:
-            return await self._run(plan, tool, command, caller, channel, base_url)
-        async with plan.slots:
-            return await self._run(plan, tool, command, caller, channel, base_url)
+            return self._run(plan, tool, command, caller, channel, base_url)
+        return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url))
+
+    async def _run_in(self, slots: Slots, run: Coroutine[Any, Any, Outcome]) -> Outcome:
+        try:
+            async with slots:
+                return await run
+        finally:
+            run.close()
 
     async def _run(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]

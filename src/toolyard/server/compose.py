@@ -48,9 +48,11 @@ from .mcp.answers import ClientAnswers
 from .mcp.asking import Asking
 from .mcp.calling import Calling, Times
 from .mcp.dispatcher import Dispatcher, Lane, McpParts
-from .mcp.http import MCP, McpHttp
+from .mcp.http import McpHttp
 from .mcp.listing import ToolPages
+from .mcp.refusals import MCP
 from .mcp.resources import GivenResources
+from .mcp.resuming import OlderStreams
 from .mcp.safety import Guard
 from .mcp.sessions import McpSessions
 from .mcp.states import States
@@ -223,9 +225,10 @@ class Yard:
         sessions = McpSessions(store, self._ring, seam.new_id)
         answers = ClientAnswers(store, self.engine.questions, asking)
         self.mcp = McpParts(dispatcher, subscriptions, answers)
+        streams = OlderStreams(store, subscriptions, answers, tasks)
+        guard = Guard(settings.host, settings.public_url, settings.allowed_hosts)
         http = McpHttp(
-            dispatcher, sessions, subscriptions, tasks, store, self._authenticate,
-            answers, Guard(settings.host, settings.public_url, settings.allowed_hosts), settings.mcp_stream_s,
+            dispatcher, sessions, streams, answers, store, self._authenticate, guard, settings.mcp_stream_s,
         )  # fmt: skip
         return http.routes()
 

@@ -12,14 +12,11 @@ from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from ..wires import otc, otc_draft, oxp
-from ..wires.contract import Headers, Reply, Stream
+from ..wires.contract import LARGE, Headers, Reply, Stream
 from .http import PoliteProtocol
-from .mcp.http import HEADERS as MCP_HEADERS
+from .mcp.refusals import HEADERS as MCP_HEADERS
 from .shell import Shell
 from .streams import Streams, close
-
-LARGE = 32 * 2**10
-"""A body that it costs less to send by itself than to copy once more."""
 
 
 class Direct:
@@ -113,13 +110,14 @@ class CycleLine(Struct):
 
 def write(cycle: RequestResponseCycle, reply: Reply) -> None:
     """A whole reply."""
-    body, headers = reply.body, reply.headers
+    body, headers, more = reply.body, reply.headers, reply.more
     head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
     if cycle.waiting_for_100_continue or not cycle.keep_alive:
         head += _last(cycle)
-    length = b"content-length: %d\r\n\r\n" % len(body) if reply.status != 304 else b"\r\n"
-    if len(body) > LARGE and cycle.scope["method"] != "HEAD":
-        cycle.transport.writelines((head + length, body))
+    size = len(body) if not more else len(body) + sum(map(len, more))
+    length = b"content-length: %d\r\n\r\n" % size if reply.status != 304 else b"\r\n"
+    if size > LARGE and cycle.scope["method"] != "HEAD":
+        cycle.transport.writelines((head + length, body, *more))
     else:
         cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
     cycle.response_started = True

@@ -82,9 +82,10 @@ class AsgiLine:
         self._when_gone.clear()
 
     async def _write(self, reply: Reply) -> None:
-        length = [(b"content-length", b"%d" % len(reply.body))] if reply.status != 304 else []
+        body = b"".join((reply.body, *reply.more)) if reply.more else reply.body
+        length = [(b"content-length", b"%d" % len(body))] if reply.status != 304 else []
         await self._start(reply.status, [*reply.headers, *length])
-        await self._say({"type": "http.response.body", "body": reply.body})
+        await self._say({"type": "http.response.body", "body": body})
 
     async def _carry(self, stream: Stream) -> None:
         await self._start(stream.status, stream.headers)

@@ -16,6 +16,8 @@ from ..model.tool import Tool
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
+LARGE = 32 * 2**10
+"""What has more bytes costs less to send by itself than to copy once more."""
 
 
 class Request(Struct):
@@ -34,6 +36,8 @@ class Reply(Struct):
     status: int
     body: bytes
     headers: Headers
+    more: tuple[bytes, ...] = ()
+    """Goes on after `body`: what is large and kept elsewhere, so that it need not be copied."""
 
 
 @final

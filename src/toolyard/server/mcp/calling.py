@@ -75,7 +75,7 @@ class Calling:
         self.following = Following(engine.questions, node, states, given, times.sync_wait_s, times.ttl_ms)
         self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
         """Wants to know of tasks of the older era."""
-        self._mirrored: dict[Tool, dict[str, tuple[str, ...]]] = {}
+        self._mirrored: dict[str, dict[str, tuple[str, ...]]] = {}
         self._prepare()
         catalogue.subscribe(self._prepare)
 
@@ -131,10 +131,9 @@ class Calling:
             why = f" ({error.developer_message})" if "." in id else ""
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:200]}{why}") from None
 
-    def mirrored(self, params: Call) -> Mapping[str, tuple[str, ...]]:
+    def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Which headers repeat the tool's arguments. A tool that is not there has none."""
-        tool = self._catalogue.named(params.name)
-        return _NOTHING if tool is None else self._mirrored.get(tool, _NOTHING)
+        return self._mirrored.get(name, _NOTHING)
 
     def _prepare(self) -> None:
         """Raises DefinitionError for a tool whose headers cannot be made."""
@@ -144,8 +143,8 @@ class Calling:
                 headers = mirrored_of(tool.input_schema)
             except ValueError as error:
                 raise DefinitionError(f"{tool.id}: {error}", tool.code.origin.place) from None
-            if headers:
-                mirrored[tool] = headers
+            if headers and self._catalogue.named(tool.wire_name) is tool:
+                mirrored[tool.wire_name] = headers
         self._mirrored = mirrored
 
     # -- one call ----------------------------------------------------------------------------------

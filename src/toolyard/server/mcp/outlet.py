@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from ...store.contract import Store
-from ...wires.contract import JSON, Headers, Reply, Stream
-from ...wires.mcp.envelope import Id, encode_result
+from ...wires.contract import LARGE, Headers, Reply, Stream
+from ...wires.mcp.envelope import Id, around_result, encode_result
 from ...wires.mcp.revisions import R_2025_11_25, Revision
 from ..exchange import Exchange
+from .refusals import HEADERS
 
 SOON_S = 2.0
 """A request that takes longer is answered with a stream, in which signs of life can be sent."""
@@ -36,19 +37,24 @@ EVENT_STREAM: Headers = [
 ]
 
 
+Place = tuple[int, int, Id]
+"""Of an event: which call's, after which of its events, and what the response answers."""
+
+
 def event(message: bytes, id: str | None = None) -> bytes:
     head = f"id: {id}\n".encode() if id else b""
     return head + b"event: message\ndata: " + message + b"\n\n"
 
 
 def event_id(seq: int, number: int, request: Id) -> str:
-    """Where a stream can be taken up again: which call's events, after which, and what the response answers."""
+    """Where a stream can be taken up again."""
     return base64.urlsafe_b64encode(msgspec.json.encode([seq, number, request])).decode()
 
 
-def read_event_id(id: bytes) -> tuple[int, int, Id] | None:
+def read_event_id(id: bytes) -> Place | None:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(id), type=tuple[int, int, Id])
+        place: Place = msgspec.json.decode(base64.urlsafe_b64decode(id), type=Place)
+        return place
     except (ValueError, msgspec.DecodeError):
         return None
 
@@ -101,13 +107,13 @@ class HttpOutlet:
     _is_answered = _is_cancelled = False
     _number = 0
     _record: Callable[[], None] | None = None
+    _when_gone: tuple[Callable[[], object], ...] = ()
+    _held_back: tuple[bytes, ...] = ()
 
     def __init__(self, exchange: Exchange, revision: Revision, id: Id, store: Store, stream_s: float | None) -> None:
         """`stream_s`: how long a stream that can be taken up again is held; None where it cannot."""
         self._exchange, self._revision, self._id, self._store = exchange, revision, id, store
         self._stream_s = stream_s
-        self._when_gone: list[Callable[[], object]] = []
-        self._held_back: list[bytes] = []
 
     @property
     def is_open(self) -> bool:
@@ -129,7 +135,7 @@ class HttpOutlet:
             return
         events = self._open()
         if self._record is not None and self.seq == 0:
-            self._held_back.append(message)
+            self._held_back += (message,)
         else:
             self._put(events, message)
 
@@ -139,11 +145,18 @@ class HttpOutlet:
         message = encode_result(self._id, result)
         if self._events is None:
             self._is_answered = True
-            self._exchange.answer(Reply(200, message, [JSON]))
+            self._exchange.answer(Reply(200, message, HEADERS))
         else:
             self._finish(self._events, message)
 
-    def reply(self, status: int, message: bytes, headers: Headers) -> Reply:
+    def result(self, result: bytes) -> Reply:
+        """The last word, when all went well."""
+        if len(result) > LARGE and self._events is None and not self._is_cancelled:
+            before, after = around_result(self._id)
+            return Reply(200, before, HEADERS, (result, after))
+        return self.reply(200, encode_result(self._id, result))
+
+    def reply(self, status: int, message: bytes) -> Reply:
         """The last word, as a reply or at the end of the stream; to who gave up, none."""
         if self._is_cancelled:
             if self._events is not None:
@@ -152,7 +165,7 @@ class HttpOutlet:
             return Reply(200, b"", EVENT_STREAM)
         if self._events is not None and not self._is_answered:
             self._finish(self._events, message)
-        return Reply(status, message, headers)
+        return Reply(status, message, HEADERS)
 
     def takes_long(self, record: Callable[[], None]) -> None:
         if self._stream_s is not None:
@@ -168,7 +181,7 @@ class HttpOutlet:
             self._prime(self._events)
 
     def when_gone(self, callback: Callable[[], object]) -> None:
-        self._when_gone.append(callback)
+        self._when_gone += (callback,)
         self._exchange.when_gone(callback)
 
     def cancel(self) -> None:
@@ -197,7 +210,7 @@ class HttpOutlet:
         if self._revision is R_2025_11_25:
             id = event_id(self.seq, self._number, self._id)
             events.put(f"id: {id}\nretry: {RETRY_MS}\ndata: \n\n".encode())
-        held, self._held_back = self._held_back, []
+        held, self._held_back = self._held_back, ()
         for message in held:
             self._put(events, message)
 

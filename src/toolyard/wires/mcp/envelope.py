@@ -83,7 +83,14 @@ def id_of(body: bytes) -> Id | None:
 
 
 def encode_result(id: Id, result: bytes) -> bytes:
+    if type(id) is int:
+        return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
+
+
+def around_result(id: Id) -> tuple[bytes, bytes]:
+    """What stands before and after a result that is too large to be copied."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(id), b"}"
 
 
 def encode_error(id: Id | None, error: RpcError) -> bytes:

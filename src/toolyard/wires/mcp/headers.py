@@ -33,6 +33,12 @@ _token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
 def check_headers(headers: Mapping[bytes, bytes], version: str, method: str, name: Any) -> None:
     """Raises RpcError where one is missing or says something else. `name` is what the request is about, if anything."""
+    if (
+        headers.get(METHOD_HEADER) == method.encode()
+        and headers.get(VERSION_HEADER) == version.encode()
+        and (not isinstance(name, str) or headers.get(NAME_HEADER) == name.encode())
+    ):
+        return
     _same("MCP-Protocol-Version", headers.get(VERSION_HEADER), version)
     _same("Mcp-Method", headers.get(METHOD_HEADER), method)
     if isinstance(name, str):

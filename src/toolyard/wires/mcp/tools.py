@@ -140,8 +140,9 @@ def _finished(content: bytes, more: bytes, revision: Revision) -> bytes:
 
 
 def _result(content: bytes, more: bytes, meta: bytes, revision: Revision) -> bytes:
-    kind = b'"resultType":"complete",' if revision.is_modern else b""
-    return b'{%b"content":%b%b%b}' % (kind, content, more, b"," + meta if meta else b"")
+    if revision.is_modern:
+        return b'{"resultType":"complete","content":%b%b,%b}' % (content, more, meta)
+    return b'{"content":%b%b%b}' % (content, more, b"," + meta if meta else b"")
 
 
 def _told(error: ToolyardError) -> dict[str, Any]:

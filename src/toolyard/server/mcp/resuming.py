@@ -1,0 +1,61 @@
+"""The streams that a client of the older era opens by itself: what changes, and the rest of one that broke off."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ...model.caller import Caller
+from ...model.lifecycle import ENDED
+from ...store.contract import Store
+from ...store.hints import Topic
+from ...wires.mcp.envelope import encode_notification, encode_result
+from ...wires.mcp.params import Wanted
+from .answers import ClientAnswers
+from .outlet import Events, Place, event, event_id
+from .peer import Peer, owns
+from .sessions import SessionState
+from .subscriptions import Subscriber, Subscriptions
+from .tasks import Tasks
+
+LOOK_S = 1.0
+
+
+class OlderStreams:
+    """Makes them."""
+
+    def __init__(self, store: Store, subscriptions: Subscriptions, answers: ClientAnswers, tasks: Tasks) -> None:
+        self._store, self._subscriptions, self._answers, self._tasks = store, subscriptions, answers, tasks
+
+    async def changes(self, state: SessionState, caller: Caller) -> AsyncIterator[bytes]:
+        """Of the catalogue, and of what the session has subscribed to."""
+        events = Events()
+        wanted = Wanted(tools=True, prompts=True, resources=True, uris=state.subscriptions)
+
+        def tell(method: str, params: dict[str, Any]) -> None:
+            events.put(event(encode_notification(method, params or None)))
+
+        yield b": changes\n\n"
+        with self._subscriptions.hearing(Subscriber(wanted, tell, caller)):
+            async for chunk in events.chunks():
+                yield chunk
+
+    async def rest(self, place: Place, peer: Peer) -> AsyncIterator[bytes]:
+        """What came after an event, and the response."""
+        seq, number, id = place
+        put: set[bytes] = set()
+        with self._store.hints.waiting(Topic.ENDED, seq) as bell:
+            while True:
+                call = await self._store.row(seq)
+                if call is None or not owns(peer.caller, call):
+                    return
+                for each, data in await self._store.call_events(seq, number):
+                    number = each
+                    yield event(data, event_id(seq, number, id))
+                for question in await self._answers.unseen(call, peer.revision):
+                    if question not in put:
+                        put.add(question)
+                        yield event(question)
+                if call.state in ENDED:
+                    yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
+                    return
+                if not await bell.wait(LOOK_S):
+                    yield b": still here\n\n"
