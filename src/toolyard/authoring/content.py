@@ -8,13 +8,14 @@ import types
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NotRequired, Union, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticSerializationUnexpectedValue, core_schema
+from pydantic_core import CoreSchema, PydanticSerializationUnexpectedValue, SchemaValidator, core_schema
 from typing_extensions import TypeAliasType, TypedDict
 
 from .problems import in_one_line
@@ -87,9 +88,11 @@ class Content:
     written_as: ClassVar[Any]
     """The shape of what `block` gives."""
 
-    def __init_subclass__(cls) -> None:
-        """So that it is its block also where a result's type does not name it (`-> dict[str, Any]`)."""
-        cls.__pydantic_serializer__ = TypeAdapter(cls).serializer  # type: ignore[attr-defined]
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """With the first one: it is its block also where a result's type does not name it (`-> dict[str, Any]`)."""
+        if "__pydantic_serializer__" not in cls.__dict__:
+            cls.__pydantic_serializer__ = TypeAdapter(cls).serializer
+        return super().__new__(cls)
 
     def block(self) -> dict[str, Any]:
         """As JSON."""
@@ -248,7 +251,10 @@ def _members(type_: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
 
 # --- checks --------------------------------------------------------------------------------------
 
-_annotations = TypeAdapter(Annotations).validator
+
+@cache
+def _annotations() -> SchemaValidator:
+    return TypeAdapter(Annotations).validator  # type: ignore[return-value]
 
 
 def _check_data(data: Any) -> None:
@@ -275,7 +281,7 @@ def _check_annotations(annotations: Any) -> None:
     if annotations is None:
         return
     try:
-        _annotations.validate_python(annotations)
+        _annotations().validate_python(annotations)
     except ValidationError as error:
         raise ValueError(f"the annotations cannot be used: {in_one_line(error)}") from None
 
