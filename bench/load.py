@@ -82,11 +82,13 @@ class Connection(asyncio.BufferedProtocol):
         self.head = b""
         self.remaining = 0
         self.sent_at = 0.0
+        self.is_resting = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
 
     def send(self) -> None:
+        self.is_resting = False
         self.sent_at = time.perf_counter()
         self.transport.write(self.make_request())
 
@@ -129,10 +131,13 @@ class Connection(asyncio.BufferedProtocol):
             self.sent_at = now
             self.transport.write(self.make_request())
         else:
+            self.is_resting = True
             self.target.leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.target.fail(f"a connection was closed ({exc})")
+        """One at rest may be closed: its server keeps others busy for longer than it keeps this one."""
+        if not self.is_resting:
+            self.target.fail(f"a connection was closed ({exc})")
 
 
 def request_maker(url: str, body: bytes, headers: dict[str, str]) -> Callable[[], bytes]:
@@ -177,7 +182,8 @@ async def check(target: Target) -> None:
 
 async def slice_of(target: Target, seconds: float) -> None:
     """Loads that one server for so long, and until it is at rest again."""
-    if time.perf_counter() - target.rested_at > IDLE_S:
+    is_cut = any(connection.transport.is_closing() for connection in target.connections)
+    if is_cut or time.perf_counter() - target.rested_at > IDLE_S:
         await connect(target, len(target.connections))
     target.drained = asyncio.get_running_loop().create_future()
     target.sending, target.waiting = True, len(target.connections)
