@@ -7,6 +7,7 @@ the catalogue (listing bytes) is kept under (version, view).
 
 from collections.abc import Callable, Iterable
 
+from .model.caller import EVERYTHING, View
 from .model.errors import DefinitionError, ToolNotFound
 from .model.tool import REFERENCE, Tool, Version
 
@@ -51,22 +52,30 @@ class Catalogue:
         }
         self._replace({name: versions for name, versions in kept.items() if versions})
 
-    def resolve(self, reference: str, *, latest: bool = False) -> Tool:
-        """The tool a reference means. `latest` allows the draft's `@latest`. Raises ToolNotFound."""
+    def resolve(self, reference: str, view: View = EVERYTHING, *, latest: bool = False) -> Tool:
+        """The tool a reference means. `latest` allows the draft's `@latest`. Raises ToolNotFound, in the same words
+        for a tool that is not there and for one that is not in the view."""
         tool = self._references.get(reference)
-        return tool if tool is not None else self._resolve_slowly(reference, latest)
+        return tool if tool is not None and view.sees(tool) else self._resolve_slowly(reference, view, latest)
 
-    def named(self, wire_name: str) -> Tool | None:
+    def named(self, wire_name: str, view: View = EVERYTHING) -> Tool | None:
         """The newest version of the tool that wires list under that name."""
-        return self._names.get(wire_name)
+        tool = self._names.get(wire_name)
+        if tool is None or view.sees(tool):
+            return tool
+        return self._newest(tool.id, view)
 
-    def newest(self) -> list[Tool]:
-        """The newest version of each tool, by id."""
-        return [versions[max(versions)] for _, versions in sorted(self._tools.items())]
+    def newest(self, view: View = EVERYTHING) -> list[Tool]:
+        """The newest version of each tool that the view lists, by id."""
+        listed = (
+            [tool for tool in versions.values() if view.lists(tool)] for _, versions in sorted(self._tools.items())
+        )
+        return [max(versions, key=_version) for versions in listed if versions]
 
-    def all(self) -> list[Tool]:
-        """Every version of every tool, by id and then version."""
-        return [versions[v] for _, versions in sorted(self._tools.items()) for v in sorted(versions)]
+    def all(self, view: View = EVERYTHING) -> list[Tool]:
+        """Every version of every tool that the view lists, by id and then version."""
+        there = [versions[v] for _, versions in sorted(self._tools.items()) for v in sorted(versions)]
+        return there if view is EVERYTHING else [tool for tool in there if view.lists(tool)]
 
     def _replace(self, tools: dict[str, dict[Version, Tool]]) -> None:
         references: dict[str, Tool] = {}
@@ -87,10 +96,14 @@ class Catalogue:
             self._tools, self._references, self._names = before
             raise
 
-    def _resolve_slowly(self, reference: str, latest: bool) -> Tool:
+    def _newest(self, id: str, view: View) -> Tool | None:
+        seen = [tool for tool in self._tools.get(id, {}).values() if view.sees(tool)]
+        return max(seen, key=_version, default=None)
+
+    def _resolve_slowly(self, reference: str, view: View, latest: bool) -> Tool:
         id, _, version = reference.partition("@")
         if latest and version == "latest":
-            return self.resolve(id)
+            return self.resolve(id, view)
         matched = REFERENCE(reference) if len(reference) <= LONGEST_REFERENCE else None
         if matched is None:
             raise ToolNotFound(
@@ -99,13 +112,18 @@ class Catalogue:
                 "expected Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.2.3",
             )
         id, version = matched.groups()
-        versions = self._tools.get(id, {})
-        if version is not None and (tool := versions.get(Version.parse(version))) is not None:
-            return tool  # written with leading zeros
+        versions = {version: tool for version, tool in self._tools.get(id, {}).items() if view.sees(tool)}
+        tool = versions.get(Version.parse(version) if version else max(versions, default=Version(0)))
+        if tool is not None:  # written with leading zeros, or not the newest of all
+            return tool
         raise ToolNotFound(
             f"Tool '{id.replace('.', '_')}' was not found",
             developer_message=_why_not(id, version, versions),
         )
+
+
+def _version(tool: Tool) -> Version:
+    return tool.version
 
 
 def _why_not(id: str, version: str | None, versions: dict[Version, Tool]) -> str:

@@ -46,9 +46,10 @@ def free_port() -> int:
 
 
 def environment(server: str) -> dict[str, str]:
-    """This process's environment, with no settings of toolyard but those the server is meant to have."""
+    """This process's environment, with no settings of toolyard but those the server is meant to have, and the name that
+    the documents' examples use."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLYARD_")}
-    return inherited | ENVIRONMENTS[server]
+    return inherited | {"TOOLYARD_ALLOWED_HOSTS": "api.example.com"} | ENVIRONMENTS[server]
 
 
 def command(*arguments: str) -> list[str]:

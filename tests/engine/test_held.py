@@ -24,7 +24,7 @@ def test_who_waits_is_told_of_the_end_however_often_it_is_hinted_at() -> None:
         yard = Yard([kit], exactly())
         async with yard.lifetime():
             command = CallTool("Kit.Patient", {}, "k", family="oxp")
-            tool = yard.engine.resolve("Kit.Patient")
+            tool = yard.engine.resolve("Kit.Patient", LOCAL)
             waiting = asyncio.create_task(yard.engine.call(tool, command, LOCAL, QuietChannel()))
             while (call := await yard.store.get(LOCAL.tenant, LOCAL.subject, "k")) is None:
                 await asyncio.sleep(0)

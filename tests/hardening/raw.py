@@ -93,7 +93,10 @@ def request(
     method: str = "GET", path: str = "/health", headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> bytes:
     """A good request, but for what a test puts in."""
-    said = {"Host": "test", **({"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {})}
+    said = {
+        "Host": "localhost",
+        **({"Content-Type": "application/json", "Content-Length": str(len(body))} if body else {}),
+    }
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in {**said, **(headers or {})}.items())]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 

@@ -141,7 +141,7 @@ def test_a_client_that_goes_away(server: Server, tool: str, key: str | None, end
     body = {"tool_id": tool, "input": {"text": "x"}, **({"call_id": key} if key else {})}
     sent = msgspec.json.encode(body)
     with socket.create_connection(("127.0.0.1", server.port)) as client:
-        client.sendall(b"POST /tools/call HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n")
+        client.sendall(b"POST /tools/call HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n")
         client.sendall(b"content-length: %d\r\n\r\n%b" % (len(sent), sent))
         server.wait_for_marks(1)
     if ends == "done":
@@ -153,7 +153,7 @@ def test_a_client_that_goes_away(server: Server, tool: str, key: str | None, end
 def test_a_keyed_call_goes_on_without_its_client(server: Server) -> None:
     body = msgspec.json.encode({"tool_id": "Marks.Patient", "call_id": "k", "input": {"text": "x"}})
     with socket.create_connection(("127.0.0.1", server.port)) as client:
-        client.sendall(b"POST /tools/call HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n")
+        client.sendall(b"POST /tools/call HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n")
         client.sendall(b"content-length: %d\r\n\r\n%b" % (len(body), body))
         server.wait_for_marks(1)
     go(server)

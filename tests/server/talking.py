@@ -14,12 +14,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from toolyard.server import http
+from toolyard.server.admission import Admission
 from toolyard.server.compose import Yard
 from toolyard.server.exchange import BodyReader, Exchange
+from toolyard.server.guard import Guard
 from toolyard.server.routes import Handler, Route
 from toolyard.server.run import address_of, listen, serve, set_up_logging
 from toolyard.server.settings import exactly
 from toolyard.server.shell import Shell
+from toolyard.trust.access import Access
+from toolyard.trust.authentication import Anyone
 from toolyard.wires import oxp
 from toolyard.wires.contract import Reply, Stream
 
@@ -245,7 +249,8 @@ async def nothing(*_: object) -> None:
 
 
 def shell(*routes: Route) -> Shell:
-    return Shell(routes or ROUTES, BodyReader(1 << 20, 64), {"": oxp.FLAT}, nothing, nothing, SETTINGS)
+    admission = Admission(Guard("", None, (), ()), Anyone(Access()), has_issuers=False)
+    return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS)
 
 
 def announce(address: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
 from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_settings, rows
+from toolyard.trust.access import Rule
+from toolyard.trust.rules import WorkerRule
 
 SECRET = "ty_never_to_be_shown_0123456789"
 
@@ -91,6 +93,8 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
     "jwt_audience": ("me", "me", "me"),
     "jwt_max_ttl_s": (60, "60", 60.0),
+    "access": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [Rule(("A.*",), name="access[1]")]),
+    "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
     "auth_failure_status": (400, "400", 400),
     "show_exceptions": (True, "on", True),
     "call_timeout_s": (0.5, "0.5", 0.5),
@@ -108,6 +112,10 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
 
 
 def as_toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {as_toml(below)}" for name, below in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 

@@ -53,7 +53,7 @@ def test_every_error_has_an_answer(error: type[ToolyardError]) -> None:
     body = msgspec.json.decode(reply.body)
     assert body["message"]
     assert body.keys() <= {"message", "reason", "parameter_errors"}
-    assert reply.status in {200, 400, 401, 404, 405, 409, 413, 415, 422, 429, 500}
+    assert reply.status in {200, 400, 401, 403, 404, 405, 409, 413, 415, 421, 422, 429, 500}
 
 
 @pytest.mark.parametrize(

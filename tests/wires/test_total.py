@@ -10,6 +10,7 @@ from toolyard.model.call import CallContext, CallTool, ListTools, Outcome
 from toolyard.model.errors import (
     Busy,
     Challenge,
+    Forbidden,
     InvalidInput,
     MethodNotAllowed,
     Missing,
@@ -60,6 +61,8 @@ def made(error: type[ToolyardError]) -> ToolyardError:
         return error("no", "held")
     if issubclass(error, Busy):
         return error("no", retry_after_ms=1500)
+    if issubclass(error, Forbidden):
+        return error("no", ("mail.read",))
     return error("no", developer_message="why")
 
 
@@ -70,7 +73,7 @@ def test_every_error_has_an_answer_on_every_wire(wire: Wire, error: type[Toolyar
     body = msgspec.json.decode(reply.body)
     said = body.get("message") or str(body)
     assert said
-    assert reply.status in {200, 400, 401, 404, 405, 413, 415, 422, 500}
+    assert reply.status in {200, 400, 401, 403, 404, 405, 413, 415, 421, 422, 500}
     if wire in (otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT):
         assert "$schema" in body
     if wire in (oxp.FLAT, oxp.ENVELOPED):

@@ -26,6 +26,7 @@ from ..model.standing import DIRECT
 from ..model.tool import Tool
 from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resumed, unexpected
 from ..running.validation import compile_schema, explain, first_difference
+from ..trust.access import refuse_lacking
 from ..trust.keys import KeyRing
 from .held import Node
 from .long import LongCalls
@@ -100,7 +101,6 @@ class Engine:
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
-        self.resolve = catalogue.resolve
         self.prepare()
         catalogue.subscribe(self.prepare)
 
@@ -108,6 +108,12 @@ class Engine:
         """A plan for each tool that has none. Raises DefinitionError for a schema that cannot be checked."""
         there = self._catalogue.all()
         self._plans = {tool: self._plans.get(tool) or self._plan(tool) for tool in there}
+
+    def resolve(self, reference: str, caller: Caller, *, latest: bool = False) -> Tool:
+        """The tool that a caller means. Raises ToolNotFound, or Forbidden where its credentials are not for it."""
+        tool = self._catalogue.resolve(reference, caller.view, latest=latest)
+        refuse_lacking(tool, caller)
+        return tool
 
     def call(
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
@@ -161,7 +167,7 @@ class Engine:
         except Exception as raised:  # an author's validator
             raise unexpected(self._bounds, tool, command.call_id or "", raised) from None
         if context.user_id is not None:
-            caller = Caller(caller.tenant, caller.subject, context.user_id)
+            caller = Caller(caller.tenant, caller.subject, context.user_id, caller.view, caller.is_operator)
         if plan.has_requirements:
             self._check_requirements(tool, command, caller, base_url)
         run = Run(

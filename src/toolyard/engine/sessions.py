@@ -57,7 +57,7 @@ class Sessions:
 
     async def open(self, caller: Caller, id: str, new: NewSession) -> Session:
         """Raises InvalidInput for a tool that cannot be served."""
-        problems = [problem for index, tool in enumerate(new.tools) for problem in self._problems(index, tool)]
+        problems = [problem for index, tool in enumerate(new.tools) for problem in self._problems(index, tool, caller)]
         if problems:
             raise InvalidInput(tuple(problems))
         session = Session(id, caller.tenant, caller.subject, list(new.tools), new.metadata)
@@ -107,9 +107,9 @@ class Sessions:
                 await bell.wait(min(left, LOOK_AGAIN_S))
             return events
 
-    def _problems(self, index: int, tool: SessionTool) -> list[Problem]:
+    def _problems(self, index: int, tool: SessionTool, caller: Caller) -> list[Problem]:
         path = f"tools[{index}]"
-        if self._catalogue.named(tool.name) is not None:
+        if self._catalogue.named(tool.name, caller.view) is not None:
             return [Problem(f"{path}.name", f"{tool.name} is a tool of the server; choose another name")]
         problems = []
         for member, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
@@ -139,14 +139,15 @@ class Sessions:
                 if not validator.is_valid(use.input):
                     raise explain(validator, tool.input_schema, use.input)
                 return Use(self._new(session, use))
-        hosted = self._hosted(use.name)
+        hosted = self._hosted(use.name, caller)
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
         work = self._engine.work(hosted, command, caller, QuietChannel(), base_url)
         work.stops_when_gone, work.new.tool = False, use.name
         return Use(work.new, work)
 
-    def _hosted(self, name: str) -> Tool:
-        return self._catalogue.named(name) or self._catalogue.resolve(name)
+    def _hosted(self, name: str, caller: Caller) -> Tool:
+        named = self._catalogue.named(name, caller.view)
+        return self._engine.resolve(name if named is None else named.id, caller)
 
     def _new(self, session: Session, use: ToolUse) -> NewCall:
         """A request that waits for a caller."""

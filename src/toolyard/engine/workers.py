@@ -9,18 +9,20 @@ from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from ..catalogue import Catalogue
 from ..model.caller import Caller
-from ..model.errors import DefinitionError, InternalError, InvalidInput, PathNotFound, Problem, Refused
+from ..model.errors import DefinitionError, Forbidden, InternalError, InvalidInput, PathNotFound, Problem, Refused
 from ..model.request import Definition
 from ..model.running import Host, Origin, Run
 from ..model.session import Worker
 from ..model.standing import Who
-from ..model.tool import OnLost, Tool, ToolkitInfo, Version
+from ..model.tool import Hints, OnLost, Tool, ToolkitInfo, Version
 from ..running.validation import compile_schema
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
+from ..trust.rules import WorkerRules
 
 LOOK_AGAIN_S = 2.0
 _log = logging.getLogger("toolyard.workers")
@@ -53,14 +55,37 @@ class Elsewhere:
         return run.tool.code.invoke(arguments, run)
 
 
+class Made(Struct, frozen=True):
+    """What a tool was made of: its definition as JSON, for whom it is, and whether its worker's word counts."""
+
+    definition: bytes
+    tenants: tuple[str, ...]
+    is_trusted: bool
+
+
+class Offer(Struct):
+    """A tool of one worker, or of several that agree on it."""
+
+    definition: Definition
+    worker: str
+    is_trusted: bool
+    tenants: set[str] = field(default_factory=set)
+
+    def made(self) -> Made:
+        return Made(_encode(self.definition), tuple(sorted(self.tenants)), self.is_trusted)
+
+    def tool(self) -> Tool:
+        return tool_of(self.definition, self.worker, tuple(sorted(self.tenants)), is_trusted=self.is_trusted)
+
+
 class WorkerTools:
     """Who offers what."""
 
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
-        self._store, self._catalogue = store, catalogue
+    def __init__(self, store: Store, catalogue: Catalogue, rules: WorkerRules) -> None:
+        self._store, self._catalogue, self._rules = store, catalogue, rules
         self._own = {tool.id for tool in catalogue.all()}
-        self._offered: dict[str, tuple[bytes, Tool]] = {}
-        """By reference: the definition as JSON, and the tool made of it."""
+        self._offered: dict[str, tuple[Made, Tool]] = {}
+        """By reference: what was offered, and the tool made of it."""
         self._served: dict[tuple[str, str], frozenset[str]] = {}
         self._offerers: dict[str, set[tuple[str, str, str]]] = {}
         """By reference: the workers that offer it."""
@@ -71,7 +96,12 @@ class WorkerTools:
         return Who(caller.tenant, caller.subject, worker, serves)
 
     async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
-        """All of them or none. Raises InvalidInput, or Refused for a tool that is somebody else's."""
+        """All of them or none. Raises InvalidInput, Refused for a tool that is somebody else's, and Forbidden for one
+        that this caller's workers may not offer."""
+        rule = self._rules.of(caller.tenant, caller.subject)
+        for definition in definitions:
+            if rule is None or not rule.lets(definition.id):
+                raise Forbidden(f"Workers of this caller may not offer {definition.id}")
         await self.sync()
         for index, definition in enumerate(definitions):
             self._check(f"tools[{index}]", definition, (caller.tenant, caller.subject, name))
@@ -89,21 +119,26 @@ class WorkerTools:
 
     async def sync(self) -> None:
         """Makes the catalogue agree with the ledger."""
-        wanted: dict[str, tuple[bytes, Definition, str]] = {}
+        wanted: dict[str, Offer] = {}
         served: dict[tuple[str, str], set[str]] = {}
         self._offerers = offerers = dict[str, set[tuple[str, str, str]]]()
         for worker in await self._store.workers():
+            rule = self._rules.of(worker.tenant, worker.subject)
             for definition in _decode(worker.tools):
+                if rule is None or not rule.lets(definition.id):
+                    continue
                 reference = _reference(definition)
-                wanted.setdefault(reference, (_encode(definition), definition, worker.name))
+                offer = wanted.setdefault(reference, Offer(definition, worker.name, rule.trusted))
+                offer.tenants.update(rule.tenants or (worker.tenant,))
+                offer.is_trusted &= rule.trusted
                 served.setdefault((worker.tenant, worker.subject), set()).add(reference)
                 offerers.setdefault(reference, set()).add((worker.tenant, worker.subject, worker.name))
         self._served = {whose: frozenset(references) for whose, references in served.items()}
-        gone = [ref for ref, (made, _) in self._offered.items() if ref not in wanted or wanted[ref][0] != made]
+        gone = [ref for ref, (made, _) in self._offered.items() if ref not in wanted or wanted[ref].made() != made]
         self._remove(gone)
-        for reference, (made, definition, name) in wanted.items():
-            if reference not in self._offered and definition.id not in self._own:
-                self._add(reference, made, tool_of(definition, name))
+        for reference, offer in wanted.items():
+            if reference not in self._offered and offer.definition.id not in self._own:
+                self._add(reference, offer.made(), offer.tool())
 
     async def follow(self) -> None:
         """Syncs whenever something changes. Until cancelled."""
@@ -118,12 +153,12 @@ class WorkerTools:
             raise Refused(f"{definition.id} is a tool of the server itself; a worker cannot offer it", "conflict")
         offered = self._offered.get(_reference(definition))
         others = self._offerers.get(_reference(definition), set()) - {worker}
-        if others and offered is not None and offered[0] != _encode(definition):
+        if others and offered is not None and offered[0].definition != _encode(definition):
             raise Refused(
                 f"{_reference(definition)} is offered by another worker with another definition; raise its version",
                 "conflict",
             )
-        tool = tool_of(definition, worker[2])
+        tool = Offer(definition, worker[2], is_trusted=False).tool()
         named = self._catalogue.named(tool.wire_name)
         if named is not None and named.id != tool.id:
             raise Refused(f"the name {tool.wire_name} is taken by {named.id}", "conflict")
@@ -133,7 +168,7 @@ class WorkerTools:
         except DefinitionError as error:
             raise InvalidInput((Problem(path, error.message),)) from None
 
-    def _add(self, reference: str, made: bytes, tool: Tool) -> None:
+    def _add(self, reference: str, made: Made, tool: Tool) -> None:
         try:
             self._catalogue.add(tool)
         except DefinitionError as error:
@@ -148,8 +183,10 @@ class WorkerTools:
             _log.info("%s: no worker offers it any more", ", ".join(references))
 
 
-def tool_of(definition: Definition, worker: str) -> Tool:
-    """A worker's word for what its tool does counts as far as its own effects go; hints to clients it may not give."""
+def tool_of(definition: Definition, worker: str, tenants: tuple[str, ...], *, is_trusted: bool) -> Tool:
+    """A worker's word for what its tool does counts as far as its own effects go. Hints to clients, and the tags that
+    access rules look at, it may give only where it is trusted."""
+    hints = Hints(definition.read_only, definition.idempotent, definition.destructive, definition.open_world)
     toolkit, _, name = definition.id.partition(".")
     version = Version.parse(definition.version)
     return Tool(
@@ -170,6 +207,9 @@ def tool_of(definition: Definition, worker: str) -> Tool:
         runs="worker",
         returns_content=definition.returns_content,
         task=definition.task,
+        hints=hints if is_trusted else Hints(),
+        tags=definition.tags if is_trusted else (),
+        tenants=tenants,
     )
 
 

@@ -1,6 +1,43 @@
-"""Who is calling."""
+"""Who is calling, and which tools there are for them."""
+
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from .tool import Tool
+
+
+class Verdict(Struct, frozen=True):
+    """Whether a tool is there for a caller, and why."""
+
+    sees: bool
+    """What a caller does not see does not exist for it."""
+    lacks: tuple[str, ...] = ()
+    """The scopes that the caller must have to call it, and has not."""
+    rule: str = ""
+    """Which rule says so, for whoever runs the server."""
+
+
+ALL = Verdict(True, rule="no rules")
+
+
+class View:
+    """Which tools there are for a caller. For this one, all of them."""
+
+    def of(self, tool: "Tool") -> Verdict:
+        return ALL
+
+    def lists(self, tool: "Tool") -> bool:
+        """Whether the caller may call it as it is."""
+        verdict = self.of(tool)
+        return verdict.sees and not verdict.lacks
+
+    def sees(self, tool: "Tool") -> bool:
+        return self.of(tool).sees
+
+
+EVERYTHING = View()
 
 
 class Caller(Struct, frozen=True):
@@ -10,6 +47,18 @@ class Caller(Struct, frozen=True):
     tenant: str
     subject: str
     user_id: str | None = None
+    view: View = EVERYTHING
+    is_operator: bool = True
+    """Whether it may know what is counted of everybody."""
+
+    @property
+    def names(self) -> tuple[str, str, str | None]:
+        """What a caller can be made of elsewhere."""
+        return self.tenant, self.subject, self.user_id
+
+    def owns(self, tenant: str, subject: str) -> bool:
+        """Whether something of theirs is this caller's."""
+        return (tenant, subject) == (self.tenant, self.subject)
 
 
 LOCAL = Caller(tenant="default", subject="local")

@@ -37,7 +37,26 @@ class UnsupportedProtocol(RequestError):
 
 
 class NotAuthenticated(RequestError):
-    """No credentials, or none that are valid."""
+    """No credentials, or none that are valid. `challenge` says where to get some, as HTTP has it."""
+
+    challenge = "Bearer"
+
+
+class Forbidden(RequestError):
+    """The caller is known, and its credentials are not for this: they lack `scopes`, if those would help."""
+
+    def __init__(self, message: str, scopes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.scopes = scopes
+        self.challenge = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"' if scopes else "Bearer"
+
+
+class Misdirected(RequestError):
+    """The request is for a name that this server does not have."""
+
+
+class ForeignPage(RequestError):
+    """A page in a browser sent it that may not."""
 
 
 class KeyConflict(RequestError):

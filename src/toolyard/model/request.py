@@ -107,3 +107,6 @@ class Definition(Struct, frozen=True):
     toolkit_description: str = ""
     returns_content: bool = False
     task: TaskUse = "optional"
+    destructive: bool | None = None
+    open_world: bool | None = None
+    tags: tuple[str, ...] = ()

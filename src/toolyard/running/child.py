@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+from ..model.caller import Caller
 from ..model.errors import ToolError
 from ..model.running import Host, QuietChannel, Run
 from ..model.tool import Tool
@@ -70,7 +71,7 @@ def end_with(link: socket.socket, calling: threading.Event) -> None:
 async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: Any) -> Frame:
     """How one call ended."""
     run = Run(
-        tool, start.call_id, start.caller, start.input, channel,
+        tool, start.call_id, Caller(*start.caller), start.input, channel,
         start.trace_id, start.user_info, start.secrets, start.tokens, resources,
     )  # fmt: skip
     try:

@@ -8,8 +8,6 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
-from ..model.caller import Caller
-
 _LENGTH = 4
 
 
@@ -18,7 +16,7 @@ class Start(Struct, tag=True):
 
     reference: str
     call_id: str
-    caller: Caller
+    caller: tuple[str, str, str | None]
     input: dict[str, Any]
     trace_id: str | None
     user_info: Mapping[str, Any]

@@ -62,10 +62,10 @@ def routes(desk: AdminDesk, admit: Admit) -> list[Route]:
         return wire.encode_call(await desk.resolve(*_which(exchange), wire.decode_settlement(exchange.body)))
 
     return [
-        Route("GET", wire.PATH, show_all, LIFECYCLE),
-        Route("GET", ONE, show, LIFECYCLE),
-        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE),
-        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True),
+        Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
+        Route("GET", ONE, show, LIFECYCLE, who="operator"),
+        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE, who="operator"),
+        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True, who="operator"),
     ]
 
 

@@ -8,7 +8,6 @@ from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
 from ..store.contract import Filter, Store
 from ..store.hints import Topic
-from ..trust.authentication import Authenticate
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
 from . import query
@@ -18,15 +17,15 @@ from .routes import Route
 LOOK_AGAIN_S = 0.5
 
 
-def routes(store: Store, authenticate: Authenticate) -> list[Route]:
+def routes(store: Store) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def show(exchange: Exchange) -> Reply:
-        caller = authenticate(exchange.headers)
+        caller = exchange.caller
         return LIFECYCLE.encode_call(await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange)))
 
     async def show_all(exchange: Exchange) -> Reply:
-        caller = authenticate(exchange.headers)
+        caller = exchange.caller
         limit = query.limit(exchange, 50)
         wanted = Filter(
             caller.tenant, caller.subject, query.state(exchange), query.text(exchange, "tool"), cursor(exchange), limit
@@ -35,7 +34,7 @@ def routes(store: Store, authenticate: Authenticate) -> list[Route]:
 
     async def cancel(exchange: Exchange) -> Reply:
         """Whoever was first, the answer shows."""
-        caller = authenticate(exchange.headers)
+        caller = exchange.caller
         call = await ended(store, caller, exchange.parameters["call_id"], 0.0)
         await store.cancel(call.seq)
         return LIFECYCLE.encode_call(await store.row(call.seq) or call)

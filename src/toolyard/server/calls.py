@@ -1,16 +1,14 @@
 """The handlers of OXP 1.0, OTC 1.0 and the OTC draft: call, list, health."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from ..engine.engine import Engine
 from ..model.call import CallTool, Outcome
-from ..model.caller import Caller
-from ..model.errors import NotAuthenticated, ToolNotFound, ToolyardError, UnsupportedProtocol
+from ..model.errors import ToolNotFound, ToolyardError
 from ..model.running import QuietChannel
 from ..model.seam import Seam
-from ..trust.authentication import Authenticate
 from ..wires.contract import Reply, Wire
-from ..wires.negotiation import Choose, check_version, decode_call, decode_list, guess_wire
+from ..wires.negotiation import Choose, check_version, decode_call, decode_list
 from .exchange import Exchange
 from .listing import Listing
 from .metrics import Metrics
@@ -42,12 +40,11 @@ class CallDesk:
         self,
         engine: Engine,
         listing: Listing,
-        authenticate: Authenticate,
         metrics: Metrics,
         readiness: Readiness,
         seam: Seam,
     ) -> None:
-        self._engine, self._listing, self._authenticate = engine, listing, authenticate
+        self._engine, self._listing = engine, listing
         self._metrics, self._readiness, self._monotonic = metrics, readiness, seam.monotonic
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:
@@ -55,19 +52,17 @@ class CallDesk:
 
         def handle(exchange: Exchange) -> Awaitable[Reply]:
             """No coroutine of its own around `_answer`: it would cost as much as the decoding."""
-            try:
-                caller = self._admit(exchange.headers, versioned)
-            except (NotAuthenticated, UnsupportedProtocol) as error:
-                return _given(guess_wire(exchange.body, choose).encode_error(error))
+            if versioned and b"oxp-version" in exchange.headers:
+                check_version(exchange.headers[b"oxp-version"])
             wire, command = decode_call(exchange.body, choose)
             if isinstance(command, CallTool):
-                return self._answer(wire, command, caller, exchange)
+                return self._answer(wire, command, exchange)
             return _given(wire.encode_error(command))
 
         return handle
 
-    async def _answer(self, wire: Wire, command: CallTool, caller: Caller, exchange: Exchange) -> Reply:
-        started = self._monotonic()
+    async def _answer(self, wire: Wire, command: CallTool, exchange: Exchange) -> Reply:
+        started, caller = self._monotonic(), exchange.caller
         trace = trace_of(exchange.headers) if b"traceparent" in exchange.headers else None
         if trace is not None and command.trace_id is None:
             command.trace_id = trace[0]
@@ -78,7 +73,7 @@ class CallDesk:
                 raise self._readiness.refusal()
             command.wire, command.family = wire.name, wire.family
             try:
-                tool = self._engine.resolve(command.tool_id, latest=command.latest)
+                tool = self._engine.resolve(command.tool_id, caller, latest=command.latest)
             except ToolNotFound:
                 known = await self._engine.replay(command, caller)
                 if known is None:
@@ -103,11 +98,12 @@ class CallDesk:
         """`GET …/tools`. Below a prefix the wire is `fixed`."""
 
         async def handle(exchange: Exchange) -> Reply:
-            self._admit(exchange.headers, versioned=not fixed or default.name == "oxp")
+            if (not fixed or default.name == "oxp") and b"oxp-version" in exchange.headers:
+                check_version(exchange.headers[b"oxp-version"])
             wire, command = decode_list(exchange.query, exchange.body, default, fixed=fixed)
             if isinstance(command, ToolyardError):
                 return wire.encode_error(command)
-            return self._listing.reply(wire, command, exchange.headers.get(b"if-none-match"))
+            return self._listing.reply(wire, command, exchange.headers.get(b"if-none-match"), exchange.caller.view)
 
         return handle
 
@@ -118,12 +114,6 @@ class CallDesk:
             return wire.encode_status(self._readiness.status)
 
         return handle
-
-    def _admit(self, headers: Mapping[bytes, bytes], versioned: bool) -> Caller:
-        caller = self._authenticate(headers)
-        if versioned and b"oxp-version" in headers:
-            check_version(headers[b"oxp-version"])
-        return caller
 
 
 async def _given(reply: Reply) -> Reply:

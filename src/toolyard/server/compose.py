@@ -31,17 +31,21 @@ from ..running.processes import Processes
 from ..running.threads import Threads
 from ..store.contract import Store, Timing
 from ..store.sqlite import SqliteStore
+from ..trust.access import Access
 from ..trust.authentication import authentication
 from ..trust.fingerprints import Fingerprints
 from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
+from ..trust.rules import WorkerRules
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
 from . import admin_routes, call_routes, family_routes, site_routes, worker_routes
 from .admin import AdminDesk
+from .admission import Admission
 from .calls import CallDesk
 from .exchange import BodyReader
+from .guard import Guard
 from .lag import LagWatch
 from .listing import Listing
 from .mcp.answers import ClientAnswers
@@ -53,7 +57,6 @@ from .mcp.listing import ToolPages
 from .mcp.refusals import MCP
 from .mcp.resources import GivenResources
 from .mcp.resuming import OlderStreams
-from .mcp.safety import Guard
 from .mcp.sessions import McpSessions
 from .mcp.states import States
 from .mcp.subscriptions import Subscriptions
@@ -89,9 +92,11 @@ class Yard:
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self._put_together(seam)
+        self.access = Access(settings.access)
         self._authenticate = authentication(
-            settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
+            settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, self.access, seam.now
         )
+        self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, ())
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
@@ -101,6 +106,7 @@ class Yard:
         self.asgi = Shell(
             [*self.routes, *self._mcp(seam), *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
+            Admission(self.guard, self._authenticate, has_issuers=False),
             WIRES,
             self._lifespan,
             self.start,
@@ -123,7 +129,7 @@ class Yard:
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
-        self._workers = WorkerTools(store, catalogue)
+        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers))
         self._requests = Requests(store, catalogue, self.engine, ring)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
 
@@ -195,17 +201,17 @@ class Yard:
         await self._node.leave()
 
     def _routes(self, seam: Seam) -> list[Any]:
-        settings, authenticate = self.settings, self._authenticate
+        settings = self.settings
         listing = Listing(self.catalogue)
-        desk = CallDesk(self.engine, listing, authenticate, self.metrics, self.readiness, seam)
+        desk = CallDesk(self.engine, listing, self.metrics, self.readiness, seam)
         routes = [
             *family_routes.routes(desk),
-            *call_routes.routes(self.store, authenticate),
-            *RequestDesk(self._requests, self._workers, authenticate, settings.lease_s).routes(),
-            *SessionDesk(self._sessions, authenticate, seam.new_id).routes(),
-            *worker_routes.routes(self._workers, authenticate, settings.lease_s),
+            *call_routes.routes(self.store),
+            *RequestDesk(self._requests, self._workers, settings.lease_s).routes(),
+            *SessionDesk(self._sessions, seam.new_id).routes(),
+            *worker_routes.routes(self._workers, settings.lease_s),
         ]
-        return routes + site_routes.routes(self, self._authenticate, routes)
+        return routes + site_routes.routes(self, routes)
 
     def _mcp(self, seam: Seam) -> list[Any]:
         """MCP, on this ledger and catalogue."""
@@ -226,10 +232,7 @@ class Yard:
         answers = ClientAnswers(store, self.engine.questions, asking)
         self.mcp = McpParts(dispatcher, subscriptions, answers)
         streams = OlderStreams(store, subscriptions, answers, tasks)
-        guard = Guard(settings.host, settings.public_url, settings.allowed_hosts)
-        http = McpHttp(
-            dispatcher, sessions, streams, answers, store, self._authenticate, guard, settings.mcp_stream_s,
-        )  # fmt: skip
+        http = McpHttp(dispatcher, sessions, streams, answers, store, settings.mcp_stream_s)
         return http.routes()
 
     async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
+from ..model.caller import LOCAL
 from ..model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
 from ..wires.contract import Reply, Stream
 from .line import Line
@@ -24,7 +25,7 @@ class Gone(Exception):
 class Exchange:
     """What a handler gets."""
 
-    __slots__ = ("_line", "_public_url", "_scope", "body", "headers", "parameters", "path", "query")
+    __slots__ = ("_line", "_public_url", "_scope", "body", "caller", "headers", "parameters", "path", "query")
 
     def __init__(
         self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes], public_url: str | None, line: Line
@@ -34,6 +35,8 @@ class Exchange:
         self.headers = headers
         self.query: bytes = scope["query_string"]
         self.body = b""
+        self.caller = LOCAL
+        """Who was authenticated, where the route asks for that."""
         self.parameters: dict[str, str] = {}
         """What stood in the variable parts of the path, by their names."""
 

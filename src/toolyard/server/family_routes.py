@@ -2,6 +2,7 @@
 
 from ..wires import negotiation, otc, otc_draft, oxp
 from ..wires.contract import Wire
+from ..wires.negotiation import guess_wire
 from .calls import CallDesk
 from .routes import Route
 
@@ -29,7 +30,8 @@ def _below(prefix: str, desk: CallDesk, wire: Wire, choose: negotiation.Choose) 
 
 
 def _call(desk: CallDesk, path: str, choose: negotiation.Choose, wire: Wire) -> Route:
-    return Route("POST", path, desk.call(choose, versioned=wire is oxp.FLAT), wire, reads_json=True)
+    handler = desk.call(choose, versioned=wire is oxp.FLAT)
+    return Route("POST", path, handler, wire, reads_json=True, guess=lambda body: guess_wire(body, choose))
 
 
 def _list(desk: CallDesk, path: str, wire: Wire, *, fixed: bool) -> Route:
@@ -37,4 +39,4 @@ def _list(desk: CallDesk, path: str, wire: Wire, *, fixed: bool) -> Route:
 
 
 def _health(desk: CallDesk, path: str, wire: Wire) -> Route:
-    return Route("GET", path, desk.health(wire), wire)
+    return Route("GET", path, desk.health(wire), wire, who="anyone")

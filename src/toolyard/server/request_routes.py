@@ -5,7 +5,6 @@ from ..engine.workers import WorkerTools
 from ..model.lifecycle import State
 from ..model.standing import Who
 from ..store.contract import Wanted
-from ..trust.authentication import Authenticate
 from ..wires import requests as wire
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
@@ -19,8 +18,8 @@ AT = "/v1/tools/request/{sessionId}/{requestId}"
 class RequestDesk:
     """Handlers."""
 
-    def __init__(self, requests: Requests, workers: WorkerTools, authenticate: Authenticate, lease_s: float) -> None:
-        self._requests, self._workers, self._authenticate = requests, workers, authenticate
+    def __init__(self, requests: Requests, workers: WorkerTools, lease_s: float) -> None:
+        self._requests, self._workers = requests, workers
         self._lease_ms = int(lease_s * 1000)
 
     def routes(self) -> list[Route]:
@@ -47,7 +46,7 @@ class RequestDesk:
         return wire.encode_empty(await self._requests.leave(self._at(exchange)))
 
     async def cancel(self, exchange: Exchange) -> Reply:
-        caller = self._authenticate(exchange.headers)
+        caller = exchange.caller
         return wire.encode_request(await self._requests.cancel(caller, *_where(exchange)))
 
     async def show(self, exchange: Exchange) -> Reply:
@@ -65,7 +64,7 @@ class RequestDesk:
         return wire.encode_requests(await self._requests.listed(wanted, query.wait_s(exchange)))
 
     async def claim(self, exchange: Exchange) -> Reply:
-        caller, name = self._authenticate(exchange.headers), wire.decode_worker_name(exchange.headers)
+        caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)
         claim = wire.decode_claim(exchange.body)
         claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange.when_gone)
         return wire.encode_claims(claims, self._lease_ms)
@@ -75,7 +74,7 @@ class RequestDesk:
         return wire.encode_verdicts(await self._requests.renew(who, wire.decode_heartbeats(exchange.body)))
 
     def _who(self, exchange: Exchange) -> Who:
-        caller = self._authenticate(exchange.headers)
+        caller = exchange.caller
         return self._workers.who(caller, wire.decode_worker_name(exchange.headers))
 
     def _at(self, exchange: Exchange) -> At:

@@ -1,7 +1,7 @@
 """The route table: its rows, and how the one for a request is found. The OpenAPI document is written from them too."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -15,13 +15,16 @@ Handler = Callable[[Exchange], Awaitable[Reply | Stream]]
 
 class Route(Struct, frozen=True):
     """A segment of `path` may be a variable, `{name}`, which matches any segment that is not empty. `wire` answers the
-    route's errors."""
+    route's errors, unless `guess` finds a better one in the body."""
 
     method: str
     path: str
     handler: Handler
     wire: Answers
     reads_json: bool = False
+    who: Literal["caller", "anyone", "operator"] = "caller"
+    """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
+    guess: Callable[[bytes], Answers] | None = None
 
 
 class RouteTable:

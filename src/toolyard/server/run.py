@@ -42,6 +42,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     )
     address = address_of(listener)
     yard.asgi.public_url = yard.asgi.public_url or address
+    yard.guard.knows_host = True
     admin = AdminFile(settings.store, yard.operators_token.text)
 
     def ready() -> None:

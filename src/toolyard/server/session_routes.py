@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable
 
 from ..engine.sessions import Sessions
 from ..model.errors import InvalidInput, Problem
-from ..trust.authentication import Authenticate
 from ..wires import providers
 from ..wires import sessions as wire
 from ..wires.contract import Reply, Stream
@@ -21,8 +20,8 @@ EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no
 class SessionDesk:
     """Handlers."""
 
-    def __init__(self, sessions: Sessions, authenticate: Authenticate, new_id: Callable[[], str]) -> None:
-        self._sessions, self._authenticate, self._new_id = sessions, authenticate, new_id
+    def __init__(self, sessions: Sessions, new_id: Callable[[], str]) -> None:
+        self._sessions, self._new_id = sessions, new_id
 
     def routes(self) -> list[Route]:
         at = "/v1/sessions/{sessionId}"
@@ -35,23 +34,23 @@ class SessionDesk:
         ]
 
     async def open(self, exchange: Exchange) -> Reply:
-        caller = self._authenticate(exchange.headers)
+        caller = exchange.caller
         new = wire.decode_session(exchange.body)
         return wire.encode_session_created(await self._sessions.open(caller, f"ses_{self._new_id()}", new))
 
     async def show(self, exchange: Exchange) -> Reply:
-        caller = self._authenticate(exchange.headers)
+        caller = exchange.caller
         session = await self._sessions.find(caller, exchange.parameters["sessionId"])
         return wire.encode_session(session, await self._sessions.requests(session))
 
     async def take(self, exchange: Exchange) -> Reply:
-        caller, id = self._authenticate(exchange.headers), exchange.parameters["sessionId"]
+        caller, id = exchange.caller, exchange.parameters["sessionId"]
         await self._sessions.find(caller, id)
         uses = providers.decode_message(exchange.body)
         return wire.encode_turn(await self._sessions.take(caller, id, uses, exchange.base_url))
 
     async def results(self, exchange: Exchange) -> Reply:
-        caller = self._authenticate(exchange.headers)
+        caller = exchange.caller
         format, wait_s = _format(exchange), query.wait_s(exchange)
         calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
         if calls is None:
@@ -59,7 +58,7 @@ class SessionDesk:
         return wire.encode_ready(providers.encode_results(format, calls))
 
     async def events(self, exchange: Exchange) -> Stream:
-        caller = self._authenticate(exchange.headers)
+        caller = exchange.caller
         last = exchange.headers.get(b"last-event-id", b"0")
         if not (last.isdigit() and len(last) <= 15):
             raise InvalidInput((Problem("Last-Event-ID", "Must be the id of an event"),))

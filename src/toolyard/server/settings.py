@@ -5,16 +5,19 @@ Later wins: default, `toolyard.toml`, `TOOLYARD_*`, command line.
 """
 
 import difflib
+import json
 import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..doors import open_door
 from ..model.errors import Place, SettingsError
+from ..trust.access import Rule
+from ..trust.rules import WorkerRule, read_rules, read_worker_rules
 
 FILE = "toolyard.toml"
 MEMORY = "sqlite::memory:"
@@ -23,6 +26,7 @@ OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
 """Variables that are read by others than the server."""
 _service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
 _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
+T = TypeVar("T")
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -103,6 +107,22 @@ def address(value: Any) -> str:
     raise Wrong("an address such as https://tools.example.com")
 
 
+def rules(value: Any) -> list[Rule]:
+    return _tables(value, read_rules)
+
+
+def worker_rules(value: Any) -> list[WorkerRule]:
+    return _tables(value, read_worker_rules)
+
+
+def _tables(value: Any, read: Callable[[Any], T]) -> T:
+    """In the environment, as JSON."""
+    try:
+        return read(json.loads(value) if isinstance(value, str) else value)
+    except ValueError as error:
+        raise Wrong(str(error)) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How a server behaves."""
@@ -138,6 +158,8 @@ class Settings:
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     jwt_audience: str | None = row(None, "The aud a token may name.", text)
     jwt_max_ttl_s: float = row(900.0, "How far ahead a token's exp may lie.", seconds)
+    access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
+    workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
     auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
     show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
     call_timeout_s: float = row(

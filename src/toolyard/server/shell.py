@@ -7,8 +7,10 @@ of the route's wire, and the connection stays usable.
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from ..model.errors import InternalError, ToolyardError
+from ..model.caller import Caller
+from ..model.errors import InternalError, NotAuthenticated, ToolyardError, UnsupportedProtocol
 from ..wires.contract import Answers, Reply, Stream
+from .admission import Admission
 from .exchange import BodyReader, Exchange, Gone
 from .line import AsgiLine, Line, Receive, Scope, Send
 from .routes import Route, RouteTable, sent_path
@@ -28,6 +30,7 @@ class Shell:
         self,
         routes: Iterable[Route],
         reader: BodyReader,
+        admission: Admission,
         wires: Mapping[str, Answers],
         lifespan: Lifespan,
         ready: Callable[[], Awaitable[None]],
@@ -37,6 +40,7 @@ class Shell:
         self._table = RouteTable(routes)
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
+        self._guard, self._admit = admission.guard, admission.admit
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
         """The address in links; without one, the address the client used."""
@@ -72,11 +76,16 @@ class Shell:
             if route.reads_json:
                 if body is None:
                     body = await self._reader.read(exchange.headers, receive)
-                self._reader.check(exchange.headers, body)
                 exchange.body = body
+            self._guard(exchange.headers)
+            if route.who == "caller":
+                caller = self._admit(scope, exchange)
+                exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
+            if route.reads_json:
+                self._reader.check(exchange.headers, exchange.body)
             reply = await route.handler(exchange)
         except ToolyardError as error:
-            reply = (route.wire if route else self._wire_of(path)).encode_error(error)
+            reply = self._answering(route, exchange, error).encode_error(error)
         except Gone:
             return None
         except Exception:
@@ -89,6 +98,14 @@ class Shell:
     async def end_streams(self) -> None:
         """Those that are open, and those to come: the server stops."""
         await self.streams.end()
+
+    def _answering(self, route: Route | None, exchange: Exchange, error: ToolyardError) -> Answers:
+        """In whose words. A body that may be worth reading is looked at for that."""
+        if route is None:
+            return self._wire_of(exchange.path)
+        if route.guess is not None and isinstance(error, NotAuthenticated | UnsupportedProtocol):
+            return route.guess(exchange.body)
+        return route.wire
 
     def _wire_of(self, path: str) -> Answers:
         for prefix, wire in self._wires.items():

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ..doors import open_door
-from ..trust.authentication import Authenticate
+from ..model.errors import Forbidden
+from ..trust.access import METRICS
 from ..wires import oxp
 from ..wires.contract import JSON, Reply
 from ..wires.family import encode
@@ -21,7 +22,7 @@ HTML = [
 ]
 
 
-def routes(yard: "Yard", authenticate: Authenticate, others: list[Route]) -> list[Route]:
+def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     """These routes are in the OpenAPI document too, so the document is asked for all of them."""
     made: list[Route] = []
 
@@ -42,7 +43,7 @@ def routes(yard: "Yard", authenticate: Authenticate, others: list[Route]) -> lis
         return Reply(200, encode(open_door("openapi")(others + made)), [JSON])
 
     async def metrics(exchange: Exchange) -> Reply:
-        authenticate(exchange.headers)
+        _only_for_operators(exchange)
         text = open_door("prometheus")(yard.metrics, len(yard.catalogue))
         return Reply(200, text, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
@@ -61,7 +62,7 @@ def routes(yard: "Yard", authenticate: Authenticate, others: list[Route]) -> lis
         _get("/openapi.json", openapi),
         _get("/ready", ready),
         _get("/live", _live),
-        _get("/metrics", metrics),
+        Route("GET", "/metrics", metrics, oxp.FLAT),
     ]
     return made
 
@@ -76,7 +77,13 @@ async def _challenge_status(exchange: Exchange) -> Reply:
 
 
 def _get(path: str, handler: Handler) -> Route:
-    return Route("GET", path, handler, oxp.FLAT)
+    return Route("GET", path, handler, oxp.FLAT, who="anyone")
+
+
+def _only_for_operators(exchange: Exchange) -> None:
+    """What is counted is everybody's: it takes credentials that scopes do not limit, or that are for this."""
+    if not exchange.caller.is_operator:
+        raise Forbidden(f"These credentials are not for {METRICS}", (METRICS,))
 
 
 def _html(page: str) -> Reply:

@@ -2,7 +2,6 @@
 
 from ..engine.workers import WorkerTools
 from ..model.errors import InvalidInput, Problem
-from ..trust.authentication import Authenticate
 from ..wires import workers as wire
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
@@ -11,19 +10,19 @@ from .exchange import Exchange
 from .routes import Route
 
 
-def routes(workers: WorkerTools, authenticate: Authenticate, lease_s: float) -> list[Route]:
+def routes(workers: WorkerTools, lease_s: float) -> list[Route]:
     async def put(exchange: Exchange) -> Reply:
-        caller, name = authenticate(exchange.headers), _name(exchange)
+        caller, name = exchange.caller, _name(exchange)
         tools = wire.decode_worker(exchange.body)
         await workers.register(caller, name, tools)
         return wire.encode_worker(name, tools, int(lease_s * 1000))
 
     async def beat(exchange: Exchange) -> Reply:
-        await workers.beat(authenticate(exchange.headers), _name(exchange))
+        await workers.beat(exchange.caller, _name(exchange))
         return encode_empty()
 
     async def drop(exchange: Exchange) -> Reply:
-        await workers.drop(authenticate(exchange.headers), _name(exchange))
+        await workers.drop(exchange.caller, _name(exchange))
         return encode_empty()
 
     at = "/v1/workers/{name}"

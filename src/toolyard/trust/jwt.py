@@ -1,19 +1,15 @@
-"""HS256 bearer tokens with a shared secret. Loaded only where `jwt_secret` is set.
-
-Verifying one costs far more than the call around it, so a verified token is remembered, in a bounded
-table, until it expires.
-"""
+"""HS256 bearer tokens with a shared secret. Loaded only where `jwt_secret` is set."""
 
 from collections.abc import Callable
+from typing import Any
 
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
-from ..model.caller import Caller
 from ..model.errors import NotAuthenticated
+from .identity import Identity
 
-MOST_REMEMBERED = 4096
 CLOCK_SKEW_S = 30
 
 
@@ -23,25 +19,13 @@ class Hs256:
     def __init__(self, secret: str, audience: str | None, max_ttl_s: float, now: Callable[[], float]) -> None:
         self._key = OctKey.import_key(secret)
         self._audience, self._max_ttl_s, self._now = audience, max_ttl_s, now
-        self._verified: dict[bytes, tuple[Caller, float]] = {}
 
-    def authenticate(self, token: bytes) -> Caller:
-        known = self._verified.get(token)
-        if known is not None and known[1] > self._now():
-            return known[0]
-        self._verified.pop(token, None)
-        caller, expires = self._verify(token)
-        if len(self._verified) >= MOST_REMEMBERED:
-            self._verified.pop(next(iter(self._verified)))
-        self._verified[token] = (caller, expires)
-        return caller
-
-    def _verify(self, token: bytes) -> tuple[Caller, float]:
+    def verify(self, token: bytes) -> Identity:
         try:
             claims = jwt.decode(token.decode("ascii"), self._key, algorithms=["HS256"]).claims
         except (JoseError, ValueError) as error:
             raise _refused(f"the token cannot be verified: {error}") from None
-        return self._caller(claims), self._expiry(claims)
+        return self._identity(claims, self._expiry(claims))
 
     def _expiry(self, claims: dict[str, object]) -> float:
         now, expires, starts = self._now(), claims.get("exp"), claims.get("nbf", 0)
@@ -55,7 +39,7 @@ class Hs256:
             raise _refused("the token is not valid yet")
         return float(expires)
 
-    def _caller(self, claims: dict[str, object]) -> Caller:
+    def _identity(self, claims: dict[str, Any], expires: float) -> Identity:
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
         if audience is not None and self._audience not in audiences:
@@ -63,7 +47,8 @@ class Hs256:
         subject, tenant = claims.get("sub"), claims.get("tenant", "default")
         if not isinstance(subject, str) or not subject or not isinstance(tenant, str):
             raise _refused("the token has no sub")
-        return Caller(tenant, subject)
+        scopes = frozenset(str(claims.get("scope", "")).split())
+        return Identity(tenant, subject, "token", scopes, claims, expires=expires)
 
 
 def _refused(reason: str) -> NotAuthenticated:

@@ -11,11 +11,14 @@ from ..model.call import NO_CONTEXT, CallContext, CallTool, ListTools
 from ..model.errors import (
     BodyTooLarge,
     Busy,
+    Forbidden,
+    ForeignPage,
     InternalError,
     InvalidInput,
     KeyConflict,
     MalformedRequest,
     MethodNotAllowed,
+    Misdirected,
     Missing,
     MissingRequirements,
     NotAuthenticated,
@@ -190,6 +193,9 @@ STATUS: dict[type[ToolyardError], int] = {
     MalformedRequest: 400,
     UnsupportedProtocol: 400,
     NotAuthenticated: 401,
+    Forbidden: 403,
+    Misdirected: 421,
+    ForeignPage: 403,
     KeyConflict: 400,
     Refused: 400,
     ToolNotFound: 400,
@@ -232,8 +238,8 @@ def error_headers(error: ToolyardError) -> Headers:
     """What an error says in headers. (The public client retries on `x-should-retry`.)"""
     if isinstance(error, MethodNotAllowed):
         return [(b"allow", ", ".join(error.allowed).encode())]
-    if isinstance(error, NotAuthenticated):
-        return [(b"www-authenticate", b"Bearer")]
+    if isinstance(error, NotAuthenticated | Forbidden):
+        return [(b"www-authenticate", error.challenge.encode())]
     if isinstance(error, Busy):
         milliseconds = error.retry_after_ms
         return [

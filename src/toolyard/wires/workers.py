@@ -59,7 +59,10 @@ def definition_json(tool: Definition) -> dict[str, Any]:
         "toolkit_description": tool.toolkit_description,
         "returns_content": tool.returns_content,
         "task": tool.task if tool.task != "optional" else None,
+        "tags": tool.tags,
     }
+    hints = {"destructive": tool.destructive, "open_world": tool.open_world}
+    made |= {name: value for name, value in hints.items() if value is not None}
     return made | {name: value for name, value in said.items() if value}
 
 
@@ -81,6 +84,9 @@ def _definition(members: Members) -> Definition:
         members.maybe("toolkit_description", text, ""),
         members.maybe("returns_content", flag, False),
         cast(TaskUse, members.maybe("task", _task, "optional")),
+        members.maybe("destructive", flag, None),
+        members.maybe("open_world", flag, None),
+        tuple(members.each("tags", text)) if "tags" in members else (),
     )
     members.close()
     return tool

@@ -22,4 +22,7 @@ def definition_of(tool: Tool) -> Definition:
         toolkit_description=tool.toolkit.description,
         returns_content=tool.returns_content,
         task=tool.task,
+        destructive=tool.hints.destructive,
+        open_world=tool.hints.open_world,
+        tags=tool.tags,
     )

@@ -10,6 +10,7 @@ from ...catalogue import Catalogue
 from ...engine.engine import Engine
 from ...engine.held import Node
 from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
+from ...model.caller import Caller
 from ...model.errors import (
     Busy,
     DefinitionError,
@@ -21,6 +22,7 @@ from ...model.errors import (
 )
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
+from ...trust.access import refuse_lacking
 from ...wires.mcp.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -82,7 +84,7 @@ class Calling:
     async def call(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         params = decode_params(message, Call)
         meta = _NO_META if params.meta is UNSET else params.meta
-        tool = self.find(params.name, meta)
+        tool = self.find(params.name, peer.caller, meta)
         if params.state is not UNSET:
             make = partial(self._channel, tool, params, meta, peer, outlet)
             return await self.following.resumed(tool, params, params.state, peer, outlet, make)
@@ -119,21 +121,23 @@ class Calling:
         self._given.keep(tool, outcome, peer.caller)
         return encode_outcome(tool, outcome, peer.revision)
 
-    def find(self, name: str, meta: Meta = _NO_META) -> Tool:
-        """By its wire name or its id. Raises RpcError."""
-        tool = self._catalogue.named(name)
+    def find(self, name: str, caller: Caller, meta: Meta = _NO_META) -> Tool:
+        """By its wire name or its id. Raises RpcError, and Forbidden where the caller's credentials are not for it."""
+        tool = self._catalogue.named(name, caller.view)
         if tool is not None and meta.tool_version is UNSET:
+            refuse_lacking(tool, caller)
             return tool
         id = name if tool is None else tool.id
         try:
-            return self._catalogue.resolve(id if meta.tool_version is UNSET else f"{id}@{meta.tool_version}")
+            return self._engine.resolve(id if meta.tool_version is UNSET else f"{id}@{meta.tool_version}", caller)
         except ToolNotFound as error:
             why = f" ({error.developer_message})" if "." in id else ""
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:200]}{why}") from None
 
-    def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
-        """Which headers repeat the tool's arguments. A tool that is not there has none."""
-        return self._mirrored.get(name, _NOTHING)
+    def mirrored(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
+        """Which headers repeat the tool's arguments. A tool that is not there for the caller has none."""
+        headers = self._mirrored.get(name)
+        return headers if headers is not None and self._catalogue.named(name, caller.view) is not None else _NOTHING
 
     def _prepare(self) -> None:
         """Raises DefinitionError for a tool whose headers cannot be made."""

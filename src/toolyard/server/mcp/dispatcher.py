@@ -137,7 +137,7 @@ class Dispatcher:
         return _encode(made)[:-1] + b"," + META + b"}"
 
     async def _list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
-        return self._pages.page(message, peer.revision)
+        return self._pages.page(message, peer.revision, peer.caller.view)
 
 
 async def _nothing(message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:

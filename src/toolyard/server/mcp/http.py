@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Mapping
 from msgspec import UNSET
 
 from ...model.caller import Caller
-from ...model.errors import NotAuthenticated, RequestError, ToolyardError
+from ...model.errors import Forbidden, RequestError, ToolyardError
 from ...running.attempts import resumed
 from ...store.contract import Store
-from ...trust.authentication import Authenticate
 from ...wires.contract import Reply, Stream
 from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError, decode_message, encode_error, id_of
 from ...wires.mcp.headers import NAMED, VERSION_HEADER, check_headers, check_parameters
 from ...wires.mcp.params import Call, Params, raw_params
 from ...wires.mcp.revisions import HANDSHAKE
+from ..admission import metadata_of
 from ..exchange import Exchange
 from ..routes import Route
 from .answers import ClientAnswers
@@ -25,7 +25,6 @@ from .peer import Peer
 from .refusals import ACCEPTED, MCP, as_rpc, refused
 from .resuming import OlderStreams
 from .running import RunningRequests
-from .safety import Guard
 from .sessions import McpSessions
 
 _OLDER = frozenset(name.encode() for name in HANDSHAKE)
@@ -41,12 +40,9 @@ class McpHttp:
         streams: OlderStreams,
         answers: ClientAnswers,
         store: Store,
-        authenticate: Authenticate,
-        guard: Guard,
         stream_s: float,
     ) -> None:
         self._dispatcher, self._store, self._stream_s = dispatcher, store, stream_s
-        self._authenticate, self._guard = authenticate, guard
         self._running = running = RunningRequests(store)
         self._older = OlderEra(sessions, answers, streams, running, dispatcher.initialized, self._answer)
 
@@ -60,7 +56,7 @@ class McpHttp:
     def post(self, exchange: Exchange) -> Awaitable[Reply]:
         """No coroutine of its own around the others: it would cost as much as the decoding."""
         headers, body = exchange.headers, exchange.body
-        caller = self._admit(headers)
+        caller = exchange.caller
         if body[:1] != b"{" and body.lstrip()[:1] == b"[":
             return self._older.batch(exchange, caller)
         try:
@@ -73,14 +69,10 @@ class McpHttp:
         return self._older.post(message, exchange, caller)
 
     def get(self, exchange: Exchange) -> Awaitable[Reply | Stream]:
-        return self._older.get(exchange, self._admit(exchange.headers))
+        return self._older.get(exchange, exchange.caller)
 
     def delete(self, exchange: Exchange) -> Awaitable[Reply]:
-        return self._older.delete(exchange, self._admit(exchange.headers))
-
-    def _admit(self, headers: Mapping[bytes, bytes]) -> Caller:
-        self._guard.check(headers)
-        return self._authenticate(headers)
+        return self._older.delete(exchange, exchange.caller)
 
     async def _answer(self, message: Incoming, peer: Peer, exchange: Exchange) -> Reply:
         """What ends with its first step has made no timer, and is not known to anybody."""
@@ -101,8 +93,9 @@ class McpHttp:
         except RpcError as error:
             status = error.status if peer.revision.is_modern else 200
             return outlet.reply(status, encode_error(id, error))
-        except NotAuthenticated:
-            raise
+        except Forbidden as error:
+            error.challenge += f', resource_metadata="{metadata_of(exchange)}"'
+            return refused(error, id)
         except RequestError as error:
             rpc = RpcError(INVALID_PARAMS, error.message)
             return outlet.reply(200, encode_error(id, rpc))
@@ -121,13 +114,14 @@ class McpHttp:
             check_headers(headers, said, str(message.method), None)
         peer = modern_peer(message, params, caller, version)
         if peer is not None and message.id is not UNSET:
-            self._check_headers(message, params, headers, said)
+            self._check_headers(message, params, headers, peer)
         return peer
 
-    def _check_headers(self, message: Incoming, params: Params, headers: Mapping[bytes, bytes], version: str) -> None:
+    def _check_headers(self, message: Incoming, params: Params, headers: Mapping[bytes, bytes], peer: Peer) -> None:
+        version = peer.revision.name
         if isinstance(params, Call):
             check_headers(headers, version, "tools/call", params.name)
-            mirrored = self._dispatcher.mirrored(params.name)
+            mirrored = self._dispatcher.mirrored(params.name, peer.caller)
             if mirrored:
                 check_parameters(headers, mirrored, params.arguments)
         else:

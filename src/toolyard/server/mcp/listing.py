@@ -1,10 +1,11 @@
-"""`tools/list`, in pages that are made once for each state of the catalogue."""
+"""`tools/list`, in pages that are made once for each state of the catalogue and each view of it."""
 
 import base64
 
 from msgspec import UNSET
 
 from ...catalogue import Catalogue
+from ...model.caller import View
 from ...model.tool import REFERENCE
 from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError
 from ...wires.mcp.params import Page, decode_params
@@ -20,23 +21,23 @@ class ToolPages:
 
     def __init__(self, catalogue: Catalogue, size: int) -> None:
         self._catalogue, self._size = catalogue, size
-        self._pages: dict[tuple[str, str], bytes] = {}
+        self._pages: dict[tuple[View, str, str], bytes] = {}
         self._version = -1
 
-    def page(self, message: Incoming, revision: Revision) -> bytes:
+    def page(self, message: Incoming, revision: Revision, view: View) -> bytes:
         """Raises RpcError."""
         params = decode_params(message, Page)
         cursor = "" if params.cursor is UNSET else params.cursor
         if self._version != self._catalogue.version or len(self._pages) > MOST_PAGES:
             self._pages, self._version = {}, self._catalogue.version
-        page = self._pages.get((revision.name, cursor))
+        page = self._pages.get((view, revision.name, cursor))
         if page is None:
-            page = self._pages[revision.name, cursor] = self._make(cursor, revision)
+            page = self._pages[view, revision.name, cursor] = self._make(cursor, revision, view)
         return page
 
-    def _make(self, cursor: str, revision: Revision) -> bytes:
+    def _make(self, cursor: str, revision: Revision, view: View) -> bytes:
         after = _decoded(cursor) if cursor else ""
-        rest = [tool for tool in self._catalogue.newest() if tool.id > after]
+        rest = [tool for tool in self._catalogue.newest(view) if tool.id > after]
         tools = rest[: self._size]
         return encode_list(tools, revision, _encoded(tools[-1].id) if len(rest) > self._size else None)
 

@@ -52,4 +52,4 @@ class Outlet(Protocol):
 
 
 def owns(caller: Caller, call: CallRecord) -> bool:
-    return (call.key.tenant, call.key.subject) == (caller.tenant, caller.subject)
+    return caller.owns(call.key.tenant, call.key.subject)

@@ -4,7 +4,10 @@ from ...model.call import CallTool
 from ...model.errors import (
     BodyTooLarge,
     Busy,
+    Forbidden,
+    ForeignPage,
     MethodNotAllowed,
+    Misdirected,
     NotAuthenticated,
     PathNotFound,
     RequestError,
@@ -18,6 +21,9 @@ ACCEPTED = Reply(202, b"", [])
 HEADERS: Headers = [JSON]
 _STATUSES: dict[type[ToolyardError], int] = {
     NotAuthenticated: 401,
+    Forbidden: 403,
+    ForeignPage: 403,
+    Misdirected: 421,
     PathNotFound: 404,
     MethodNotAllowed: 405,
     BodyTooLarge: 413,
@@ -40,8 +46,9 @@ MCP = McpAnswers()
 
 def refused(error: ToolyardError, id: int | str | None) -> Reply:
     rpc = error if isinstance(error, RpcError) else as_rpc(error)
-    headers = [*HEADERS, (b"www-authenticate", b"Bearer")] if isinstance(error, NotAuthenticated) else HEADERS
-    return Reply(rpc.status, encode_error(id, rpc), headers)
+    if isinstance(error, NotAuthenticated | Forbidden):
+        return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, (b"www-authenticate", error.challenge.encode())])
+    return Reply(rpc.status, encode_error(id, rpc), HEADERS)
 
 
 def as_rpc(error: ToolyardError) -> RpcError:

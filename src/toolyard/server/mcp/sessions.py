@@ -39,7 +39,7 @@ class McpSessions:
 
     def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str]) -> None:
         self._store, self._ring, self._new_id = store, ring, new_id
-        self._known: OrderedDict[tuple[str, Caller], SessionState] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, str], SessionState] = OrderedDict()
         """Where nobody else writes."""
 
     async def open(self, caller: Caller, state: SessionState) -> str:
@@ -51,7 +51,7 @@ class McpSessions:
 
     async def find(self, id: str, caller: Caller) -> SessionState:
         """Raises RpcError for one that has ended, never was, or is another caller's."""
-        known = self._known.get((id, caller))
+        known = self._known.get((id, caller.tenant, caller.subject))
         if known is not None and not self._store.shared:
             return known
         name, _, signature = id.partition(".")
@@ -59,7 +59,7 @@ class McpSessions:
             raise _no_session()
         data = await self._store.note(KIND, caller.tenant, caller.subject, name)
         if data is None:
-            self._known.pop((id, caller), None)
+            self._known.pop((id, caller.tenant, caller.subject), None)
             raise _no_session()
         return self._remember(id, caller, _decode(data))
 
@@ -71,11 +71,11 @@ class McpSessions:
     async def end(self, id: str, caller: Caller) -> None:
         """Raises RpcError for one that is not there."""
         await self.find(id, caller)
-        self._known.pop((id, caller), None)
+        self._known.pop((id, caller.tenant, caller.subject), None)
         await self._store.drop_note(KIND, caller.tenant, caller.subject, id.partition(".")[0])
 
     def _remember(self, id: str, caller: Caller, state: SessionState) -> SessionState:
-        self._known[id, caller] = state
+        self._known[id, caller.tenant, caller.subject] = state
         if len(self._known) > MOST:
             self._known.popitem(last=False)
         return state

@@ -42,6 +42,7 @@ IF_NONE_MATCH = Parameter("If-None-Match", "header", "The ETag of the list the c
 REFUSED: Responses = {
     400: ("Not taken: not valid, not found, or something is missing", (ServerErrorResponse,)),
     401: ("Credentials are missing or not valid", (ServerErrorResponse,)),
+    403: ("The credentials are not for this, or a page sent it that may not", (ServerErrorResponse,)),
     413: ("The body is too large", (ServerErrorResponse,)),
     415: ("The body is not JSON", (ServerErrorResponse,)),
 }

@@ -53,6 +53,7 @@ LAST_EVENT = Parameter(
 
 REFUSED: Responses = {
     401: ("Credentials are missing or not valid", (LifecycleError,)),
+    403: ("The credentials are not for this, or a page sent it that may not", (LifecycleError,)),
     422: ("Something in the request is not valid", (LifecycleInvalid,)),
     429: ("Too much at once, or the ledger is not to be had now; come back", (LifecycleError,)),
 }

@@ -6,7 +6,10 @@ from .docs import Doc, Docs, Parameter, Responses
 from .shapes import Alive, ChallengeStatus, ServerErrorResponse, Status
 
 CHALLENGE = Parameter("challenge", "path", "The challenge's id.")
-REFUSED: Responses = {401: ("Credentials are missing or not valid", (ServerErrorResponse,))}
+REFUSED: Responses = {
+    401: ("Credentials are missing or not valid", (ServerErrorResponse,)),
+    403: ("The credentials are not for this, or a page sent it that may not", (ServerErrorResponse,)),
+}
 
 
 def docs() -> Docs:

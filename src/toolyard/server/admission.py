@@ -1,0 +1,109 @@
+"""What stands before every route: where a request comes from, whether it may be here, and who sent it."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+from urllib.parse import parse_qsl
+
+from ..model.caller import Caller
+from ..model.errors import MalformedRequest, NotAuthenticated, SettingsError
+from ..trust.authentication import Authenticate
+from .exchange import Exchange
+from .guard import Guard
+
+METADATA = "/.well-known/oauth-protected-resource"
+_CREDENTIALS = frozenset({b"authorization", b"oxp-api-key", b"otc-api-key"})
+_IN_QUERY = frozenset({"access_token", "token", "api_key"})
+
+
+class Admission:
+    """Lets requests in."""
+
+    def __init__(self, guard: Guard, authenticate: Authenticate, *, has_issuers: bool) -> None:
+        self.guard, self._authenticate, self._has_issuers = guard.check, authenticate, has_issuers
+
+    def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
+        """Raises NotAuthenticated, at once or when awaited."""
+        try:
+            if len(exchange.headers) != len(scope["headers"]):
+                _refuse_two_credentials(scope["headers"])
+            if exchange.query:
+                _refuse_credentials_in(exchange.query)
+            caller = self._authenticate(exchange.headers)
+        except NotAuthenticated as error:
+            raise self._with_challenge(error, exchange) from None
+        return caller if type(caller) is Caller else self._later(caller, exchange)  # type: ignore[arg-type]
+
+    async def _later(self, caller: Awaitable[Caller], exchange: Exchange) -> Caller:
+        try:
+            return await caller
+        except NotAuthenticated as error:
+            raise self._with_challenge(error, exchange) from None
+
+    def _with_challenge(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
+        """Says where tokens are to be had, where somebody gives them out."""
+        if self._has_issuers:
+            error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
+        return error
+
+
+def metadata_of(exchange: Exchange) -> str:
+    """The address of what describes the resource that was asked for."""
+    return f"{exchange.base_url()}{METADATA}{'/mcp' if exchange.path.startswith('/mcp') else ''}"
+
+
+def _refuse_two_credentials(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    given = [name for name, _ in headers if name in _CREDENTIALS]
+    if len(given) != len(set(given)):
+        raise NotAuthenticated("The credentials are not valid", developer_message="credentials are there twice")
+
+
+def _refuse_credentials_in(query: bytes) -> None:
+    """An address is kept by proxies, logs and histories."""
+    names = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
+    if names & _IN_QUERY:
+        raise NotAuthenticated(
+            "Credentials do not belong into an address", developer_message="send them in the header Authorization"
+        )
+
+
+class Proxies:
+    """Those whose word counts for where a request comes from."""
+
+    def __init__(self, trusted: Sequence[str]) -> None:
+        self._trusted = [_network(each) for each in trusted]
+
+    def address(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
+        """The client's: the last one in `X-Forwarded-For` that is no trusted proxy's."""
+        client = scope.get("client")
+        address: str = client[0] if client else ""
+        if not self._trusted or b"x-forwarded-for" not in headers or not self._is_trusted(address):
+            return address
+        for each in reversed(headers[b"x-forwarded-for"].decode("latin-1").split(",")):
+            address = each.strip()
+            if not self._is_trusted(address):
+                break
+        return _checked(address)
+
+    def _is_trusted(self, address: str) -> bool:
+        try:
+            ip = ip_address(address)
+        except ValueError:
+            return False
+        return any(ip in network for network in self._trusted)
+
+
+def _checked(address: str) -> str:
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        raise MalformedRequest(
+            "The request is not valid", developer_message="X-Forwarded-For must have addresses alone"
+        ) from None
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise SettingsError(f"trusted_proxies: {text!r} is not an address or a network such as 10.0.0.0/8") from None

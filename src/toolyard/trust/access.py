@@ -1,0 +1,164 @@
+"""Which callers see and may call which tools. Rules are data: the first one that is about the caller and the tool
+decides; where there are rules and none fits, the tool is not there.
+
+Callers about whom the same rules say the same share a view, and a view remembers its verdicts, so that a rule costs
+nothing when a call is made.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct
+
+from ..model.caller import Caller, Verdict, View
+from ..model.errors import Forbidden
+from ..model.tool import Tool
+from .identity import Identity
+
+MOST_VIEWS = 1000
+MOST_VERDICTS = 20_000
+METRICS = "metrics"
+"""The scope of those who may read what is counted of everybody."""
+MARKS = ("read_only", "idempotent", "destructive", "open_world")
+"""What `@…` may name."""
+
+
+class Who(Struct, frozen=True):
+    """Whom a rule is about: whoever fits all of what is given here. Texts may have `*` and `?`."""
+
+    subject: tuple[str, ...] = ()
+    tenant: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    """The names of API keys."""
+    scope: tuple[str, ...] = ()
+    """All of them."""
+    claim: Mapping[str, tuple[str, ...]] = {}
+
+    def fits(self, who: Identity) -> bool:
+        return (
+            _fits(self.subject, who.subject)
+            and _fits(self.tenant, who.tenant)
+            and _fits(self.key, who.key)
+            and (who.scopes is None or set(self.scope) <= who.scopes)
+            and all(_claims(who.claims.get(name), wanted) for name, wanted in self.claim.items())
+        )
+
+
+class Rule(Struct, frozen=True):
+    """Who may have which tools. `tools` has patterns of ids (`Calculator.*`), tags (`#math`) and marks
+    (`@read_only`)."""
+
+    tools: tuple[str, ...] = ("*",)
+    who: Who = Who()
+    allow: bool = True
+    scopes: tuple[str, ...] = ()
+    """What the credentials must be for, besides. Who lacks some of it sees the tool and may not call it."""
+    name: str = ""
+
+    def is_about(self, tool: Tool) -> bool:
+        return any(matches(pattern, tool) for pattern in self.tools)
+
+
+class Access:
+    """Views, by identity."""
+
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+        self._rules = rules
+        self._named = frozenset(scope for rule in rules for scope in rule.scopes)
+        self._views: OrderedDict[Any, RuledView] = OrderedDict()
+
+    def caller(self, identity: Identity) -> Caller:
+        is_operator = identity.scopes is None or METRICS in identity.scopes
+        return Caller(identity.tenant, identity.subject, None, self.view(identity), is_operator)
+
+    def view(self, identity: Identity) -> "RuledView":
+        fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
+        scopes = None if identity.scopes is None else identity.scopes & self._named
+        profile = (identity.tenant, identity.allow, fitting, scopes)
+        view = self._views.get(profile)
+        if view is None:
+            rules = [self._rules[index] for index in fitting] if self._rules else None
+            view = self._views[profile] = RuledView(identity.tenant, identity.allow, rules, scopes)
+            if len(self._views) > MOST_VIEWS:
+                self._views.popitem(last=False)
+        return view
+
+
+class RuledView(View):
+    """What a set of rules says of each tool. `rules` is None where there are none at all."""
+
+    def __init__(
+        self,
+        tenant: str,
+        allow: tuple[str, ...],
+        rules: Sequence[Rule] | None,
+        scopes: frozenset[str] | None,
+    ) -> None:
+        self._tenant, self._allow, self._rules, self._scopes = tenant, allow, rules, scopes
+        self._verdicts: dict[Tool, Verdict] = {}
+
+    def of(self, tool: Tool) -> Verdict:
+        verdict = self._verdicts.get(tool)
+        if verdict is None:
+            if len(self._verdicts) >= MOST_VERDICTS:
+                self._verdicts.clear()
+            verdict = self._verdicts[tool] = self._judge(tool)
+        return verdict
+
+    def _judge(self, tool: Tool) -> Verdict:
+        if tool.tenants is not None and not _fits(tool.tenants, self._tenant):
+            return Verdict(False, rule="its worker does not serve this tenant")
+        if self._allow and not any(matches(pattern, tool) for pattern in self._allow):
+            return Verdict(False, rule=f"the key is for {', '.join(self._allow)}")
+        if self._rules is None:
+            return Verdict(True, rule="there are no rules")
+        for rule in self._rules:
+            if rule.is_about(tool):
+                lacks = () if self._scopes is None else tuple(each for each in rule.scopes if each not in self._scopes)
+                return Verdict(rule.allow, lacks if rule.allow else (), rule.name)
+        return Verdict(False, rule="no rule allows it")
+
+
+def refuse_lacking(tool: Tool, caller: Caller) -> None:
+    """Raises Forbidden where the caller's credentials are not for a tool that it sees."""
+    lacks = caller.view.of(tool).lacks
+    if lacks:
+        raise Forbidden(f"{tool.id} needs credentials that are for {', '.join(lacks)}", lacks)
+
+
+def matches(pattern: str, tool: Tool) -> bool:
+    """A tag, a mark, or a pattern of the tool's id."""
+    if pattern.startswith("#"):
+        return pattern[1:] in tool.tags
+    if pattern.startswith("@"):
+        return _mark(tool, pattern[1:])
+    return fnmatchcase(tool.id, pattern)
+
+
+def _mark(tool: Tool, name: str) -> bool:
+    hints = tool.hints
+    marks = {
+        "read_only": hints.read_only,
+        "idempotent": hints.idempotent,
+        "destructive": hints.destructive is True,
+        "open_world": hints.open_world is True,
+    }
+    return marks[name]
+
+
+def _fits(patterns: Iterable[str], value: str | None) -> bool:
+    """Anything fits no pattern at all."""
+    patterns = tuple(patterns)
+    return not patterns or (value is not None and any(fnmatchcase(value, pattern) for pattern in patterns))
+
+
+def _claims(value: Any, wanted: tuple[str, ...]) -> bool:
+    """A claim that is a list fits if one of it does."""
+    values = value if isinstance(value, list) else [value]
+    return any(_fits(wanted, _as_text(each)) for each in values if each is not None)
+
+
+def _as_text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

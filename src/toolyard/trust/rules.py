@@ -1,0 +1,123 @@
+"""Rules as they stand in the settings, read with a sentence for whatever is wrong."""
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct
+
+from .access import MARKS, Rule, Who
+from .identity import Identity
+
+_pattern = re.compile(r"[A-Za-z0-9_.*?\[\]-]+|#[^\s#@]+|@[a-z_]+").fullmatch
+
+
+class WorkerRule(Struct, frozen=True):
+    """Which tools whose workers may offer, and for whom. The first one that is about the worker's caller decides."""
+
+    who: Who = Who()
+    tools: tuple[str, ...] = ("*",)
+    tenants: tuple[str, ...] = ()
+    """Those whose callers see the tools; none given: the worker's own."""
+    trusted: bool = False
+    """Whether its word for what a tool does counts: its tags, and whether it only reads."""
+
+    def lets(self, tool_id: str) -> bool:
+        return any(fnmatchcase(tool_id, pattern) for pattern in self.tools)
+
+
+class WorkerRules:
+    """All of them. Without any, a worker may offer what it likes to its own tenant."""
+
+    def __init__(self, rules: Sequence[WorkerRule] = ()) -> None:
+        self._rules = rules or [WorkerRule()]
+
+    def of(self, tenant: str, subject: str) -> WorkerRule | None:
+        """None where that caller may have no workers."""
+        identity = Identity(tenant, subject)
+        return next((rule for rule in self._rules if rule.who.fits(identity)), None)
+
+
+def read_rules(given: Any) -> list[Rule]:
+    """Of `access`. Raises ValueError."""
+    return [_rule(table, f"access[{number}]") for number, table in _tables(given, "access")]
+
+
+def read_worker_rules(given: Any) -> list[WorkerRule]:
+    """Of `workers`. Raises ValueError."""
+    return [_worker_rule(table, f"workers[{number}]") for number, table in _tables(given, "workers")]
+
+
+def _rule(table: Mapping[str, Any], at: str) -> Rule:
+    _only(table, at, "who", "tools", "allow", "scopes", "name")
+    allow, scopes = table.get("allow", True), _texts(table.get("scopes", ()), f"{at}.scopes")
+    if not isinstance(allow, bool):
+        raise ValueError(f"{at}.allow must be true or false")
+    if scopes and not allow:
+        raise ValueError(f"{at} forbids, so it can ask for no scopes")
+    name = table.get("name", at)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{at}.name must be text")
+    return Rule(_patterns(table, at), _who(table.get("who", {}), f"{at}.who"), allow, scopes, name)
+
+
+def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
+    _only(table, at, "who", "tools", "tenants", "trusted")
+    trusted = table.get("trusted", False)
+    if not isinstance(trusted, bool):
+        raise ValueError(f"{at}.trusted must be true or false")
+    patterns, who = _patterns(table, at), _who(table.get("who", {}), f"{at}.who")
+    if who.key or who.scope or who.claim:
+        raise ValueError(f"{at}.who: a worker is known by its subject and tenant alone")
+    if any(pattern[0] in "#@" for pattern in patterns):
+        raise ValueError(f"{at}.tools: what a worker may offer goes by ids, such as Sms.*")
+    tenants = _texts(table.get("tenants", ()), f"{at}.tenants")
+    return WorkerRule(who, patterns, tenants, trusted)
+
+
+def _who(table: Any, at: str) -> Who:
+    if not isinstance(table, Mapping):
+        raise ValueError(f'{at} must be a table such as {{ subject = "user-*" }}')
+    _only(table, at, "subject", "tenant", "key", "scope", "claim")
+    claims = table.get("claim", {})
+    if not isinstance(claims, Mapping):
+        raise ValueError(f'{at}.claim must be a table such as {{ role = "admin" }}')
+    texts = {name: _texts(table.get(name, ()), f"{at}.{name}") for name in ("subject", "tenant", "key", "scope")}
+    return Who(**texts, claim={name: _texts(value, f"{at}.claim.{name}") for name, value in claims.items()})
+
+
+def _patterns(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
+    patterns = _texts(table.get("tools", "*"), f"{at}.tools")
+    for pattern in patterns:
+        check_pattern(pattern, f"{at}.tools")
+    if not patterns:
+        raise ValueError(f"{at}.tools must name some tools; leave it out for all of them")
+    return patterns
+
+
+def check_pattern(pattern: str, at: str) -> None:
+    """Raises ValueError."""
+    if not _pattern(pattern):
+        raise ValueError(f"{at}: {pattern!r} is not a pattern; expected Toolkit.*, #tag or @read_only")
+    if pattern.startswith("@") and pattern[1:] not in MARKS:
+        raise ValueError(f"{at}: {pattern!r} is no mark; there are {', '.join('@' + mark for mark in MARKS)}")
+
+
+def _tables(given: Any, name: str) -> list[tuple[int, Mapping[str, Any]]]:
+    if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
+        raise ValueError(f"a list of tables: [[{name}]]")
+    return list(enumerate(given, 1))
+
+
+def _texts(given: Any, at: str) -> tuple[str, ...]:
+    values = (given,) if isinstance(given, str) else given
+    if isinstance(values, list | tuple) and all(isinstance(value, str) and value for value in values):
+        return tuple(values)
+    raise ValueError(f"{at} must be text or a list of texts")
+
+
+def _only(table: Mapping[str, Any], at: str, *known: str) -> None:
+    for name in table:
+        if name not in known:
+            raise ValueError(f"{at} has no {name!r}; there are {', '.join(known)}")
