@@ -11,11 +11,24 @@ import pytest
 from toolyard.model.caller import LOCAL, Caller
 from toolyard.model.errors import NotAuthenticated, SettingsError
 from toolyard.trust.authentication import Authenticate, authentication, read_keys
+from toolyard.trust.identity import Identity
 from toolyard.trust.jwt import MOST_REMEMBERED, Hs256
 
 KEY = "ty_0123456789abcdef"
 SECRET = "a-shared-secret-of-some-length!!"
 NOW = 1_750_000_000.0
+
+
+class Keys:
+    """Those of the settings, and no others."""
+
+    def __init__(self, *entries: str) -> None:
+        self._known = read_keys(entries)
+        self.has_any = bool(entries)
+
+    def find(self, digest: bytes) -> Identity | None:
+        known = self._known.get(digest)
+        return known and Identity(known.tenant, known.subject)
 
 
 def part(content: Any) -> bytes:
@@ -32,7 +45,7 @@ def token(secret: str = SECRET, header: dict[str, Any] | None = None, **claims: 
 
 
 def keys_and_tokens(now: float = NOW) -> Authenticate:
-    return authentication([f"laptop:{KEY}"], SECRET, "yard", 900, lambda: now)
+    return authentication(Keys(f"laptop:{KEY}"), SECRET, "yard", 900, lambda: now)
 
 
 def bearer(credential: bytes | str) -> dict[bytes, bytes]:
@@ -40,7 +53,7 @@ def bearer(credential: bytes | str) -> dict[bytes, bytes]:
 
 
 def test_without_authentication_credentials_are_ignored() -> None:
-    assert authentication([], None, None, 900, lambda: NOW)(bearer("nonsense")) == LOCAL
+    assert authentication(Keys(), None, None, 900, lambda: NOW)(bearer("nonsense")) == LOCAL
 
 
 @pytest.mark.parametrize(
@@ -104,7 +117,7 @@ def test_no_credentials_are_asked_for(headers: dict[bytes, bytes]) -> None:
 
 def test_a_remembered_token_still_expires() -> None:
     clock = [NOW]
-    authenticate = authentication([], SECRET, None, 900, lambda: clock[0])
+    authenticate = authentication(Keys(), SECRET, None, 900, lambda: clock[0])
     good = bearer(token())
     assert authenticate(good) == authenticate(good)
     clock[0] = NOW + 61
@@ -129,4 +142,4 @@ def test_a_key_that_is_none_is_refused_without_showing_it(entry: str) -> None:
 
 def test_a_short_secret_is_refused() -> None:
     with pytest.raises(SettingsError, match="too short"):
-        authentication([], "short", None, 900, lambda: NOW)
+        authentication(Keys(), "short", None, 900, lambda: NOW)

@@ -31,14 +31,15 @@ from ..running.processes import Processes
 from ..running.threads import Threads
 from ..store.contract import Store, Timing
 from ..store.sqlite import SqliteStore
-from ..trust.authentication import authentication
+from ..trust.api_keys import KeyBook
+from ..trust.authentication import authentication, read_keys
 from ..trust.fingerprints import Fingerprints
 from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_routes, call_routes, family_routes, site_routes, worker_routes
+from . import admin_keys, admin_routes, call_routes, family_routes, site_routes, worker_routes
 from .admin import AdminDesk
 from .calls import CallDesk
 from .exchange import BodyReader
@@ -89,8 +90,9 @@ class Yard:
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self._put_together(seam)
+        self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
         self._authenticate = authentication(
-            settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
+            self._keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
@@ -99,7 +101,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._mcp(seam), *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
+            [*self.routes, *self._mcp(seam), *self._admin(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             WIRES,
             self._lifespan,
@@ -156,6 +158,9 @@ class Yard:
                 stack.push_async_callback(self._leave_calls)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
                 await self._recovery.settle()
+                await self._keys.sync()
+                stack.push_async_callback(self._keys.close)
+                stack.push_async_callback(stopped, asyncio.create_task(self._keys.follow()))
                 await self._workers.sync()
                 stack.push_async_callback(stopped, asyncio.create_task(self._workers.follow()))
                 stack.push_async_callback(stopped, asyncio.create_task(self._upkeep.run()))
@@ -169,6 +174,11 @@ class Yard:
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether callers are asked who they are. Once it has started, also because of a key in the ledger."""
+        return self.settings.has_authentication or self._keys.has_any
 
     def _tools_changed(self) -> None:
         """An author added or removed tools while they are served: the catalogue follows."""
@@ -206,6 +216,12 @@ class Yard:
             *worker_routes.routes(self._workers, authenticate, settings.lease_s),
         ]
         return routes + site_routes.routes(self, self._authenticate, routes)
+
+    def _admin(self, seam: Seam) -> list[Any]:
+        """For the operator's own tools."""
+        admit = self.operators_token
+        keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now), admit)
+        return admin_routes.routes(AdminDesk(self.store), admit) + keys
 
     def _mcp(self, seam: Seam) -> list[Any]:
         """MCP, on this ledger and catalogue."""

@@ -5,12 +5,12 @@ Keys are compared by their digest, so an unknown key and a wrong one take the sa
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Protocol
 
 from ..doors import open_door
 from ..model.caller import LOCAL, Caller
 from ..model.errors import NotAuthenticated, SettingsError
+from .api_keys import KnownKeys, digest_of
 
 KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
 _key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16,})").fullmatch
@@ -24,18 +24,15 @@ class Tokens(Protocol):
     def authenticate(self, token: bytes) -> Caller: ...
 
 
-def anyone(headers: Mapping[bytes, bytes]) -> Caller:
-    """No authentication: credentials are ignored, and the caller is `local`."""
-    return LOCAL
-
-
 class Credentials:
-    """API keys, bearer tokens, or both."""
+    """API keys, bearer tokens, or both. Where there are neither, credentials are ignored, and the caller is `local`."""
 
-    def __init__(self, keys: Mapping[bytes, Caller], tokens: Tokens | None) -> None:
+    def __init__(self, keys: KnownKeys, tokens: Tokens | None) -> None:
         self._keys, self._tokens = keys, tokens
 
     def __call__(self, headers: Mapping[bytes, bytes]) -> Caller:
+        if self._tokens is None and not self._keys.has_any:
+            return LOCAL
         for name in KEY_HEADERS:
             if (key := headers.get(name)) is not None:
                 return self._by_key(key)
@@ -48,13 +45,13 @@ class Credentials:
         return self._tokens.authenticate(credential)
 
     def _by_key(self, key: bytes) -> Caller:
-        caller = self._keys.get(sha256(key).digest())
-        if caller is None:
+        identity = self._keys.find(digest_of(key))
+        if identity is None:
             raise NotAuthenticated("The credentials are not valid", developer_message="the API key is not known")
-        return caller
+        return Caller(identity.tenant, identity.subject)
 
     def _accepted(self) -> str:
-        ways = ["an API key in OXP-API-Key or as a bearer token"] if self._keys else []
+        ways = ["an API key in OXP-API-Key or as a bearer token"] if self._keys.has_any else []
         ways += ["a JWT as a bearer token"] if self._tokens else []
         return f"send {' or '.join(ways)}"
 
@@ -69,22 +66,20 @@ def read_keys(entries: Sequence[str]) -> dict[bytes, Caller]:
                 f"api_keys: entry {number} is not a key; a key is 'ty_' and at least 16 letters or digits, with "
                 "'name:' before it if you like"
             )
-        digest = sha256(matched["key"].encode()).digest()
+        digest = digest_of(matched["key"].encode())
         keys[digest] = Caller("default", matched["name"] or f"key-{digest.hex()[:8]}")
     return keys
 
 
 def authentication(
-    api_keys: Sequence[str],
+    keys: KnownKeys,
     jwt_secret: str | None,
     audience: str | None,
     max_ttl_s: float,
     now: Callable[[], float],
 ) -> Authenticate:
-    """What the settings ask for."""
-    if not api_keys and not jwt_secret:
-        return anyone
+    """What the settings and the ledger ask for."""
     if jwt_secret is not None and len(jwt_secret) < 16:
         raise SettingsError("jwt_secret is too short to be a secret; use at least 16 characters")
     tokens = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
-    return Credentials(read_keys(api_keys), tokens)
+    return Credentials(keys, tokens)
