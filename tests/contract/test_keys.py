@@ -8,9 +8,10 @@ import pytest
 
 from toolyard.model.api_key import ApiKey
 from toolyard.store.contract import Store
+from toolyard.store.hints import Topic
 
 from .ledgers import TIMING, Clock, Opening
-from .test_hints import Heard, Topic
+from .test_hints import Heard
 
 KEYS = (Topic.KEYS, "")
 

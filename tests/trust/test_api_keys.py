@@ -49,7 +49,8 @@ class Ledger(SqliteStore):
 
     async def read_twice(self) -> None:
         """Whoever follows has seen everything up to now."""
-        await until(lambda seen=self.reads: self.reads >= seen + 2)
+        seen = self.reads
+        await until(lambda: self.reads >= seen + 2)
 
 
 def with_ledger(scenario: Callable[[Ledger], Coroutine[Any, Any, None]]) -> None:

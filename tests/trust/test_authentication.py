@@ -28,7 +28,7 @@ class Keys:
 
     def find(self, digest: bytes) -> Identity | None:
         known = self._known.get(digest)
-        return known and Identity(known.tenant, known.subject)
+        return None if known is None else Identity(known.tenant, known.subject)
 
 
 def part(content: Any) -> bytes:

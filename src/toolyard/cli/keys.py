@@ -79,8 +79,9 @@ def list_keys(store: Store = None, json: Json = False) -> None:
 @keys.command()
 def revoke(name: Name, store: Store = None) -> None:
     """Revoke an API key: servers refuse it at once, and for good."""
+    _checked(name, key_name, "NAME")
     with told(), _operator(store) as operator:
-        revoked = operator.revoke_key(_checked(name, key_name, "NAME"))
+        revoked = operator.revoke_key(name)
     sys.stdout.write(f"{revoked['name']} is revoked\n")
 
 
