@@ -85,8 +85,10 @@ def test_the_way_from_a_refusal_to_a_server_for_others(yard: Yard) -> None:
         assert yard.json("show", "one")["caller"] == "agent"
         called = yard.toolyard("call", "Kit.Quick", "text=b", TOOLYARD_KEY=key, TOOLYARD_SERVER=served.address)
         assert called == Ended(0, "b\n", "")
+        last = time.time()
+        assert status(served, key) == 200
         assert served.end(SIGTERM) == 0
-    assert isinstance(listed(yard)["agent"]["lastUsedAt"], float), "it is written at the end, too"
+    assert listed(yard)["agent"]["lastUsedAt"] >= last, "it is written at the end, too"
 
 
 def test_once_there_was_a_key_nobody_is_let_in_without(yard: Yard) -> None:
@@ -131,13 +133,10 @@ def test_a_server_hears_of_keys_at_once(yard: Yard) -> None:
     with yard.serving() as served:
         assert status(served) == 200
         first = new(yard, "first")
-        until(lambda: status(served) == 401)
-        assert status(served, first) == 200
+        assert (status(served), status(served, first)) == (401, 200)
         second = new(yard, "second", "--allow", "Kit.*", "--tenant", "acme", "--subject", "ada")
-        until(lambda: status(served, second) == 200)
         assert yard.toolyard("keys", "revoke", "first").code == 0
-        assert refused_within(served, first) < SOON_S
-        assert status(served, second) == 200
+        assert (status(served, first), status(served, second)) == (401, 200)
         assert {name: key["state"] for name, key in listed(yard).items()} == {"first": "revoked", "second": "live"}
         with Client(served.address, key=second) as client:
             client.call("Kit.Quick", {"text": "a"}, call_id="of-second")
@@ -150,9 +149,9 @@ def test_a_server_hears_of_keys_at_once(yard: Yard) -> None:
 
 def test_a_key_expires_while_it_is_used(yard: Yard) -> None:
     with yard.serving() as served:
-        key = new(yard, "short", "--expires", "2s")
-        until(lambda: status(served, key) == 200)
-        assert refused_within(served, key) < 4
+        key = new(yard, "short", "--expires", "5s")
+        assert status(served, key) == 200
+        assert refused_within(served, key) < 6
         assert listed(yard)["short"]["state"] == "expired"
         assert served.end(SIGTERM) == 0
     again = new(yard, "short")
@@ -176,11 +175,9 @@ def test_keys_of_the_settings_are_good_beside_those_of_the_ledger(yard: Yard) ->
     given = "ty_given_0123456789abcdef"
     with yard.serving(TOOLYARD_API_KEYS=f"ops:{given}") as served:
         made = new(yard, "agent")
-        until(lambda: status(served, made) == 200)
-        assert (status(served, given), status(served)) == (200, 401)
+        assert (status(served, made), status(served, given), status(served)) == (200, 200, 401)
         yard.toolyard("keys", "revoke", "agent")
-        assert refused_within(served, made) < SOON_S
-        assert status(served, given) == 200
+        assert (status(served, made), status(served, given)) == (401, 200)
 
 
 def test_every_node_on_one_database_hears_of_keys(yard: Yard, postgres_url: str) -> None:

@@ -29,7 +29,7 @@ class LedgerSending:
             self._runner.close()
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
-        keys = admin_keys.KeyDesk(self._store, SYSTEM.now)
+        keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
         self._table = RouteTable([*admin_routes.routes(desk, _anybody), *admin_keys.routes(keys, _anybody)])
 
     def send(self, request: Request) -> Reply:
@@ -56,6 +56,10 @@ class LedgerSending:
 
 def _anybody(headers: Mapping[bytes, bytes]) -> None:
     """Who may open the ledger may do this."""
+
+
+async def _nobody_else() -> None:
+    """There is nobody here who would have to know of a change."""
 
 
 class _NoLine:

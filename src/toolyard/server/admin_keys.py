@@ -1,7 +1,7 @@
 """What whoever runs the server may do with API keys: make, list, revoke. Beside the other routes of `/v1/admin`, and
 admitted like them."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ..model.api_key import ApiKey
 from ..model.errors import InvalidInput, PathNotFound, Problem, Refused
@@ -15,12 +15,14 @@ from .admin_routes import Admit
 from .exchange import Exchange
 from .routes import Route
 
+Changed = Callable[[], Awaitable[None]]
+
 
 class KeyDesk:
-    """API keys of a ledger."""
+    """API keys of a ledger. `changed` is awaited before a change is acknowledged: a server then knows of it."""
 
-    def __init__(self, store: Keys, now: Callable[[], float]) -> None:
-        self._store, self.now = store, now
+    def __init__(self, store: Keys, now: Callable[[], float], changed: Changed) -> None:
+        self._store, self.now, self._changed = store, now, changed
 
     async def listed(self) -> list[ApiKey]:
         return await self._store.keys()
@@ -42,11 +44,13 @@ class KeyDesk:
         )
         if not await self._store.put_key(made):
             raise Refused(f"There is a key named {wanted.name} already; revoke it, or choose another name", "conflict")
+        await self._changed()
         return key, made
 
     async def revoke(self, name: str) -> ApiKey:
         if not await self._store.revoke_key(name):
             raise PathNotFound(f"There is no key named {name} that could be revoked")
+        await self._changed()
         return next(key for key in reversed(await self._store.keys()) if key.name == name)
 
 

@@ -220,7 +220,7 @@ class Yard:
     def _admin(self, seam: Seam) -> list[Any]:
         """For the operator's own tools."""
         admit = self.operators_token
-        keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now), admit)
+        keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
         return admin_routes.routes(AdminDesk(self.store), admit) + keys
 
     def _mcp(self, seam: Seam) -> list[Any]:

@@ -5,6 +5,7 @@ says that a key came or was revoked, and in any case every moment: a key that wa
 soon after, also where hints are lost. When a key was last used is remembered here and written behind.
 """
 
+import asyncio
 import secrets
 import string
 from collections.abc import Callable, Mapping
@@ -54,6 +55,7 @@ class KeyBook:
         self._store, self._now = store, now
         self._given = {digest: _unrestricted(caller) for digest, caller in given.items()}
         self._known = dict(self._given)
+        self._reading = asyncio.Lock()
         self._used: dict[bytes, float] = {}
         self._noted: dict[bytes, float] = {}
         """What the ledger knows of `_used`."""
@@ -71,11 +73,12 @@ class KeyBook:
         return found
 
     async def sync(self) -> None:
-        """Reads the ledger."""
-        keys = await self._store.keys()
-        self._known = {key.digest: identity_of(key) for key in keys if key.revoked is None} | self._given
-        self._noted = {key.digest: key.last_used or 0.0 for key in keys}
-        self.has_any = bool(keys or self._given)
+        """Reads the ledger. One reads after the other, so that what was read earlier never counts for more."""
+        async with self._reading:
+            keys = await self._store.keys()
+            self._known = {key.digest: identity_of(key) for key in keys if key.revoked is None} | self._given
+            self._noted = {key.digest: key.last_used or 0.0 for key in keys}
+            self.has_any = bool(keys or self._given)
 
     async def follow(self) -> None:
         """Syncs whenever something changes. Until cancelled."""
