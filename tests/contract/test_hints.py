@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toolyard.model.api_key import ApiKey
 from toolyard.model.session import Worker
 from toolyard.store.contract import Store
 from toolyard.store.hints import Topic
@@ -168,4 +169,5 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
         await store.finish(begun.seq, 1, DONE)
         await store.add_turn("s", [request()])
         await store.put_worker(Worker("default", "robot", "w", b"[]"))
+        await store.put_key(ApiKey("agent", b"digest", "default", "agent"))
         assert await bell.wait(10)

@@ -4,19 +4,31 @@ import hashlib
 import hmac
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from toolyard.model.caller import LOCAL, Caller
 from toolyard.model.errors import NotAuthenticated, SettingsError
-from toolyard.trust.access import Access
-from toolyard.trust.authentication import MOST_REMEMBERED, Authenticate, Credentials, authentication, read_keys
+from toolyard.trust.authentication import Authenticate, authentication, read_keys
+from toolyard.trust.identity import Identity
+from toolyard.trust.jwt import MOST_REMEMBERED, Hs256
 
 KEY = "ty_0123456789abcdef"
 SECRET = "a-shared-secret-of-some-length!!"
 NOW = 1_750_000_000.0
+
+
+class Keys:
+    """Those of the settings, and no others."""
+
+    def __init__(self, *entries: str) -> None:
+        self._known = read_keys(entries)
+        self.has_any = bool(entries)
+
+    def find(self, digest: bytes) -> Identity | None:
+        known = self._known.get(digest)
+        return None if known is None else Identity(known.tenant, known.subject)
 
 
 def part(content: Any) -> bytes:
@@ -32,19 +44,8 @@ def token(secret: str = SECRET, header: dict[str, Any] | None = None, **claims: 
     return signed + b"." + urlsafe_b64encode(signature).rstrip(b"=")
 
 
-def keys_and_tokens(now: float = NOW) -> Callable[[dict[bytes, bytes]], Caller]:
-    return at_once(authentication([f"laptop:{KEY}"], SECRET, "yard", 900, Access(), lambda: now))
-
-
-def at_once(authenticate: Authenticate) -> Callable[[dict[bytes, bytes]], Caller]:
-    """Nothing has to be fetched for these credentials."""
-
-    def found(headers: dict[bytes, bytes]) -> Caller:
-        caller = authenticate(headers)
-        assert isinstance(caller, Caller)
-        return caller
-
-    return found
+def keys_and_tokens(now: float = NOW) -> Authenticate:
+    return authentication(Keys(f"laptop:{KEY}"), SECRET, "yard", 900, lambda: now)
 
 
 def bearer(credential: bytes | str) -> dict[bytes, bytes]:
@@ -52,8 +53,7 @@ def bearer(credential: bytes | str) -> dict[bytes, bytes]:
 
 
 def test_without_authentication_credentials_are_ignored() -> None:
-    caller = at_once(authentication([], None, None, 900, Access(), lambda: NOW))(bearer("nonsense"))
-    assert caller.owns(LOCAL.tenant, LOCAL.subject)
+    assert authentication(Keys(), None, None, 900, lambda: NOW)(bearer("nonsense")) == LOCAL
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_without_authentication_credentials_are_ignored() -> None:
     ],
 )
 def test_a_key_is_known_by_its_name(headers: dict[bytes, bytes]) -> None:
-    assert keys_and_tokens()(headers).owns("default", "laptop")
+    assert keys_and_tokens()(headers) == Caller("default", "laptop")
 
 
 def test_a_token_names_its_subject_and_tenant() -> None:
-    assert keys_and_tokens()(bearer(token(tenant="acme"))).owns("acme", "user-1")
+    assert keys_and_tokens()(bearer(token(tenant="acme"))) == Caller("acme", "user-1")
 
 
 def test_its_audience_is_checked_when_it_is_there() -> None:
@@ -117,7 +117,7 @@ def test_no_credentials_are_asked_for(headers: dict[bytes, bytes]) -> None:
 
 def test_a_remembered_token_still_expires() -> None:
     clock = [NOW]
-    authenticate = authentication([], SECRET, None, 900, Access(), lambda: clock[0])
+    authenticate = authentication(Keys(), SECRET, None, 900, lambda: clock[0])
     good = bearer(token())
     assert authenticate(good) == authenticate(good)
     clock[0] = NOW + 61
@@ -126,11 +126,10 @@ def test_a_remembered_token_still_expires() -> None:
 
 
 def test_the_memory_of_tokens_is_bounded() -> None:
-    authenticate = authentication([], SECRET, None, 900, Access(), lambda: NOW)
-    assert isinstance(authenticate, Credentials)
+    tokens = Hs256(SECRET, None, 900, lambda: NOW)
     for number in range(MOST_REMEMBERED + 10):
-        authenticate(bearer(token(jti=number)))
-    assert len(authenticate._verified) == MOST_REMEMBERED
+        tokens.authenticate(token(jti=number))
+    assert len(tokens._verified) == MOST_REMEMBERED
 
 
 @pytest.mark.parametrize("entry", ["", "abc", "ty_short", "na me:ty_0123456789abcdef", "ty_0123456789abcdef\n"])
@@ -143,4 +142,4 @@ def test_a_key_that_is_none_is_refused_without_showing_it(entry: str) -> None:
 
 def test_a_short_secret_is_refused() -> None:
     with pytest.raises(SettingsError, match="too short"):
-        authentication([], "short", None, 900, Access(), lambda: NOW)
+        authentication(Keys(), "short", None, 900, lambda: NOW)

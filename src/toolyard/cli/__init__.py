@@ -36,8 +36,17 @@ def command_line(first_words: list[str]) -> typer.Typer:
     )
     app.callback(epilog="--debug shows the traceback behind an error.")(toolyard)
     for verb in first_words if first_words and first_words[0] in VERBS else VERBS:
-        app.command(verb)(open_verb(verb))
+        _add(app, verb)
     return app
+
+
+def _add(app: typer.Typer, verb: str) -> None:
+    """A verb that has verbs of its own is an application of its own."""
+    opened = open_verb(verb)
+    if isinstance(opened, typer.Typer):
+        app.add_typer(opened, name=verb)
+    else:
+        app.command(verb)(opened)
 
 
 def show_version(wanted: bool) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import typer
 
-from ..model.errors import SetupError, ToolyardError
+from ..model.errors import InvalidInput, SetupError, ToolyardError
 
 
 @contextmanager
@@ -16,6 +16,8 @@ def told() -> Iterator[None]:
     except ToolyardError as error:
         if isinstance(error, SetupError):
             raise
-        details = f"\n  {error.developer_message}" if error.developer_message else ""
-        sys.stderr.write(f"{error.message}{details}\n")
+        details = [error.developer_message] if error.developer_message else []
+        if isinstance(error, InvalidInput):
+            details += [f"{problem.path}: {problem.sentence}" for problem in error.problems]
+        sys.stderr.write("\n  ".join([error.message, *details]) + "\n")
         raise typer.Exit(1) from None

@@ -88,9 +88,7 @@ def _first_call(yard: Yard, address: str) -> list[str]:
         return []
     input = example_input(tool.input_schema)
     body = msgspec.json.encode({"tool_id": tool.id, "input": input}).decode()
-    header, key = (
-        (' -H "authorization: Bearer $KEY"', ' --key "$KEY"') if yard.settings.has_authentication else ("", "")
-    )
+    header, key = (' -H "authorization: Bearer $KEY"', ' --key "$KEY"') if yard.needs_credentials else ("", "")
     arguments = "".join(f" {shlex.quote(f'{name}={_word(value)}')}" for name, value in input.items())
     elsewhere = "" if address == "http://127.0.0.1:8000" else f" --server {shlex.quote(address)}"
     url = shlex.quote(f"{address}/tools/call")

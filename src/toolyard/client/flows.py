@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
-from ..wires import admin
+from ..wires import admin, admin_keys
 from ..wires.contract import Reply, Request, Wire
 from ..wires.lifecycle import LIFECYCLE
 from ..wires.working import encode_cancel_call
@@ -137,6 +137,19 @@ def cancel_any_call(call_id: str, caller: str | None) -> Flow:
 def settle_call(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Flow:
     """A person says how a call ended of which nobody knows it, or has it run once more."""
     return LIFECYCLE.decode((yield from _reply(admin.encode_settlement(call_id, caller, how))))
+
+
+def make_key(wanted: Mapping[str, Any]) -> Flow:
+    """An API key, with the key itself."""
+    return LIFECYCLE.decode((yield from _reply(admin_keys.encode_new(wanted))))
+
+
+def list_keys() -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_keys.encode_list())))["keys"]
+
+
+def revoke_key(name: str) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_keys.encode_revoke(name))))
 
 
 def _shown(encode: Callable[[float], Request], wait_s: float) -> Flow:

@@ -1,14 +1,14 @@
-"""The client of whoever runs the server: it looks after the calls of all callers."""
+"""The client of whoever runs the server: it looks after the calls of all callers, and after API keys."""
 
 from collections.abc import Mapping
 from typing import Any, Self
 
 from .client import Rows, Sending, drive
-from .flows import cancel_any_call, list_all_calls, settle_call, show_any_call
+from .flows import cancel_any_call, list_all_calls, list_keys, make_key, revoke_key, settle_call, show_any_call
 
 
 class Operator:
-    """Has the verbs of a `Client` that are about calls, and one more. `caller` says whose call is meant where several
+    """Has the verbs of a `Client` that are about calls, and more. `caller` says whose call is meant where several
     callers have one of that id."""
 
     def __init__(self, sending: Sending, caller: str | None = None) -> None:
@@ -40,3 +40,19 @@ class Operator:
         {"rerun": True}."""
         call: dict[str, Any] = drive(settle_call(call_id, self._caller, how), self._sending)
         return call
+
+    def new_key(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Makes an API key. `wanted` has a name and perhaps allow, scopes, expiresAt, tenant and subject. What is
+        returned has the key itself, which nobody will say again."""
+        made: dict[str, Any] = drive(make_key(wanted), self._sending)
+        return made
+
+    def keys(self) -> Rows:
+        """All API keys, the oldest first."""
+        keys: Rows = drive(list_keys(), self._sending)
+        return keys
+
+    def revoke_key(self, name: str) -> dict[str, Any]:
+        """The key after that."""
+        revoked: dict[str, Any] = drive(revoke_key(name), self._sending)
+        return revoked

@@ -1,15 +1,15 @@
 """The operator's routes without a server: over a ledger that is opened here, for as long as it takes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
+from . import admin_keys, admin_routes
 from .admin import AdminDesk
-from .admin_routes import routes
 from .compose import open_store
 from .exchange import Exchange
 from .routes import RouteTable
@@ -29,7 +29,8 @@ class LedgerSending:
             self._runner.close()
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
-        self._table = RouteTable(routes(desk, lambda headers: None))
+        keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
+        self._table = RouteTable([*admin_routes.routes(desk, _anybody), *admin_keys.routes(keys, _anybody)])
 
     def send(self, request: Request) -> Reply:
         return self._runner.run(self._answer(request))
@@ -51,6 +52,14 @@ class LedgerSending:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101
         return reply
+
+
+def _anybody(headers: Mapping[bytes, bytes]) -> None:
+    """Who may open the ledger may do this."""
+
+
+async def _nobody_else() -> None:
+    """There is nobody here who would have to know of a change."""
 
 
 class _NoLine:

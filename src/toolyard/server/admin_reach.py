@@ -32,6 +32,16 @@ def reach(settings: Settings) -> Sending | None:
     return _file(path, settings) if path.exists() else None
 
 
+def reach_or_make(settings: Settings) -> Sending:
+    """The ledger that the settings name, made if it is not there. Raises SetupError where it cannot be had."""
+    if settings.store == MEMORY:
+        raise SetupError(
+            "a ledger in memory is gone before anybody could use it; name another with --store sqlite:FILE"
+        )
+    path = ledger_file(settings.store)
+    return _opened(settings) if path is None else _file(path, settings)
+
+
 def _file(path: Path, settings: Settings) -> Sending:
     deadline = time.monotonic() + PATIENCE_S
     while True:

@@ -32,7 +32,8 @@ from ..running.threads import Threads
 from ..store.contract import Store, Timing
 from ..store.sqlite import SqliteStore
 from ..trust.access import Access
-from ..trust.authentication import authentication
+from ..trust.api_keys import KeyBook
+from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
@@ -40,7 +41,7 @@ from ..trust.rules import WorkerRules
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_routes, call_routes, family_routes, site_routes, worker_routes
+from . import admin_keys, admin_routes, call_routes, family_routes, site_routes, worker_routes
 from .admin import AdminDesk
 from .admission import Admission
 from .calls import CallDesk
@@ -93,9 +94,11 @@ class Yard:
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self._put_together(seam)
         self.access = Access(settings.access)
-        self._authenticate = authentication(
-            settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, self.access, seam.now
+        self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
+        tokens = token_verifier(
+            settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
+        authenticate = Credentials(self._keys, tokens, self.access, seam.now)
         self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, ())
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
@@ -104,9 +107,9 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._mcp(seam), *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
+            [*self.routes, *self._mcp(seam), *self._admin(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
-            Admission(self.guard, self._authenticate, has_issuers=False),
+            Admission(self.guard, authenticate, has_issuers=bool(settings.issuers)),
             WIRES,
             self._lifespan,
             self.start,
@@ -162,6 +165,9 @@ class Yard:
                 stack.push_async_callback(self._leave_calls)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
                 await self._recovery.settle()
+                await self._keys.sync()
+                stack.push_async_callback(self._keys.close)
+                stack.push_async_callback(stopped, asyncio.create_task(self._keys.follow()))
                 await self._workers.sync()
                 stack.push_async_callback(stopped, asyncio.create_task(self._workers.follow()))
                 stack.push_async_callback(stopped, asyncio.create_task(self._upkeep.run()))
@@ -175,6 +181,11 @@ class Yard:
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether callers are asked who they are. Once it has started, also because of a key in the ledger."""
+        return self.settings.has_authentication or self._keys.has_any
 
     def _tools_changed(self) -> None:
         """An author added or removed tools while they are served: the catalogue follows."""
@@ -212,6 +223,12 @@ class Yard:
             *worker_routes.routes(self._workers, settings.lease_s),
         ]
         return routes + site_routes.routes(self, routes)
+
+    def _admin(self, seam: Seam) -> list[Any]:
+        """For the operator's own tools."""
+        admit = self.operators_token
+        keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
+        return admin_routes.routes(AdminDesk(self.store), admit) + keys
 
     def _mcp(self, seam: Seam) -> list[Any]:
         """MCP, on this ledger and catalogue."""

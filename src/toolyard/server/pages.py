@@ -32,7 +32,7 @@ def front(yard: "Yard", base_url: str) -> str:
         ]
     )
     body += f"<p>At <code>{escape(base_url)}</code> itself, what a request looks like decides.</p>"
-    if not yard.settings.has_authentication:
+    if not yard.needs_credentials:
         rows = [
             (f"<code>{escape(tool.reference)}</code>", escape(tool.description.split("\n")[0]))
             for tool in yard.catalogue.newest()[:100]

@@ -16,6 +16,7 @@ from .admin_file import AdminFile
 from .compose import Yard
 from .direct import Direct
 from .http import polite, sweep
+from .ledger_keys import has_keys
 from .settings import Settings
 
 SWITCH_INTERVAL_S = 0.0002
@@ -53,6 +54,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
 
     async def live() -> None:
         async with yard.lifetime():
+            refuse_unsafe(settings, yard.needs_credentials)
             with admin:
                 await server.serve(sockets=[listener])
 
@@ -90,7 +92,8 @@ class Server(uvicorn.Server):
 
 def listen(settings: Settings) -> socket.socket:
     """A listening socket. Raises SetupError when the address is taken or not safe to listen on."""
-    refuse_unsafe(settings)
+    if not _is_loopback(settings.host):
+        refuse_unsafe(settings, settings.has_authentication or asyncio.run(has_keys(settings)))
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -109,13 +112,14 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def refuse_unsafe(settings: Settings) -> None:
-    """Without authentication nobody beyond this machine may call."""
-    if settings.has_authentication or _is_loopback(settings.host):
+def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
+    """Without authentication nobody beyond this machine may call. Asked before anything is loaded, and again once the
+    ledger is open that is served."""
+    if needs_credentials or _is_loopback(settings.host):
         return
     raise SettingsError(
-        f"{settings.host} can be reached from other machines, and no authentication is set; set an API key first: "
-        "export TOOLYARD_API_KEYS=ty_$(openssl rand -hex 16)"
+        f"{settings.host} can be reached from other machines, and no authentication is set; make an API key first: "
+        "toolyard keys new NAME"
     )
 
 

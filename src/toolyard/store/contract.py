@@ -16,6 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ..model.api_key import ApiKey
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
@@ -328,10 +329,33 @@ class CallEvents(Protocol):
         ...
 
 
-class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, Protocol):
-    """A ledger."""
+class Keys(Protocol):
+    """API keys, by their digests. None is ever removed."""
 
     hints: Hints
+
+    async def put_key(self, key: ApiKey) -> bool:
+        """Records a key, created now. Whether it did: another that is neither revoked nor expired may have its name,
+        and then nothing is written."""
+        ...
+
+    async def keys(self) -> list[ApiKey]:
+        """All that there ever were, also revoked and expired ones, in the order they were made."""
+        ...
+
+    async def revoke_key(self, name: str) -> bool:
+        """Whether there was one of that name that was not revoked."""
+        ...
+
+    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
+        """When keys were last used, by their digests; the latest stays, whoever says so first. Nothing is promised
+        of it."""
+        ...
+
+
+class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, Keys, Protocol):
+    """A ledger."""
+
     node: str
     """The name this process holds calls under."""
     shared: bool

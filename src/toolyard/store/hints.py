@@ -23,6 +23,8 @@ class Topic(StrEnum):
     """A worker came, went, or has other tools."""
     QUESTION = "question"
     """A call asked something, or was answered; its key is the call's number."""
+    KEYS = "keys"
+    """An API key came, or was revoked."""
 
 
 class Hints:

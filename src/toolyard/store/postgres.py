@@ -3,7 +3,7 @@
 Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
 each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
-`_questions` `_standing` `_events` the writes, `_lease` the node's sign of life, `_hints` what other nodes hear.
+`_questions` `_keys` `_standing` `_events` the writes, `_lease` the node's sign of life, `_hints` what other nodes hear.
 """
 
 import asyncio
@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from ..model.api_key import ApiKey
 from ..model.errors import ToolyardError
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
 from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Who
 from . import postgres_begin as beginning
+from . import postgres_keys as api_keys
 from . import postgres_nodes as running
 from . import postgres_queries as queries
 from . import postgres_questions as asking
@@ -269,6 +271,22 @@ class PostgresStore:
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
         return [(number, data) for number, data in await self._fetch(SQL.call_events, seq, after)]
+
+    # -- API keys ----------------------------------------------------------------------------------
+
+    async def put_key(self, key: ApiKey) -> bool:
+        return await self._write(partial(api_keys.put, key=key))
+
+    async def keys(self) -> list[ApiKey]:
+        return [api_keys.key_of(row) for row in await self._fetch(SQL.api_keys)]
+
+    async def revoke_key(self, name: str) -> bool:
+        return await self._write(partial(api_keys.revoke, name=name))
+
+    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
+        if uses:
+            values = columns(uses.items())
+            await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_key_uses, *values))
 
     # -- slots -------------------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ from .postgres_rows import SQL, Told, encode
 
 SEND_EVERY_S = 0.01
 LOOK_EVERY_S = 0.2
-LOOK_AT_WORKERS_EVERY = 5
-"""Looks."""
+LOOK_SELDOM = 5
+"""At workers and API keys: once in so many looks."""
 LISTEN_AGAIN_S, STILL_THERE_S = 0.5, 5.0
 LONGEST_PAYLOAD = 7900
 LONGEST_CHANNEL = 63
@@ -146,7 +146,7 @@ class Poller:
     def __init__(self, link: Link, hints: Hints) -> None:
         self._link, self._hints = link, hints
         self._seen: dict[Topic, dict[Hashable, tuple[Any, ...]]] = {}
-        self._workers: list[tuple[Any, ...]] | None = None
+        self._whole: dict[Topic, list[tuple[Any, ...]]] = {}
 
     async def poll(self) -> None:
         """Until cancelled."""
@@ -172,11 +172,14 @@ class Poller:
             ((is_any,),) = await self._fetch(SQL.any_pending)
             if is_any:
                 self._hints.tell(Topic.PENDING)
-        if watched(Topic.WORKERS) and looks % LOOK_AT_WORKERS_EVERY == 0:
-            alive = [tuple(row) for row in await self._fetch(SQL.workers_alive)]
-            if alive != self._workers:
-                self._hints.tell(Topic.WORKERS)
-            self._workers = alive
+        for topic, sql in ((Topic.WORKERS, SQL.workers_alive), (Topic.KEYS, SQL.key_changes)):
+            if watched(topic) and looks % LOOK_SELDOM == 0:
+                self._compare_whole(topic, [tuple(row) for row in await self._fetch(sql)])
+
+    def _compare_whole(self, topic: Topic, now: list[tuple[Any, ...]]) -> None:
+        if now != self._whole.get(topic):
+            self._hints.tell(topic)
+        self._whole[topic] = now
 
     def _compare(self, topic: Topic, rows: list[tuple[Any, ...]]) -> None:
         """What is seen for the first time counts as changed: nobody knows what its watcher saw."""

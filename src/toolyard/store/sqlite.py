@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from ..model.api_key import ApiKey
 from ..model.errors import SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
@@ -29,6 +30,7 @@ from ..model.standing import (
     judge,
     settle,
 )
+from . import sqlite_keys as api_keys
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
 from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Wanted
@@ -312,6 +314,21 @@ class SqliteStore:
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
         return await self._write(lambda cursor: rows.call_events(cursor, seq, after))
+
+    # -- API keys ----------------------------------------------------------------------------------
+
+    async def put_key(self, key: ApiKey) -> bool:
+        return await self._change(lambda cursor, told: api_keys.put(cursor, told, key, self._now()))
+
+    async def keys(self) -> list[ApiKey]:
+        return await self._write(api_keys.listed)
+
+    async def revoke_key(self, name: str) -> bool:
+        return await self._change(lambda cursor, told: api_keys.revoke(cursor, told, name, self._now()))
+
+    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
+        values = [{"digest": digest, "used": used} for digest, used in uses.items()]
+        await self._write(lambda cursor: cursor.executemany(SQL.note_key_use, values))
 
     # -- slots: there is one node ------------------------------------------------------------------
 

@@ -7,14 +7,15 @@ more than the call around it.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import TypeVar
 
 from ..doors import open_door
 from ..model.caller import Caller
 from ..model.errors import NotAuthenticated, SettingsError
 from .access import Access
+from .api_keys import KnownKeys, digest_of
 from .identity import Identity, Tokens
+from .trusted_issuer import TrustedIssuer
 
 KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
 MOST_REMEMBERED = 4096
@@ -23,34 +24,23 @@ _key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16
 
 Headers = Mapping[bytes, bytes]
 Authenticate = Callable[[Headers], Caller | Awaitable[Caller]]
-"""Raises NotAuthenticated, at once or when awaited."""
-FindKey = Callable[[bytes], Identity | None]
-"""By its digest."""
+"""Raises NotAuthenticated, or Unavailable where nobody can tell; at once, or when awaited."""
 NOBODY = Identity("default", "local")
 T = TypeVar("T")
 
 
-class Anyone:
-    """No authentication: credentials are ignored, and the caller is `local`."""
-
-    def __init__(self, access: Access) -> None:
-        self._caller = access.caller(NOBODY)
-
-    def __call__(self, headers: Headers) -> Caller:
-        return self._caller
-
-
 class Credentials:
-    """API keys, bearer tokens, or both."""
+    """API keys, bearer tokens, or both. Where there are neither, credentials are ignored, and the caller is `local`."""
 
-    def __init__(
-        self, find_key: FindKey | None, tokens: Tokens | None, access: Access, now: Callable[[], float]
-    ) -> None:
-        self._find_key, self._tokens, self._access, self._now = find_key, tokens, access, now
+    def __init__(self, keys: KnownKeys, tokens: Tokens | None, access: Access, now: Callable[[], float]) -> None:
+        self._keys, self._tokens, self._access, self._now = keys, tokens, access, now
+        self._nobody = access.caller(NOBODY)
         self._verified: dict[bytes, tuple[Caller, float]] = {}
         self._callers: dict[bytes, tuple[Identity, Caller]] = {}
 
     def __call__(self, headers: Headers) -> Caller | Awaitable[Caller]:
+        if self._tokens is None and not self._keys.has_any:
+            return self._nobody
         for name in KEY_HEADERS:
             if (key := headers.get(name)) is not None:
                 return self._by_key(key)
@@ -66,8 +56,8 @@ class Credentials:
         return self._by_token(credential, self._tokens)
 
     def _by_key(self, key: bytes) -> Caller:
-        digest = sha256(key).digest()
-        identity = self._find_key(digest) if self._find_key is not None else None
+        digest = digest_of(key)
+        identity = self._keys.find(digest)
         if identity is None:
             raise NotAuthenticated("The credentials are not valid", developer_message="the API key is not known")
         known = self._callers.get(digest)
@@ -93,7 +83,7 @@ class Credentials:
         return caller
 
     def _accepted(self) -> str:
-        ways = ["an API key in OXP-API-Key or as a bearer token"] if self._find_key else []
+        ways = ["an API key in OXP-API-Key or as a bearer token"] if self._keys.has_any else []
         ways += ["a JWT as a bearer token"] if self._tokens else []
         return f"send {' or '.join(ways)}"
 
@@ -108,27 +98,38 @@ def read_keys(entries: Sequence[str]) -> dict[bytes, Identity]:
                 f"api_keys: entry {number} is not a key; a key is 'ty_' and at least 16 letters or digits, with "
                 "'name:' before it if you like"
             )
-        digest = sha256(matched["key"].encode()).digest()
+        digest = digest_of(matched["key"].encode())
         name = matched["name"] or f"key-{digest.hex()[:8]}"
         keys[digest] = Identity("default", name, "key", key=name)
     return keys
 
 
-def authentication(
-    api_keys: Sequence[str],
+def token_verifier(
     jwt_secret: str | None,
+    issuers: Sequence[TrustedIssuer],
     audience: str | None,
     max_ttl_s: float,
-    access: Access,
     now: Callable[[], float],
-) -> Authenticate:
-    """What the settings ask for."""
-    if not api_keys and not jwt_secret:
-        return Anyone(access)
-    if jwt_secret is not None and len(jwt_secret) < 16:
-        raise SettingsError("jwt_secret is too short to be a secret; use at least 16 characters")
-    tokens = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
-    return Credentials(read_keys(api_keys).get if api_keys else None, tokens, access, now)
+) -> Tokens | None:
+    """Who checks bearer tokens, if the settings name somebody who makes them. Raises SettingsError."""
+    _check_issuers(issuers, audience)
+    tokens: Tokens | None = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
+    if issuers:
+        tokens = open_door("issuers")(tokens, issuers, audience, now)
+    return tokens
+
+
+def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> None:
+    """A token is made for somebody, and without an audience those for others would be taken, too."""
+    for each in issuers:
+        if not each.audience and not audience:
+            raise SettingsError(
+                f"issuers: {each.issuer} needs an audience; set jwt_audience to what its tokens for this server have "
+                "as their aud, or give the issuer an audience of its own"
+            )
+    names = [each.issuer for each in issuers]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise SettingsError(f"issuers: {', '.join(sorted(twice))} is named twice")
 
 
 def _remember(table: dict[bytes, T], name: bytes, value: T) -> None:

@@ -408,6 +408,31 @@ RETURNING 1
 -- name: give_slot
 UPDATE slots SET node = NULL, token = NULL WHERE tool = $1 AND token = $2
 
+-- API keys. -----------------------------------------------------------------------------------------
+
+-- An expired key leaves its name to the next one.
+-- name: free_key_name
+UPDATE api_keys SET revoked = expires WHERE name = $1 AND revoked IS NULL AND expires <= ledger_now()
+
+-- name: put_api_key
+INSERT INTO api_keys (name, digest, tenant, subject, allow, scopes, created, expires)
+VALUES ($1, $2, $3, $4, $5, $6, ledger_now(), $7)
+ON CONFLICT DO NOTHING
+
+-- name: has_api_key
+SELECT 1 FROM api_keys WHERE digest = $1
+
+-- name: api_keys
+SELECT name, digest, tenant, subject, allow, scopes, created, expires, revoked, last_used FROM api_keys
+ORDER BY created, name, digest
+
+-- name: revoke_api_key
+UPDATE api_keys SET revoked = ledger_now() WHERE name = $1 AND revoked IS NULL RETURNING 1
+
+-- name: note_key_uses
+UPDATE api_keys SET last_used = greatest(last_used, used)
+FROM unnest($1::bytea[], $2::double precision[]) AS noted (noted_digest, used) WHERE digest = noted_digest
+
 -- Old things go, a few at once. ----------------------------------------------------------------------
 
 -- name: sweep
@@ -463,6 +488,9 @@ SELECT EXISTS (SELECT 1 FROM waiting WHERE queue = 'worker' AND ready)
 
 -- name: workers_alive
 SELECT tenant, subject, name, revision FROM workers WHERE lease_until > ledger_now() ORDER BY tenant, subject, name
+
+-- name: key_changes
+SELECT count(*), count(revoked) FROM api_keys
 
 -- name: notify
 SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload

@@ -207,3 +207,24 @@ ON CONFLICT (seq, number) DO NOTHING
 
 -- name: call_events
 SELECT number, data FROM call_events WHERE seq = ? AND number > ? ORDER BY number
+
+-- An expired key leaves its name to the next one.
+-- name: free_key_name
+UPDATE api_keys SET revoked = expires WHERE name = ? AND revoked IS NULL AND expires <= ?
+
+-- name: put_api_key
+INSERT INTO api_keys (name, digest, tenant, subject, allow, scopes, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+
+-- name: has_api_key
+SELECT 1 FROM api_keys WHERE digest = ?
+
+-- name: api_keys
+SELECT name, digest, tenant, subject, allow, scopes, created, expires, revoked, last_used FROM api_keys
+ORDER BY created, name, digest
+
+-- name: revoke_api_key
+UPDATE api_keys SET revoked = ? WHERE name = ? AND revoked IS NULL RETURNING 1
+
+-- name: note_key_use
+UPDATE api_keys SET last_used = max(coalesce(last_used, 0), :used) WHERE digest = :digest

@@ -1,0 +1,34 @@
+"""API keys in SQLite's ledger. Nothing here commits or awaits."""
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from ..model.api_key import ApiKey
+from .hints import Topic
+from .sqlite_rows import SQL, Told, encode, first
+
+_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def put(cursor: apsw.Cursor, told: Told, key: ApiKey, now: float) -> bool:
+    cursor.execute(SQL.free_key_name, (key.name, now))
+    given = (key.name, key.digest, key.tenant, key.subject, encode(key.allow), encode(key.scopes), now, key.expires)
+    cursor.execute(SQL.put_api_key, given)
+    told.add((Topic.KEYS, ""))
+    return first(cursor, SQL.has_api_key, (key.digest,)) is not None
+
+
+def listed(cursor: apsw.Cursor) -> list[ApiKey]:
+    return [_made(row) for row in cursor.execute(SQL.api_keys)]
+
+
+def revoke(cursor: apsw.Cursor, told: Told, name: str, now: float) -> bool:
+    told.add((Topic.KEYS, ""))
+    return bool(cursor.execute(SQL.revoke_api_key, (now, name)).fetchall())
+
+
+def _made(row: tuple[Any, ...]) -> ApiKey:
+    name, digest, tenant, subject, allow, scopes, *times = row
+    return ApiKey(name, digest, tenant, subject, _texts(allow), _texts(scopes), *times)
