@@ -90,7 +90,12 @@ class Yard:
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self._put_together(seam)
         self._authenticate = authentication(
-            settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
+            settings.api_keys,
+            settings.jwt_secret,
+            settings.jwt_audience,
+            settings.jwt_max_ttl_s,
+            seam.now,
+            settings.issuers,
         )
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()

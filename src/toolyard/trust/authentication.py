@@ -4,24 +4,20 @@ Keys are compared by their digest, so an unknown key and a wrong one take the sa
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Protocol
+from typing import cast
 
 from ..doors import open_door
 from ..model.caller import LOCAL, Caller
 from ..model.errors import NotAuthenticated, SettingsError
+from .identity import Identity, Tokens
+from .trusted_issuer import TrustedIssuer
 
 KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
 _key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16,})").fullmatch
 
 Authenticate = Callable[[Mapping[bytes, bytes]], Caller]
-
-
-class Tokens(Protocol):
-    """Verifies bearer tokens. Raises NotAuthenticated."""
-
-    def authenticate(self, token: bytes) -> Caller: ...
 
 
 def anyone(headers: Mapping[bytes, bytes]) -> Caller:
@@ -35,7 +31,8 @@ class Credentials:
     def __init__(self, keys: Mapping[bytes, Caller], tokens: Tokens | None) -> None:
         self._keys, self._tokens = keys, tokens
 
-    def __call__(self, headers: Mapping[bytes, bytes]) -> Caller:
+    def __call__(self, headers: Mapping[bytes, bytes]) -> Caller | Awaitable[Caller]:
+        """To be awaited only where something has to be fetched before a token can be verified."""
         for name in KEY_HEADERS:
             if (key := headers.get(name)) is not None:
                 return self._by_key(key)
@@ -45,7 +42,8 @@ class Credentials:
             raise NotAuthenticated("Credentials are needed", developer_message=self._accepted())
         if credential.startswith(b"ty_") or self._tokens is None:
             return self._by_key(credential)
-        return self._tokens.authenticate(credential)
+        verified = self._tokens.verify(credential)
+        return _caller(verified) if isinstance(verified, Identity) else _caller_later(verified)
 
     def _by_key(self, key: bytes) -> Caller:
         caller = self._keys.get(sha256(key).digest())
@@ -57,6 +55,14 @@ class Credentials:
         ways = ["an API key in OXP-API-Key or as a bearer token"] if self._keys else []
         ways += ["a JWT as a bearer token"] if self._tokens else []
         return f"send {' or '.join(ways)}"
+
+
+def _caller(identity: Identity) -> Caller:
+    return Caller(identity.tenant, identity.subject)
+
+
+async def _caller_later(verified: Awaitable[Identity]) -> Caller:
+    return _caller(await verified)
 
 
 def read_keys(entries: Sequence[str]) -> dict[bytes, Caller]:
@@ -80,11 +86,35 @@ def authentication(
     audience: str | None,
     max_ttl_s: float,
     now: Callable[[], float],
+    issuers: Sequence[TrustedIssuer] = (),
 ) -> Authenticate:
     """What the settings ask for."""
-    if not api_keys and not jwt_secret:
+    if not api_keys and not jwt_secret and not issuers:
         return anyone
-    if jwt_secret is not None and len(jwt_secret) < 16:
+    _check_secret(jwt_secret)
+    _check_issuers(issuers, audience)
+    tokens: Tokens | None = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
+    if issuers:
+        tokens = open_door("issuers")(tokens, issuers, audience, now)
+    return cast(Authenticate, Credentials(read_keys(api_keys), tokens))
+
+
+def _check_secret(secret: str | None) -> None:
+    """A public key is no secret: whoever has read it could sign."""
+    if secret is not None and len(secret) < 16:
         raise SettingsError("jwt_secret is too short to be a secret; use at least 16 characters")
-    tokens = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
-    return Credentials(read_keys(api_keys), tokens)
+    if secret is not None and secret.lstrip().startswith(("-----BEGIN", "ssh-")):
+        raise SettingsError("jwt_secret is a key file, not a secret; tokens signed with a key come from issuers")
+
+
+def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> None:
+    """A token is made for somebody, and without an audience those for others would be taken, too."""
+    for each in issuers:
+        if not each.audience and not audience:
+            raise SettingsError(
+                f"issuers: {each.issuer} needs an audience; set jwt_audience to what its tokens for this server have "
+                "as their aud, or give the issuer an audience of its own"
+            )
+    names = [each.issuer for each in issuers]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise SettingsError(f"issuers: {', '.join(sorted(twice))} is named twice")
