@@ -96,7 +96,7 @@ async def fetch(url: str) -> Any:
         raise NoAnswer(f"{url} is not an https address")
     http = open_door("http")
     try:
-        async with asyncio.timeout(TIMEOUT_S), http.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as client:
+        async with asyncio.timeout(TIMEOUT_S), _client(http, url) as client:
             return msgspec.json.decode(await _body(client, url))
     except TimeoutError:
         raise NoAnswer(f"{url} did not answer within {TIMEOUT_S:g} s") from None
@@ -104,6 +104,11 @@ async def fetch(url: str) -> Any:
         raise NoAnswer(f"{url}: {str(error) or type(error).__name__}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise NoAnswer(f"{url} did not answer with JSON") from None
+
+
+def _client(http: Any, url: str) -> Any:
+    """Through a proxy of the environment only where TLS goes through it, too."""
+    return http.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=url.startswith("https:"))
 
 
 async def _body(client: Any, url: str) -> bytes:
