@@ -122,3 +122,9 @@ def test_a_key_that_is_none_is_refused_without_showing_it(entry: str) -> None:
 def test_a_short_secret_is_refused() -> None:
     with pytest.raises(SettingsError, match="too short"):
         authentication([], "short", None, 900, lambda: NOW)
+
+
+@pytest.mark.parametrize("secret", ["-----BEGIN PUBLIC KEY-----\nMIIB", " ssh-ed25519 AAAAC3NzaC1lZDI1NTE5"])
+def test_a_public_key_is_no_secret(secret: str) -> None:
+    with pytest.raises(SettingsError, match="jwt_secret is a key, not a secret"):
+        authentication([], secret, None, 900, lambda: NOW)

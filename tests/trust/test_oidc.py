@@ -50,7 +50,7 @@ def test_the_provider_is_installed() -> None:
 @pytest.mark.parametrize("alg", ALGORITHMS)
 def test_the_providers_token_is_taken(alg: str, provider: Provider) -> None:
     identity = asyncio.run(verify(trusting(provider, Clock()), provider.token(f"{AUDIENCE}/{alg}")))
-    assert (identity.tenant, identity.subject, identity.scopes) == ("default", "agent", {"tools:call"})
+    assert (identity.tenant, identity.subject, identity.scopes) == ("default", "agent", frozenset({"tools:call"}))
     assert (identity.claims["iss"], identity.claims["aud"]) == (provider.issuer, AUDIENCE)
     assert identity.expires == identity.claims["exp"]
 

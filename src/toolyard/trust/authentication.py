@@ -91,20 +91,11 @@ def authentication(
     """What the settings ask for."""
     if not api_keys and not jwt_secret and not issuers:
         return anyone
-    _check_secret(jwt_secret)
     _check_issuers(issuers, audience)
     tokens: Tokens | None = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
     if issuers:
         tokens = open_door("issuers")(tokens, issuers, audience, now)
     return cast(Authenticate, Credentials(read_keys(api_keys), tokens))
-
-
-def _check_secret(secret: str | None) -> None:
-    """A public key is no secret: whoever has read it could sign."""
-    if secret is not None and len(secret) < 16:
-        raise SettingsError("jwt_secret is too short to be a secret; use at least 16 characters")
-    if secret is not None and secret.lstrip().startswith(("-----BEGIN", "ssh-")):
-        raise SettingsError("jwt_secret is a key file, not a secret; tokens signed with a key come from issuers")
 
 
 def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> None:

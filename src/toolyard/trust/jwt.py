@@ -6,18 +6,21 @@ from typing import Any
 
 import msgspec
 
+from ..model.errors import SettingsError
 from .claims import Rules, identity_of
 from .identity import Identity
 from .token import Token, read_token, refused, write_part
 
 ALG = "HS256"
+SHORTEST = 16
 
 
 class Hs256:
     """`exp` is required and at most `max_ttl_s` ahead; `aud` is checked when it is there."""
 
     def __init__(self, secret: str, audience: str | None, max_ttl_s: float, now: Callable[[], float]) -> None:
-        self._secret, self._now = secret.encode(), now
+        """Raises SettingsError."""
+        self._secret, self._now = _checked(secret), now
         self._rules = Rules(audience, is_audience_required=False, max_ttl_s=max_ttl_s)
 
     def verify(self, token: bytes) -> Identity:
@@ -33,10 +36,19 @@ class Hs256:
 
 
 def signed(claims: Mapping[str, Any], secret: str) -> str:
-    """A token with these claims."""
+    """A token with these claims. Raises SettingsError for a secret that no server takes."""
     header = write_part(msgspec.json.encode({"alg": ALG, "typ": "JWT"}))
     content = header + b"." + write_part(msgspec.json.encode(claims))
-    return (content + b"." + write_part(_signature(content, secret.encode()))).decode()
+    return (content + b"." + write_part(_signature(content, _checked(secret)))).decode()
+
+
+def _checked(secret: str) -> bytes:
+    """A public key is no secret: whoever has read it could sign."""
+    if len(secret) < SHORTEST:
+        raise SettingsError(f"jwt_secret is too short to be a secret; use at least {SHORTEST} characters")
+    if secret.lstrip().startswith(("-----BEGIN", "ssh-")):
+        raise SettingsError("jwt_secret is a key, not a secret; whoever signs with a key is one of the issuers")
+    return secret.encode()
 
 
 def _signature(content: bytes, secret: bytes) -> bytes:
