@@ -1,5 +1,6 @@
 """Who may call: nobody refused on loopback, keys, and tokens."""
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from toolyard.model.caller import LOCAL, Caller
-from toolyard.model.errors import NotAuthenticated, SettingsError
-from toolyard.trust.authentication import Authenticate, authentication, read_keys
+from toolyard.model.errors import NotAuthenticated, SettingsError, Unavailable
+from toolyard.trust.authentication import Authenticate, Credentials, at_once, authentication, read_keys
+from toolyard.trust.identity import Identity
 
 KEY = "ty_0123456789abcdef"
 SECRET = "a-shared-secret-of-some-length!!"
@@ -128,3 +130,41 @@ def test_a_short_secret_is_refused() -> None:
 def test_a_public_key_is_no_secret(secret: str) -> None:
     with pytest.raises(SettingsError, match="jwt_secret is a key, not a secret"):
         authentication([], secret, None, 900, lambda: NOW)
+
+
+class Slow:
+    """Verifies tokens after a while."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+
+    async def verify(self, token: bytes) -> Identity:
+        await self.open.wait()
+        if token != b"good":
+            raise NotAuthenticated("The credentials are not valid")
+        return Identity("acme", "user-1")
+
+
+def test_what_has_to_be_fetched_first_is_awaited() -> None:
+    async def scene() -> None:
+        slow = Slow()
+        verified = Credentials({}, slow)(bearer("good"))
+        assert not isinstance(verified, Caller)
+        slow.open.set()
+        assert await verified == Caller("acme", "user-1")
+
+    asyncio.run(scene())
+
+
+def test_whoever_cannot_wait_is_told_to_come_back_and_nobody_is_let_in_meanwhile() -> None:
+    async def scene() -> None:
+        slow = Slow()
+        authenticate = at_once(Credentials({}, slow))
+        for credential in ("good", "bad"):
+            with pytest.raises(Unavailable) as refusal:
+                authenticate(bearer(credential))
+            assert refusal.value.retry_after_ms == 1000
+        slow.open.set()
+        await asyncio.sleep(0)
+
+    asyncio.run(scene())

@@ -2,17 +2,21 @@
 
 import asyncio
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import pytest
 
+from toolyard import Client
 from toolyard.model.errors import NotAuthenticated, Unavailable
 from toolyard.trust.identity import Identity
 from toolyard.trust.issuers import Issuers
 from toolyard.trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
-from ..conformance.serving import free_port
+from ..conformance.serving import free_port, running
+from .forging import token, unsigned
 from .identity_provider import Provider, is_installed, providing
 
 AUDIENCE = "https://tools.example"
@@ -118,6 +122,29 @@ def test_while_the_provider_is_gone_known_keys_serve_and_unknown_ones_do_not(tmp
             await verify(tokens, known)
 
     asyncio.run(scene())
+
+
+def test_a_server_that_is_told_the_providers_address_takes_its_tokens(provider: Provider, tmp_path: Path) -> None:
+    settings = {"TOOLYARD_ISSUERS": provider.issuer, "TOOLYARD_JWT_AUDIENCE": AUDIENCE}
+    with running("open", tmp_path, settings=settings) as url:
+        refused = token({"alg": "ES256"}, {"iss": provider.issuer}, unsigned).decode()
+        for credential in ("nonsense", refused):
+            with Client(url, key=credential) as stranger, pytest.raises(NotAuthenticated):
+                stranger.call("Calculator.Add", {"a": 1, "b": 2})
+        with Client(url, key=provider.token().decode()) as client:
+            assert client.call("Calculator.Add", {"a": 1, "b": 2}) == 3
+
+
+def test_no_door_of_a_server_opens_before_a_token_is_verified(provider: Provider, tmp_path: Path) -> None:
+    forged = token({"alg": "ES256", "kid": "first-ES256"}, {"iss": provider.issuer}, unsigned).decode()
+    settings = {"TOOLYARD_ISSUERS": provider.issuer, "TOOLYARD_JWT_AUDIENCE": AUDIENCE}
+    for path in ("/metrics", "/tools", "/v1/calls", "/mcp"):
+        with running("open", tmp_path, settings=settings) as url:
+            for _ in range(2):
+                request = urllib.request.Request(url + path, headers={"authorization": f"Bearer {forged}"})
+                with pytest.raises(urllib.error.HTTPError) as refusal:
+                    urllib.request.urlopen(request, timeout=10)
+                assert b"redentials" in refusal.value.read()
 
 
 def test_a_provider_that_was_never_reached_is_not_believed(tmp_path: Path) -> None:

@@ -3,19 +3,21 @@
 Keys are compared by their digest, so an unknown key and a wrong one take the same time and get the same answer.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import cast
 
 from ..doors import open_door
 from ..model.caller import LOCAL, Caller
-from ..model.errors import NotAuthenticated, SettingsError
+from ..model.errors import NotAuthenticated, SettingsError, Unavailable
 from .identity import Identity, Tokens
 from .trusted_issuer import TrustedIssuer
 
 KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
 _key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16,})").fullmatch
+
+COME_BACK_MS = 1000
 
 Authenticate = Callable[[Mapping[bytes, bytes]], Caller]
 
@@ -80,6 +82,32 @@ def read_keys(entries: Sequence[str]) -> dict[bytes, Caller]:
     return keys
 
 
+def at_once(credentials: Credentials) -> Authenticate:
+    """For whoever cannot wait: what has to be fetched is fetched meanwhile, and the caller is told to come back. Nobody
+    is let in on a promise."""
+    fetching: set[asyncio.Future[Caller]] = set()
+
+    def ended(task: asyncio.Future[Caller]) -> None:
+        fetching.discard(task)
+        if not task.cancelled():
+            task.exception()  # it is told to whoever comes back
+
+    def authenticate(headers: Mapping[bytes, bytes]) -> Caller:
+        caller = credentials(headers)
+        if isinstance(caller, Caller):
+            return caller
+        task = asyncio.ensure_future(caller)
+        fetching.add(task)
+        task.add_done_callback(ended)
+        raise Unavailable(
+            "Credentials cannot be checked yet",
+            retry_after_ms=COME_BACK_MS,
+            developer_message="the keys of the token's issuer are being fetched",
+        )
+
+    return authenticate
+
+
 def authentication(
     api_keys: Sequence[str],
     jwt_secret: str | None,
@@ -95,7 +123,7 @@ def authentication(
     tokens: Tokens | None = open_door("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
     if issuers:
         tokens = open_door("issuers")(tokens, issuers, audience, now)
-    return cast(Authenticate, Credentials(read_keys(api_keys), tokens))
+    return at_once(Credentials(read_keys(api_keys), tokens))
 
 
 def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> None:
