@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from toolyard.model.errors import NotAuthenticated
+from toolyard.trust.claims import Rules, identity_of
 from toolyard.trust.identity import Identity
 from toolyard.trust.issuers import Issuers
 from toolyard.trust.jwt import Hs256, signed
@@ -236,7 +237,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a header that is no UTF-8": (token(b'{"alg":"\xff"}', CLAIMS, RSA), "header is not a JSON object"),
     "a payload that is a list": (issued(raw=[1]), "payload is not a JSON object"),
     "a payload that is no JSON": (issued(raw=b"{'sub': 1}"), "payload is not a JSON object"),
-    "a payload that is too deep": (issued(raw=b"[" * 9000), "payload is not a JSON object"),
+    "a payload that is too deep": (issued(raw=b'{"a":' + b"[" * 9000), "payload is not a JSON object"),
     "a payload with NaN": (issued(raw=b'{"exp": NaN}'), "payload is not a JSON object"),
     # from another, for another
     "no issuer": (issued(iss=...), "iss is None, which the setting issuers does not name"),
@@ -318,3 +319,12 @@ def test_the_shared_secret_alone_takes_nothing_but_hs256() -> None:
         with pytest.raises(NotAuthenticated) as refusal:
             alone.verify(credential)
         assert "only HS256 is taken here" in str(refusal.value.developer_message)
+
+
+@pytest.mark.parametrize("iss", [OTHER, "", None, [ISSUER]])
+def test_whoever_chose_the_issuer_its_own_rules_look_again(iss: Any) -> None:
+    rules = Rules(AUDIENCE, is_audience_required=True, issuer=ISSUER)
+    assert identity_of(CLAIMS | {"iss": ISSUER}, rules, NOW).subject == "user-1"
+    with pytest.raises(NotAuthenticated) as refusal:
+        identity_of(CLAIMS | {"iss": iss}, rules, NOW)
+    assert f"the token is not from {ISSUER}" in str(refusal.value.developer_message)
