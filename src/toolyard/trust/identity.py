@@ -29,5 +29,6 @@ class Tokens(Protocol):
     """Verifies bearer tokens."""
 
     def verify(self, token: bytes) -> Identity | Awaitable[Identity]:
-        """At once, or after what is needed for it has been fetched. Raises NotAuthenticated, either way."""
+        """At once, or after what is needed for it has been fetched. Raises NotAuthenticated either way, or Unavailable
+        where it cannot be fetched."""
         ...

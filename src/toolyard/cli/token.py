@@ -1,0 +1,73 @@
+"""`toolyard token`."""
+
+import re
+import sys
+import time
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ..doors import open_door
+from ..model.errors import SetupError
+from ..server.settings import Settings, load_settings
+
+USUAL_TTL_S = 600
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+OPTIONS = {"sub": "--sub", "exp": "--ttl", "tenant": "--tenant", "scope": "--scope", "aud": "--aud", "iat": "--ttl"}
+"""Claims that have an option of their own."""
+_duration = re.compile(r"([0-9]{1,9})([smh]?)").fullmatch
+
+
+def token(
+    sub: Annotated[str, typer.Option(help="Whom it is for: the caller's subject.")],
+    ttl: Annotated[str | None, typer.Option(metavar="30s|10m|1h", help="How long it lives (10m).")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The caller's tenant (default).")] = None,
+    scope: Annotated[list[str] | None, typer.Option(help="What it is for; may be given several times.")] = None,
+    aud: Annotated[str | None, typer.Option(help="Which server it is for (the setting jwt_audience).")] = None,
+    claim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Another claim; JSON or text.")] = None,
+    config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
+) -> None:
+    """Print a bearer token, signed with the shared secret that the settings name (jwt_secret).
+
+    toolyard token --sub user-1 --ttl 5m
+    """
+    settings = load_settings({}, config=config)
+    if settings.jwt_secret is None:
+        raise SetupError(
+            "there is no shared secret to sign with; set jwt_secret, or TOOLYARD_JWT_SECRET, as the server has it"
+        )
+    if not sub:
+        raise SetupError("--sub is empty; a token is for somebody")
+    now = int(time.time())
+    claims: dict[str, Any] = {"sub": sub, "iat": now, "exp": now + _lifetime(ttl, settings)}
+    named = {"tenant": tenant, "scope": " ".join(scope) if scope else None, "aud": aud or settings.jwt_audience}
+    claims |= {name: value for name, value in named.items() if value}
+    claims |= dict(map(_claim, claim or ()))
+    sys.stdout.write(open_door("signed_token")(claims, settings.jwt_secret) + "\n")
+
+
+def _lifetime(ttl: str | None, settings: Settings) -> int:
+    """What the server would refuse is not made in the first place."""
+    longest = settings.jwt_max_ttl_s
+    if ttl is None:
+        return int(min(USUAL_TTL_S, longest))
+    found = _duration(ttl)
+    wanted = int(found[1]) * UNITS[found[2]] if found else 0
+    if wanted <= 0:
+        raise SetupError(f"--ttl {ttl!r} is not a duration such as 30s, 10m or 1h")
+    if wanted > longest:
+        raise SetupError(f"--ttl {ttl} is longer than a token may live here: {longest:g} s (setting: jwt_max_ttl_s)")
+    return wanted
+
+
+def _claim(word: str) -> tuple[str, Any]:
+    name, sign, value = word.partition("=")
+    if not name or not sign:
+        raise SetupError(f"--claim {word!r} is not NAME=VALUE")
+    if name in OPTIONS:
+        raise SetupError(f"--claim {name} is said with {OPTIONS[name]}")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value

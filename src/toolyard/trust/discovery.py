@@ -1,0 +1,125 @@
+"""Where an issuer has its keys, and what they are: the two documents that are fetched from it.
+
+An issuer is somebody else's server. It gets five seconds and a mebibyte, is not followed elsewhere, and is spoken to
+over TLS, except on this machine.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from ..doors import open_door
+from .public_keys import PublicKey, read_keys
+from .published_keys import NoAnswer
+
+TIMEOUT_S = 5.0
+LARGEST = 2**20
+
+
+class Discovery:
+    """The keys of one issuer. Where they are is remembered until they are not there any more."""
+
+    def __init__(self, issuer: str, jwks_url: str | None) -> None:
+        self._issuer, self._given, self._found = issuer, jwks_url, jwks_url
+
+    async def keys(self) -> Sequence[PublicKey]:
+        """Raises NoAnswer."""
+        url = self._found or await self._find()
+        try:
+            keys = read_keys(await fetch(url))
+        except ValueError as error:
+            self._found = self._given
+            raise NoAnswer(f"{url}: {error}") from None
+        except NoAnswer:
+            self._found = self._given
+            raise
+        self._found = url
+        return keys
+
+    async def _find(self) -> str:
+        """OpenID Connect's address, or else that of OAuth's metadata."""
+        first, second = metadata_urls(self._issuer)
+        try:
+            document = await fetch(first)
+        except NoAnswer as problem:
+            try:
+                document = await fetch(second)
+            except NoAnswer as other:
+                raise NoAnswer(f"{problem}; {other}") from None
+        return jwks_url(document, self._issuer)
+
+
+def metadata_urls(issuer: str) -> tuple[str, str]:
+    """The one comes after the issuer's path, the other before it."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    after = parts._replace(path=f"{path}/.well-known/openid-configuration")
+    before = parts._replace(path=f"/.well-known/oauth-authorization-server{path}")
+    return after.geturl(), before.geturl()
+
+
+def jwks_url(document: Any, issuer: str) -> str:
+    """What the metadata says, if it is this issuer's. Raises NoAnswer."""
+    said, url = (document.get(name) if isinstance(document, dict) else None for name in ("issuer", "jwks_uri"))
+    if said != issuer:
+        raise NoAnswer(
+            f"its metadata is that of the issuer {said!r}; name that one in the setting issuers if it is meant"
+        )
+    if not isinstance(url, str):
+        raise NoAnswer("its metadata has no jwks_uri")
+    return url
+
+
+def is_safe(url: str) -> bool:
+    """TLS, or this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts)))
+
+
+def _is_loopback(parts: SplitResult) -> bool:
+    try:
+        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+async def fetch(url: str) -> Any:
+    """A JSON document. Raises NoAnswer."""
+    if not is_safe(url):
+        raise NoAnswer(f"{url} is not an https address")
+    http = open_door("http")
+    try:
+        async with asyncio.timeout(TIMEOUT_S), _client(http, url) as client:
+            return msgspec.json.decode(await _body(client, url))
+    except TimeoutError:
+        raise NoAnswer(f"{url} did not answer within {TIMEOUT_S:g} s") from None
+    except (http.HTTPError, http.InvalidURL) as error:
+        raise NoAnswer(f"{url}: {str(error) or type(error).__name__}") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise NoAnswer(f"{url} did not answer with JSON") from None
+
+
+def _client(http: Any, url: str) -> Any:
+    """Through a proxy of the environment only where TLS goes through it, too."""
+    return http.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=url.startswith("https:"))
+
+
+async def _body(client: Any, url: str) -> bytes:
+    """Uncompressed: what is small on the way must not become large here."""
+    headers = {"accept": "application/json", "accept-encoding": "identity"}
+    async with client.stream("GET", url, headers=headers) as response:
+        if response.status_code != 200:
+            raise NoAnswer(f"{url} answered with status {response.status_code}")
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > LARGEST:
+                raise NoAnswer(f"{url} answered with more than {LARGEST} bytes")
+        return bytes(body)
