@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "authoring": {"model", "doors"},
     "catalogue": {"model"},
     "running": {"model"},
-    "trust": {"model", "doors"},
+    "trust": {"model", "store", "doors"},
     "store": {"model"},
     "engine": {"model", "catalogue", "running", "store", "trust"},
     "wires": {"model", "version"},

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from ..model.audit import Block, Chain, Mark
 from ..model.errors import SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
@@ -29,6 +30,7 @@ from ..model.standing import (
     judge,
     settle,
 )
+from . import sqlite_audit as audit
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
 from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Wanted
@@ -312,6 +314,23 @@ class SqliteStore:
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
         return await self._write(lambda cursor: rows.call_events(cursor, seq, after))
+
+    # -- the audit log -----------------------------------------------------------------------------
+
+    async def add_audit(self, block: Block, head: Mark) -> bool:
+        return await self._write(lambda cursor: audit.add(cursor, block, head))
+
+    async def audit_chains(self) -> list[Chain]:
+        return await self._write(audit.chains)
+
+    async def audit_chain(self, name: str) -> Chain:
+        return await self._write(lambda cursor: audit.chain(cursor, name))
+
+    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
+        return await self._write(lambda cursor: audit.blocks(cursor, chain, after, limit, since))
+
+    async def drop_audit(self, anchor: Mark) -> int:
+        return await self._write(lambda cursor: audit.drop(cursor, anchor))
 
     # -- slots: there is one node ------------------------------------------------------------------
 
