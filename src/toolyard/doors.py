@@ -42,6 +42,7 @@ VERBS = {
     "show": "toolyard.cli.calls:show",
     "cancel": "toolyard.cli.cancel:cancel",
     "resolve": "toolyard.cli.resolve:resolve",
+    "audit": "toolyard.cli.audit:audit",
     "new": "toolyard.cli.new:new",
     "install": "toolyard.cli.install:install",
     "settings": "toolyard.cli.settings:settings",

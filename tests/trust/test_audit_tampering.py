@@ -11,7 +11,7 @@ import pytest
 
 from toolyard.model.audit import Block, Chain, Mark
 from toolyard.store.contract import Store
-from toolyard.trust.audit_chain import ANCHOR, HEAD, Broken, Place, sealed, verify
+from toolyard.trust.audit_chain import ANCHOR, HEAD, Broken, Place, sealed, signed, verify
 from toolyard.trust.audit_retention import drop_old
 from toolyard.trust.keys import KeyRing
 
@@ -166,6 +166,16 @@ def exchange_chains(logs: Logs, dice: random.Random) -> None:
         a.chain = replace(a.chain, **{part: getattr(b.chain, part)})
 
 
+def graft(logs: Logs, dice: random.Random) -> None:
+    """A block that the server did sign for this place, in a log that then was thrown away."""
+    log = dice.choice(list(logs.values()))
+    place = dice.randrange(len(log.blocks))
+    there = log.blocks[place]
+    before = Place(there.number - 1, dice.randbytes(32), 0, 0.0)
+    times, lines = (there.first_at, there.last_at), there.entries.split(b"\n")
+    log.blocks[place] = signed(RING, before, there.chain, times, lines[: dice.randint(1, 3)])
+
+
 def forge(logs: Logs, dice: random.Random) -> None:
     """Another entry in a block, which is signed again, with another key."""
     log = dice.choice(list(logs.values()))
@@ -176,7 +186,7 @@ def forge(logs: Logs, dice: random.Random) -> None:
 
 TRICKS: list[Callable[[Logs, random.Random], None]] = [
     edit_block, edit_block, edit_block, edit_mark, delete_some, cut_the_front, cut_the_end, swap, swap_contents, double,
-    move, exchange_chains, forge,
+    move, exchange_chains, graft, forge,
 ]  # fmt: skip
 
 
@@ -206,7 +216,7 @@ def test_every_one_of_many_tricks_is_found_out(logs: Logs) -> None:
     assert min(tried.values()) > CASES / 40
 
 
-def test_tricks_in_the_file_are_found_out(ledger: Path, logs: Logs, tmp_path: Path) -> None:
+def test_tricks_in_the_file_are_found_out(ledger: Path, tmp_path: Path) -> None:
     dice = random.Random(7)
     for number in range(IN_FILES):
         path = tmp_path / f"{number}.db"
@@ -214,7 +224,6 @@ def test_tricks_in_the_file_are_found_out(ledger: Path, logs: Logs, tmp_path: Pa
             with target.backup("main", source, "main") as backup:
                 backup.step()
             target.execute("DROP TRIGGER audit_stays; DROP TRIGGER audit_is_kept")
-            assert in_file(path, _logs) == logs
             while _rows(target) == _rows(source):
                 target.execute(dice.choice(STATEMENTS).format(a=dice.randint(4, 9), b=dice.randint(10, 15)))
         with pytest.raises(Broken):

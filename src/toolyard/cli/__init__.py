@@ -36,7 +36,11 @@ def command_line(first_words: list[str]) -> typer.Typer:
     )
     app.callback(epilog="--debug shows the traceback behind an error.")(toolyard)
     for verb in first_words if first_words and first_words[0] in VERBS else VERBS:
-        app.command(verb)(open_verb(verb))
+        opened = open_verb(verb)
+        if isinstance(opened, typer.Typer):
+            app.add_typer(opened, name=verb)
+        else:
+            app.command(verb)(opened)
     return app
 
 

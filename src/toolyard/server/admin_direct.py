@@ -1,15 +1,17 @@
 """The operator's routes without a server: over a ledger that is opened here, for as long as it takes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
+from . import audit_routes
 from .admin import AdminDesk
 from .admin_routes import routes
+from .audit import AuditDesk
 from .compose import open_store
 from .exchange import Exchange
 from .routes import RouteTable
@@ -21,7 +23,7 @@ class LedgerSending:
 
     def __init__(self, settings: Settings) -> None:
         """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
-        self._store, _ = open_store(settings, SYSTEM)
+        self._store, ring = open_store(settings, SYSTEM)
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._store.open())
@@ -29,7 +31,8 @@ class LedgerSending:
             self._runner.close()
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
-        self._table = RouteTable(routes(desk, lambda headers: None))
+        audit = audit_routes.routes(AuditDesk(self._store, ring), _anybody)
+        self._table = RouteTable([*routes(desk, _anybody), *audit])
 
     def send(self, request: Request) -> Reply:
         return self._runner.run(self._answer(request))
@@ -51,6 +54,10 @@ class LedgerSending:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101
         return reply
+
+
+def _anybody(headers: Mapping[bytes, bytes]) -> None:
+    """Who can open the ledger needs no other leave."""
 
 
 class _NoLine:

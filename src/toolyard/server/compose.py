@@ -31,6 +31,7 @@ from ..running.processes import Processes
 from ..running.threads import Threads
 from ..store.contract import Store, Timing
 from ..store.sqlite import SqliteStore
+from ..trust.audit import MAIN, Audit, AuditSettings
 from ..trust.authentication import authentication
 from ..trust.fingerprints import Fingerprints
 from ..trust.keys import LENGTH, KeyRing, ring_from
@@ -38,8 +39,9 @@ from ..trust.requirements import RequirementsDesk
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_routes, call_routes, family_routes, site_routes, worker_routes
+from . import admin_routes, audit_routes, call_routes, family_routes, site_routes, worker_routes
 from .admin import AdminDesk
+from .audit import AuditDesk
 from .calls import CallDesk
 from .exchange import BodyReader
 from .lag import LagWatch
@@ -88,6 +90,7 @@ class Yard:
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
+        self.audit = audit_of(settings, self.store, self._ring, seam)
         self._put_together(seam)
         self._authenticate = authentication(
             settings.api_keys, settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
@@ -99,7 +102,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._mcp(seam), *admin_routes.routes(AdminDesk(self.store), self.operators_token)],
+            [*self.routes, *self._mcp(seam), *self._operators()],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             WIRES,
             self._lifespan,
@@ -146,6 +149,9 @@ class Yard:
                 self.store.hints.is_leaving = False
                 self._ring.subkey("fingerprint")  # a ring that cannot be read is found now
                 stack.push_async_callback(self.store.close)
+                if self.audit is not None:
+                    await self.audit.open()
+                    stack.push_async_callback(self.audit.close)
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.close)
                 for source in self.sources:
@@ -207,6 +213,11 @@ class Yard:
         ]
         return routes + site_routes.routes(self, self._authenticate, routes)
 
+    def _operators(self) -> list[Any]:
+        admit = self.operators_token
+        desk = AuditDesk(self.store, self._ring)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *audit_routes.routes(desk, admit)]
+
     def _mcp(self, seam: Seam) -> list[Any]:
         """MCP, on this ledger and catalogue."""
         settings, store, catalogue = self.settings, self.store, self.catalogue
@@ -258,6 +269,14 @@ def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
     if settings.store == MEMORY:
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
+
+
+def audit_of(settings: Settings, store: Store, ring: KeyRing, seam: Seam) -> Audit | None:
+    """Where several nodes share a ledger, each writes a chain of its own."""
+    if settings.audit == "off":
+        return None
+    chosen = AuditSettings(settings.audit == "strict", settings.audit_input, settings.audit_retention_s)
+    return Audit(store, ring, store.node if store.shared else MAIN, chosen, seam.now)
 
 
 def authors_lane(sources: Iterable[Source], subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> Lane | None:

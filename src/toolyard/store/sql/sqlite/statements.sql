@@ -228,17 +228,18 @@ ON CONFLICT (chain) DO UPDATE SET number = excluded.number, mac = excluded.mac, 
     at = excluded.at, seal = excluded.seal
 WHERE excluded.number > audit_anchors.number
 
+-- What somebody may have spoilt is read as bytes, whatever it is now.
 -- name: audit_heads
-SELECT chain, number, mac, count, at, seal FROM audit_heads
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_heads
 
 -- name: audit_head
-SELECT chain, number, mac, count, at, seal FROM audit_heads WHERE chain = ?
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_heads WHERE chain = ?
 
 -- name: audit_anchors
-SELECT chain, number, mac, count, at, seal FROM audit_anchors
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_anchors
 
 -- name: audit_anchor
-SELECT chain, number, mac, count, at, seal FROM audit_anchors WHERE chain = ?
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_anchors WHERE chain = ?
 
 -- From one name to the next by the index, and not through all blocks.
 -- name: audit_names
@@ -248,7 +249,7 @@ WITH RECURSIVE names (chain) AS (
 SELECT chain FROM names WHERE chain IS NOT NULL
 
 -- name: audit_blocks
-SELECT chain, number, count, first_at, last_at, mac, entries FROM audit
+SELECT chain, number, count, first_at, last_at, CAST(mac AS BLOB), CAST(entries AS BLOB) FROM audit
 WHERE chain = :chain AND number > :after AND (:since IS NULL OR number >= (
     SELECT number FROM audit WHERE chain = :chain AND last_at >= :since ORDER BY last_at, number LIMIT 1))
 ORDER BY number LIMIT :limit
