@@ -10,7 +10,8 @@ from ..store.contract import AuditLog
 from ..trust.audit_chain import Place, check_end, check_known, go_on, start_of
 from ..trust.keys import KeyRing
 
-AT_ONCE = 16
+AT_ONCE = 4
+"""Blocks, so that calls do not wait for somebody who reads."""
 
 
 class AuditDesk:

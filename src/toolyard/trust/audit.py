@@ -48,8 +48,10 @@ class _Batch(Struct):
     times: tuple[float, float]
     taken: int
     """How many of the lines were in line; one more may say what was lost."""
+    before: Place = Place()
     block: Block | None = None
-    """As it was sent: a block of which nobody knows whether it is stored is sent again as it is."""
+    """As it was sent, to come after that place: a block of which nobody knows whether it is stored is sent again as it
+    is, so that it is known again."""
 
 
 class Audit:
@@ -177,8 +179,9 @@ class Audit:
     async def _is_stored(self, batch: _Batch) -> bool:
         """Where it is not, it is to be tried again."""
         if batch.block is None:
-            batch.block = signed(self._ring, self._place, self.chain, batch.times, batch.lines)
-        place = place_after(self._place, batch.block)
+            batch.before = self._place
+            batch.block = signed(self._ring, batch.before, self.chain, batch.times, batch.lines)
+        place = place_after(batch.before, batch.block)
         try:
             if not await self._store.add_audit(batch.block, sealed(self._ring, HEAD, self.chain, place)):
                 batch.block, self._place = None, await end_of(self._store, self.chain)
