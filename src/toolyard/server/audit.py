@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..model.audit import Block, Chain, Mark
 from ..store.contract import AuditLog
-from ..trust.audit_chain import Place, check_end, check_known, go_on, start_of
+from ..trust.audit_chain import Broken, Place, check_end, check_known, go_on, start_of
 from ..trust.keys import KeyRing
 
 AT_ONCE = 4
@@ -26,21 +26,29 @@ class AuditDesk:
         return await self._store.audit_blocks(chain, after, AT_ONCE, since)
 
     async def verify(self, name: str, place: Place, known: Sequence[Mark]) -> tuple[Place, bool]:
-        """From a place on, a few blocks: how far it is whole, and whether that is the end. Raises Broken.
+        """From a place on, a few blocks: how far it is whole, and whether that is the end. Raises Broken. What a
+        server drops meanwhile is not missing."""
+        while True:
+            before = await self._store.audit_chain(name)
+            try:
+                return await self._verify(before, place, known)
+            except Broken:
+                if (await self._store.audit_chain(name)).anchor == before.anchor:
+                    raise
 
-        Servers write meanwhile, and drop what is old. A head that was read before the blocks names one that must be
-        among them; a head that was read after them may be further on, but not behind."""
-        before = await self._store.audit_chain(name)
+    async def _verify(self, before: Chain, place: Place, known: Sequence[Mark]) -> tuple[Place, bool]:
+        """Servers write meanwhile. A head that was read before the blocks names one that must be among them; a head
+        that was read after them may be further on, but not behind."""
         check_known(self._ring, before, known)
         place = max(place, start_of(self._ring, before), key=lambda each: each.number)
-        blocks = await self._store.audit_blocks(name, place.number, AT_ONCE)
+        blocks = await self._store.audit_blocks(before.name, place.number, AT_ONCE)
         for block in blocks:
-            place = go_on(self._ring, name, place, block, known)
+            place = go_on(self._ring, before.name, place, block, known)
         if len(blocks) == AT_ONCE:
             return place, False
         if before.head is not None and before.head.number > place.number:
             check_end(self._ring, before, place)
-        after = await self._store.audit_chain(name)
+        after = await self._store.audit_chain(before.name)
         if after.head is not None and after.head.number > place.number:
             return place, False
         check_end(self._ring, after, place)
