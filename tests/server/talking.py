@@ -13,6 +13,7 @@ from typing import TypeVar
 import uvicorn
 from fastapi import FastAPI
 
+from toolyard.model.caller import LOCAL
 from toolyard.server import http
 from toolyard.server.admission import Admission
 from toolyard.server.compose import Yard
@@ -22,8 +23,6 @@ from toolyard.server.routes import Handler, Route
 from toolyard.server.run import address_of, listen, serve, set_up_logging
 from toolyard.server.settings import exactly
 from toolyard.server.shell import Shell
-from toolyard.trust.access import Access
-from toolyard.trust.authentication import Anyone
 from toolyard.wires import oxp
 from toolyard.wires.contract import Reply, Stream
 
@@ -249,7 +248,7 @@ async def nothing(*_: object) -> None:
 
 
 def shell(*routes: Route) -> Shell:
-    admission = Admission(Guard("", None, (), ()), Anyone(Access()), has_issuers=False)
+    admission = Admission(Guard("", None, (), ()), lambda headers: LOCAL, has_issuers=False)
     return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS)
 
 

@@ -1,6 +1,5 @@
 """`toolyard token`."""
 
-import re
 import sys
 import time
 from typing import Annotated, Any
@@ -11,12 +10,11 @@ import typer
 from ..doors import open_door
 from ..model.errors import SetupError
 from ..server.settings import Settings, load_settings
+from .durations import seconds_in
 
 USUAL_TTL_S = 600
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 OPTIONS = {"sub": "--sub", "exp": "--ttl", "tenant": "--tenant", "scope": "--scope", "aud": "--aud", "iat": "--ttl"}
 """Claims that have an option of their own."""
-_duration = re.compile(r"([0-9]{1,9})([smh]?)").fullmatch
 
 
 def token(
@@ -52,10 +50,7 @@ def _lifetime(ttl: str | None, settings: Settings) -> int:
     longest = settings.jwt_max_ttl_s
     if ttl is None:
         return int(min(USUAL_TTL_S, longest))
-    found = _duration(ttl)
-    wanted = int(found[1]) * UNITS[found[2]] if found else 0
-    if wanted <= 0:
-        raise SetupError(f"--ttl {ttl!r} is not a duration such as 30s, 10m or 1h")
+    wanted = int(seconds_in(ttl, "--ttl"))
     if wanted > longest:
         raise SetupError(f"--ttl {ttl} is longer than a token may live here: {longest:g} s (setting: jwt_max_ttl_s)")
     return wanted

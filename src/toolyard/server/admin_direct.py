@@ -8,8 +8,9 @@ from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes
+from . import admin_keys, admin_routes, audit_routes
 from .admin import AdminDesk
+from .audit import AuditDesk
 from .compose import open_store
 from .exchange import Exchange
 from .routes import RouteTable
@@ -21,7 +22,7 @@ class LedgerSending:
 
     def __init__(self, settings: Settings) -> None:
         """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
-        self._store, _ = open_store(settings, SYSTEM)
+        self._store, ring = open_store(settings, SYSTEM)
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._store.open())
@@ -30,7 +31,14 @@ class LedgerSending:
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
         keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
-        self._table = RouteTable([*admin_routes.routes(desk, _anybody), *admin_keys.routes(keys, _anybody)])
+        audit = AuditDesk(self._store, ring)
+        self._table = RouteTable(
+            [
+                *admin_routes.routes(desk, _anybody),
+                *admin_keys.routes(keys, _anybody),
+                *audit_routes.routes(audit, _anybody),
+            ]
+        )
 
     def send(self, request: Request) -> Reply:
         return self._runner.run(self._answer(request))

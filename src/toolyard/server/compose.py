@@ -33,6 +33,7 @@ from ..store.contract import Store, Timing
 from ..store.sqlite import SqliteStore
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
+from ..trust.audit import MAIN, Audit, AuditSettings
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.keys import LENGTH, KeyRing, ring_from
@@ -41,9 +42,10 @@ from ..trust.rules import WorkerRules
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, call_routes, family_routes, site_routes, worker_routes
+from . import admin_keys, admin_routes, audit_routes, call_routes, family_routes, site_routes, worker_routes
 from .admin import AdminDesk
 from .admission import Admission
+from .audit import AuditDesk
 from .calls import CallDesk
 from .exchange import BodyReader
 from .guard import Guard
@@ -92,6 +94,7 @@ class Yard:
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
+        self.audit = audit_of(settings, self.store, self._ring, seam)
         self._put_together(seam)
         self.access = Access(settings.access)
         self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
@@ -155,6 +158,9 @@ class Yard:
                 self.store.hints.is_leaving = False
                 self._ring.subkey("fingerprint")  # a ring that cannot be read is found now
                 stack.push_async_callback(self.store.close)
+                if self.audit is not None:
+                    await self.audit.open()
+                    stack.push_async_callback(self.audit.close)
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.close)
                 for source in self.sources:
@@ -228,7 +234,8 @@ class Yard:
         """For the operator's own tools."""
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
-        return admin_routes.routes(AdminDesk(self.store), admit) + keys
+        audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit]
 
     def _mcp(self, seam: Seam) -> list[Any]:
         """MCP, on this ledger and catalogue."""
@@ -278,6 +285,14 @@ def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
     if settings.store == MEMORY:
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
+
+
+def audit_of(settings: Settings, store: Store, ring: KeyRing, seam: Seam) -> Audit | None:
+    """Where several nodes share a ledger, each writes a chain of its own."""
+    if settings.audit == "off":
+        return None
+    chosen = AuditSettings(settings.audit == "strict", settings.audit_input, settings.audit_retention_s)
+    return Audit(store, ring, store.node if store.shared else MAIN, chosen, seam.now)
 
 
 def authors_lane(sources: Iterable[Source], subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> Lane | None:

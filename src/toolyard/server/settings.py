@@ -185,6 +185,11 @@ class Settings:
     store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE or postgresql://USER@HOST/DATABASE.", text)
     record: str = row("all", "Which calls the ledger keeps: all, or only those with a key.", choice("all", "keyed"))
     retention_s: float = row(7 * 86400.0, "How long finished calls are kept.", seconds)
+    audit: str = row(
+        "on", "The audit log: on, off, or strict, which answers only what is in it.", choice("on", "strict", "off")
+    )
+    audit_input: bool = row(False, "Put the input of calls into the audit log, and not its fingerprint alone.", switch)
+    audit_retention_s: float = row(90 * 86400.0, "How long the audit log is kept.", seconds)
     key_ttl_s: float = row(86400.0, "How long a call_id stays taken; at least as long as its call is kept.", seconds)
     sync_wait_s: float = row(25.0, "How long a request waits for a call before it is told to come back.", seconds)
     max_attempts: int = row(3, "How many times a call whose attempts are lost is started.", whole(1, 100))

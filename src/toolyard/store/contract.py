@@ -17,6 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..model.api_key import ApiKey
+from ..model.audit import Block, Chain, Mark
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
@@ -329,6 +330,32 @@ class CallEvents(Protocol):
         ...
 
 
+class AuditLog(Protocol):
+    """Blocks of the audit log. They are added at a chain's end and dropped at its front; nothing changes one."""
+
+    async def add_audit(self, block: Block, head: Mark) -> bool:
+        """Adds a block and moves its chain's head there, in one write. Whether it is there now, which it also is when
+        it was there before; False: the chain has another block of this number, and nothing was written."""
+        ...
+
+    async def audit_chains(self) -> list[Chain]:
+        """All of which there is a block, a head or an anchor, by name."""
+        ...
+
+    async def audit_chain(self, name: str) -> Chain:
+        """One of them; where there is no such chain, one without head and anchor."""
+        ...
+
+    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
+        """Those after that number, in order, from the first that ends at `since` or later."""
+        ...
+
+    async def drop_audit(self, anchor: Mark) -> int:
+        """Drops a chain's blocks up to the anchor's number, and keeps the anchor unless there is a later one, in one
+        write. How many."""
+        ...
+
+
 class Keys(Protocol):
     """API keys, by their digests. None is ever removed."""
 
@@ -353,7 +380,7 @@ class Keys(Protocol):
         ...
 
 
-class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, Keys, Protocol):
+class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Protocol):
     """A ledger."""
 
     node: str

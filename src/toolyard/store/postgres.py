@@ -3,7 +3,8 @@
 Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
 each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
-`_questions` `_keys` `_standing` `_events` the writes, `_lease` the node's sign of life, `_hints` what other nodes hear.
+`_questions` `_keys` `_standing` `_events` `_audit` the writes, `_lease` the node's sign of life, `_hints` what others
+hear.
 """
 
 import asyncio
@@ -14,10 +15,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..model.api_key import ApiKey
+from ..model.audit import Block, Chain, Mark
 from ..model.errors import ToolyardError
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
 from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Who
+from . import postgres_audit as audit
 from . import postgres_begin as beginning
 from . import postgres_keys as api_keys
 from . import postgres_nodes as running
@@ -287,6 +290,24 @@ class PostgresStore:
         if uses:
             values = columns(uses.items())
             await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_key_uses, *values))
+
+    # -- the audit log -----------------------------------------------------------------------------
+
+    async def add_audit(self, block: Block, head: Mark) -> bool:
+        return await self._link.write(partial(audit.add, block=block, head=head))
+
+    async def audit_chains(self) -> list[Chain]:
+        return await self._link.read(audit.chains)
+
+    async def audit_chain(self, name: str) -> Chain:
+        (chain,) = await self._link.read(partial(audit.chains, name=text(name)))
+        return chain
+
+    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
+        return [Block(*row) for row in await self._fetch(SQL.audit_blocks, text(chain), after, limit, since)]
+
+    async def drop_audit(self, anchor: Mark) -> int:
+        return await self._link.write(partial(audit.drop, anchor=anchor))
 
     # -- slots -------------------------------------------------------------------------------------
 

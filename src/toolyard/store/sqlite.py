@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ..model.api_key import ApiKey
+from ..model.audit import Block, Chain, Mark
 from ..model.errors import SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
@@ -30,6 +31,7 @@ from ..model.standing import (
     judge,
     settle,
 )
+from . import sqlite_audit as audit
 from . import sqlite_keys as api_keys
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
@@ -329,6 +331,23 @@ class SqliteStore:
     async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
         values = [{"digest": digest, "used": used} for digest, used in uses.items()]
         await self._write(lambda cursor: cursor.executemany(SQL.note_key_use, values))
+
+    # -- the audit log -----------------------------------------------------------------------------
+
+    async def add_audit(self, block: Block, head: Mark) -> bool:
+        return await self._write(lambda cursor: audit.add(cursor, block, head))
+
+    async def audit_chains(self) -> list[Chain]:
+        return await self._write(audit.chains)
+
+    async def audit_chain(self, name: str) -> Chain:
+        return await self._write(lambda cursor: audit.chain(cursor, name))
+
+    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
+        return await self._write(lambda cursor: audit.blocks(cursor, chain, after, limit, since))
+
+    async def drop_audit(self, anchor: Mark) -> int:
+        return await self._write(lambda cursor: audit.drop(cursor, anchor))
 
     # -- slots: there is one node ------------------------------------------------------------------
 

@@ -494,3 +494,47 @@ SELECT count(*), count(revoked) FROM api_keys
 
 -- name: notify
 SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload
+
+-- The audit log. --------------------------------------------------------------------------------------
+
+-- name: add_audit
+INSERT INTO audit (chain, number, count, first_at, last_at, mac, entries) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (chain, number) DO NOTHING
+RETURNING 1
+
+-- name: audit_mac
+SELECT mac FROM audit WHERE chain = $1 AND number = $2
+
+-- name: move_audit_head
+INSERT INTO audit_heads (chain, number, mac, count, at, seal) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (chain) DO UPDATE SET number = excluded.number, mac = excluded.mac, count = excluded.count,
+    at = excluded.at, seal = excluded.seal
+
+-- name: move_audit_anchor
+INSERT INTO audit_anchors (chain, number, mac, count, at, seal) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (chain) DO UPDATE SET number = excluded.number, mac = excluded.mac, count = excluded.count,
+    at = excluded.at, seal = excluded.seal
+WHERE excluded.number > audit_anchors.number
+
+-- name: audit_heads
+SELECT chain, number, mac, count, at, seal FROM audit_heads WHERE $1::text IS NULL OR chain = $1
+
+-- name: audit_anchors
+SELECT chain, number, mac, count, at, seal FROM audit_anchors WHERE $1::text IS NULL OR chain = $1
+
+-- From one name to the next by the index, and not through all blocks.
+-- name: audit_names
+WITH RECURSIVE names (chain) AS (
+    SELECT min(chain) FROM audit
+    UNION ALL SELECT (SELECT min(chain) FROM audit WHERE audit.chain > names.chain) FROM names
+    WHERE names.chain IS NOT NULL)
+SELECT chain FROM names WHERE chain IS NOT NULL
+
+-- name: audit_blocks
+SELECT chain, number, count, first_at, last_at, mac, entries FROM audit
+WHERE chain = $1 AND number > $2 AND ($4::double precision IS NULL OR number >= (
+    SELECT number FROM audit WHERE chain = $1 AND last_at >= $4 ORDER BY last_at, number LIMIT 1))
+ORDER BY number LIMIT $3
+
+-- name: drop_audit
+DELETE FROM audit WHERE chain = $1 AND number <= $2 RETURNING 1

@@ -228,3 +228,52 @@ UPDATE api_keys SET revoked = ? WHERE name = ? AND revoked IS NULL RETURNING 1
 
 -- name: note_key_use
 UPDATE api_keys SET last_used = max(coalesce(last_used, 0), :used) WHERE digest = :digest
+
+-- name: add_audit
+INSERT INTO audit (chain, number, count, first_at, last_at, mac, entries)
+VALUES (:chain, :number, :count, :first_at, :last_at, :mac, :entries)
+ON CONFLICT (chain, number) DO NOTHING
+RETURNING 1
+
+-- name: audit_mac
+SELECT mac FROM audit WHERE chain = ? AND number = ?
+
+-- name: move_audit_head
+INSERT INTO audit_heads (chain, number, mac, count, at, seal) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (chain) DO UPDATE SET number = excluded.number, mac = excluded.mac, count = excluded.count,
+    at = excluded.at, seal = excluded.seal
+
+-- name: move_audit_anchor
+INSERT INTO audit_anchors (chain, number, mac, count, at, seal) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (chain) DO UPDATE SET number = excluded.number, mac = excluded.mac, count = excluded.count,
+    at = excluded.at, seal = excluded.seal
+WHERE excluded.number > audit_anchors.number
+
+-- What somebody may have spoilt is read as bytes, whatever it is now.
+-- name: audit_heads
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_heads
+
+-- name: audit_head
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_heads WHERE chain = ?
+
+-- name: audit_anchors
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_anchors
+
+-- name: audit_anchor
+SELECT chain, number, CAST(mac AS BLOB), count, at, CAST(seal AS BLOB) FROM audit_anchors WHERE chain = ?
+
+-- From one name to the next by the index, and not through all blocks.
+-- name: audit_names
+WITH RECURSIVE names (chain) AS (
+    SELECT min(chain) FROM audit
+    UNION ALL SELECT (SELECT min(chain) FROM audit WHERE chain > names.chain) FROM names WHERE names.chain IS NOT NULL)
+SELECT chain FROM names WHERE chain IS NOT NULL
+
+-- name: audit_blocks
+SELECT chain, number, count, first_at, last_at, CAST(mac AS BLOB), CAST(entries AS BLOB) FROM audit
+WHERE chain = :chain AND number > :after AND (:since IS NULL OR number >= (
+    SELECT number FROM audit WHERE chain = :chain AND last_at >= :since ORDER BY last_at, number LIMIT 1))
+ORDER BY number LIMIT :limit
+
+-- name: drop_audit
+DELETE FROM audit WHERE chain = ? AND number <= ? RETURNING 1

@@ -1,0 +1,128 @@
+"""`toolyard audit`: tail, verify, export."""
+
+import sys
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ..client.auditor import Auditor, Head, heads_in
+from ..model.errors import Place, SetupError
+from ..server.admin_reach import reach
+from ..server.settings import load_settings
+from .durations import seconds_in
+from .failing import told
+from .ledger import Store
+from .target import Json
+
+LOOK_AGAIN_S = 0.5
+SHOWN = ("kind", "sub", "key", "from", "tool", "rule", "code")
+NO_LEDGER = "there is no ledger here; run this where the server runs, or name the ledger with --store"
+audit = typer.Typer(no_args_is_help=True, help="Read the audit log, check it, export it.")
+
+
+@audit.command()
+def tail(
+    number: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with those that come, until Ctrl-C.")] = False,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Show the newest entries."""
+    with told(), find_auditor(store) as auditor:
+        seen = {head["chain"]: head["number"] for head in auditor.heads()}
+        _print(auditor.newest(number), json)
+        try:
+            while follow:
+                time.sleep(LOOK_AGAIN_S)
+                _print(_news(auditor, seen), json)
+        except KeyboardInterrupt:
+            return
+
+
+@audit.command()
+def verify(
+    heads: Annotated[Path | None, typer.Option(help="Heads that were exported, to be found again.")] = None,
+    store: Store = None,
+) -> None:
+    """Check that nobody changed, removed or moved anything. Exit code 1 where somebody did."""
+    known = [] if heads is None else _heads(heads)
+    wrong = False
+    with told(), find_auditor(store) as auditor:
+        names = {chain["name"] for chain in auditor.chains()} | {head.chain for head in known}
+        for name in sorted(names):
+            checked = auditor.verify(name, [head for head in known if head.chain == name])
+            if checked.wrong is not None:
+                sys.stderr.write(f"{checked.wrong}\n")
+                wrong = True
+            else:
+                sys.stdout.write(f"{name}: whole, {checked.place.count} entries up to block {checked.place.number}\n")
+    if not names:
+        sys.stdout.write("The audit log is empty\n")
+    if wrong:
+        raise typer.Exit(1)
+
+
+@audit.command()
+def export(
+    since: Annotated[str, typer.Option(help="How far back, such as 1d, 12h or 10m.")] = "1d",
+    until: Annotated[str | None, typer.Option(help="Only what is older than this.")] = None,
+    heads: Annotated[bool, typer.Option("--heads", help="The heads of all chains, and no entries.")] = False,
+    store: Store = None,
+) -> None:
+    """Print entries as lines of JSON, chain by chain; or heads, for a later verify."""
+    now = time.time()
+    first, last = now - seconds_in(since, "--since"), now if until is None else now - seconds_in(until, "--until")
+    with told(), find_auditor(store) as auditor:
+        found = auditor.heads()
+        if heads:
+            _print(found, json=True)
+            return
+        for head in found:
+            entries = auditor.entries(head["chain"], since=first) if head["at"] >= first else ()
+            _print((entry for entry in entries if first <= entry.get("at", last) <= last), json=True)
+
+
+def find_auditor(store: str | None) -> Auditor:
+    sending = reach(load_settings({} if store is None else {"store": store}))
+    if sending is None:
+        raise SetupError(NO_LEDGER if store is None else f"there is no ledger at {store}")
+    return Auditor(sending)
+
+
+def _news(auditor: Auditor, seen: dict[str, int]) -> list[dict[str, Any]]:
+    """What has come to any chain since."""
+    news: list[dict[str, Any]] = []
+    for head in auditor.heads():
+        after = seen.get(head["chain"], 0)
+        if head["number"] > after:
+            news += auditor.entries(head["chain"], after)
+            seen[head["chain"]] = max([head["number"], *(entry["block"] for entry in news[-1:])])
+    return sorted(news, key=lambda entry: entry.get("at", 0.0))
+
+
+def _print(rows: Iterable[dict[str, Any]], json: bool) -> None:
+    for row in rows:
+        sys.stdout.write(msgspec.json.encode(row).decode() + "\n" if json else _line(row))
+    sys.stdout.flush()
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """For a terminal, which takes no orders from what callers wrote."""
+    at = datetime.fromtimestamp(entry.get("at", 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    cells = [str(entry[name]) for name in SHOWN if name in entry]
+    more = [f"{entry['n']} entries"] if "n" in entry else []
+    return "".join(char if char.isprintable() else "?" for char in "  ".join([at, *cells, *more])) + "\n"
+
+
+def _heads(path: Path) -> list[Head]:
+    try:
+        return heads_in(path.read_bytes())
+    except OSError as error:
+        raise SetupError(f"the heads cannot be read: {error.strerror}", Place(str(path))) from None
+    except ValueError as error:
+        raise SetupError(f"these are not heads that were exported: {error}", Place(str(path))) from None

@@ -1,0 +1,82 @@
+"""One line of the audit log: who did what, when, from where, by which rule, and what became of it.
+
+There is no member for a credential or a secret, and none may be put into another: an API key is here by its name, an
+input by its fingerprint. The input itself is only here where the operator asked for it.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+LONGEST_LINE = 64 * 2**10
+LONGEST_TEXT = 512
+"""Of each member, where the line would be too long."""
+_encode = msgspec.json.Encoder().encode
+CANNOT = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What a value raises that has no place in JSON."""
+
+
+class Entry(
+    Struct,
+    omit_defaults=True,
+    gc=False,
+    rename={
+        "subject": "sub", "user_id": "user", "address": "from", "call_id": "call", "fingerprint": "fp",
+        "outcome": "code", "trace_id": "trace", "request_id": "request", "count": "n",
+    },
+):  # fmt: skip
+    """`kind` is call, refused, auth, key, admin, start, stop or lost."""
+
+    at: float
+    kind: str
+    tenant: str | None = None
+    subject: str | None = None
+    user_id: str | None = None
+    key: str | None = None
+    """The name of the API key."""
+    how: str | None = None
+    """How the caller was authenticated: none, key or token."""
+    address: str | None = None
+    wire: str | None = None
+    tool: str | None = None
+    """With its version."""
+    call_id: str | None = None
+    fingerprint: str | None = None
+    input: Any = None
+    """As it came. Nobody changes it afterwards: it is written a moment later."""
+    rule: str | None = None
+    """Which rule let it through or refused it."""
+    outcome: str | None = None
+    """The code that it ended with."""
+    ms: float | None = None
+    trace_id: str | None = None
+    request_id: str | None = None
+    count: int | None = None
+    """Of entries that are missing here, where `kind` is lost."""
+
+
+def line_of(entry: Entry, *, with_input: bool) -> bytes:
+    """As JSON. An entry is never left out because of what is in it: what cannot be written, or is too long, is cut."""
+    if not with_input:
+        entry.input = None
+    try:
+        line = _encode(entry)
+        if len(line) <= LONGEST_LINE:
+            return line
+    except CANNOT:
+        pass
+    return _encode({name: _cut(value) for name, value in _members(entry)})
+
+
+def _members(entry: Entry) -> list[tuple[str, Any]]:
+    """By their names in JSON, those that say something."""
+    fields = msgspec.structs.fields(Entry)
+    given = [(field.encode_name, getattr(entry, field.name)) for field in fields]
+    return [(name, "(too long)" if name == "input" else value) for name, value in given if value is not None]
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, float | int):
+        return value
+    return str(value)[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
