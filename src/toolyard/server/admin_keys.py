@@ -71,7 +71,7 @@ def routes(desk: KeyDesk, admit: Admit) -> list[Route]:
         return wire.encode_key(await desk.revoke(exchange.parameters["name"]), desk.now())
 
     return [
-        Route("GET", wire.PATH, show_all, LIFECYCLE),
-        Route("POST", wire.PATH, make, LIFECYCLE, reads_json=True),
-        Route("POST", wire.PATH + "/{name}/revoke", revoke, LIFECYCLE),
+        Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
+        Route("POST", wire.PATH, make, LIFECYCLE, reads_json=True, who="operator"),
+        Route("POST", wire.PATH + "/{name}/revoke", revoke, LIFECYCLE, who="operator"),
     ]

@@ -33,9 +33,9 @@ def routes(desk: AuditDesk, admit: Admit) -> list[Route]:
         return wire.encode_checked(await _checked(desk, check))
 
     return [
-        Route("GET", wire.CHAINS, chains, LIFECYCLE),
-        Route("GET", wire.BLOCKS, blocks, LIFECYCLE),
-        Route("POST", wire.VERIFY, verify, LIFECYCLE, reads_json=True),
+        Route("GET", wire.CHAINS, chains, LIFECYCLE, who="operator"),
+        Route("GET", wire.BLOCKS, blocks, LIFECYCLE, who="operator"),
+        Route("POST", wire.VERIFY, verify, LIFECYCLE, reads_json=True, who="operator"),
     ]
 
 
