@@ -19,6 +19,8 @@ from tests.contract import calls
 from tests.contract.calls import DONE, FAILED, LARGE, UNKNOWN, call
 from tests.ledger.power import Disk, Step, disk, everything, idle, nothing, some_of
 from toolyard import Toolkit, ToolyardError
+from toolyard.model.api_key import ApiKey
+from toolyard.model.audit import Block, Mark
 from toolyard.model.lifecycle import ENDED, State
 from toolyard.model.record import CallRecord, Ending
 from toolyard.model.session import Worker
@@ -26,6 +28,7 @@ from toolyard.store.contract import Filter, Note, Store, StoreDown, Timing
 from toolyard.store.sqlite import SqliteStore
 from toolyard.testing import async_client
 
+BLOCK = Block("new", 1, 1, 1.0, 1.0, b"mac", b"{}")
 RETRY = replace(calls.RETRY, code="not_now")
 TIMING = Timing(retention_s=100.0, key_ttl_s=100.0)
 LONG_AGO, NOW = 1.0, 1_000_000.0
@@ -97,6 +100,8 @@ async def prepared(path: Path) -> tuple[Store, Prepared]:
     await store.put_worker(Worker("default", "robot", "w1", b"[]"))
     await store.ask(there.asked, 1, "who", b"{}")
     await store.put_note(Note("k", "default", "ada", "old", b"{}"), 1000.0)
+    await store.put_key(ApiKey("old", b"old", "default", "old"))
+    await store.add_audit(replace(BLOCK, chain="old"), Mark("old", 1, b"mac", 1, 1.0, b"seal"))
     await store.listed(Filter("default"))  # comes after whatever the writer still had to do
     return store, there
 
@@ -130,13 +135,17 @@ WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
     "put_note": lambda store, there: store.put_note(Note("k", "default", "ada", "new", b"{}"), 10.0),
     "drop_note": lambda store, there: store.drop_note("k", "default", "ada", "old"),
     "add_call_events": lambda store, there: store.add_call_events([(there.asked, 1, b"{}")]),
+    "put_key": lambda store, there: store.put_key(ApiKey("new", b"new", "default", "new")),
+    "revoke_key": lambda store, there: store.revoke_key("old"),
+    "add_audit": lambda store, there: store.add_audit(BLOCK, Mark("new", 1, b"mac", 1, 1.0, b"seal")),
+    "drop_audit": lambda store, there: store.drop_audit(Mark("old", 1, b"mac", 1, 1.0, b"seal")),
 }
 """Every method of a store that promises something."""
 
 OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "lost", "request", "requests", "session",
     "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
-    "call_events",
+    "call_events", "keys", "note_key_use", "audit_chains", "audit_chain", "audit_blocks",
 }  # fmt: skip
 
 

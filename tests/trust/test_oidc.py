@@ -6,6 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -142,12 +143,24 @@ def test_no_door_of_a_server_opens_while_a_token_is_not_verified(tmp_path: Path)
         issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
         forged = token({"alg": "ES256", "kid": "a"}, {"iss": issuer}, unsigned).decode()
         settings = {"TOOLYARD_ISSUERS": issuer, "TOOLYARD_JWT_AUDIENCE": AUDIENCE, "TOOLYARD_GRACE_S": "0.1"}
-        with running("open", tmp_path, settings=settings) as url:
-            for path in ("/metrics", "/tools", "/otc/tools", "/v1/calls", "/v1/sessions/x", "/mcp"):
-                request = urllib.request.Request(url + path, headers={"authorization": f"Bearer {forged}"})
-                with pytest.raises(urllib.error.HTTPError) as refusal:
-                    urllib.request.urlopen(request, timeout=10)
-                assert b"redentials cannot be checked" in refusal.value.read(), path
+        with running("open", tmp_path, settings=settings) as url, ThreadPoolExecutor(len(DOORS)) as pool:
+            asked = {path: pool.submit(refusal_at, url + path, forged) for path in DOORS}
+            held, _ = silent.accept()
+            assert not any(answer.done() for answer in asked.values())
+            silent.close()
+            held.close()
+            for path, answer in asked.items():
+                assert b"redentials cannot be checked" in answer.result(timeout=60), path
+
+
+DOORS = ("/metrics", "/tools", "/otc/tools", "/v1/calls", "/v1/sessions/x", "/mcp")
+
+
+def refusal_at(address: str, credential: str) -> bytes:
+    request = urllib.request.Request(address, headers={"authorization": f"Bearer {credential}"})
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(request, timeout=60)
+    return refusal.value.read()
 
 
 def test_a_provider_that_was_never_reached_is_not_believed(tmp_path: Path) -> None:

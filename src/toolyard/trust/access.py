@@ -129,12 +129,17 @@ def refuse_lacking(tool: Tool, caller: Caller) -> None:
 
 
 def matches(pattern: str, tool: Tool) -> bool:
-    """A tag, a mark, or a pattern of the tool's id."""
+    """A tag, a mark, or a pattern of the tool's id, perhaps with its version."""
     if pattern.startswith("#"):
         return pattern[1:] in tool.tags
     if pattern.startswith("@"):
         return _mark(tool, pattern[1:])
-    return fnmatchcase(tool.id, pattern)
+    id, _, version = pattern.partition("@")
+    if not version:
+        return fnmatchcase(tool.id, id)
+    return fnmatchcase(tool.id, id) and fnmatchcase(
+        str(tool.version), f"{version}.0.0" if version.isdigit() else version
+    )
 
 
 def _mark(tool: Tool, name: str) -> bool:

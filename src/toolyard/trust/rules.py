@@ -10,7 +10,7 @@ from msgspec import Struct
 from .access import MARKS, Rule, Who
 from .identity import Identity
 
-_pattern = re.compile(r"[A-Za-z0-9_.*?\[\]-]+|#[^\s#@]+|@[a-z_]+").fullmatch
+_pattern = re.compile(r"[A-Za-z0-9_.*?]+(@[0-9.*]+)?|#[^\s#@]+|@[a-z_]+").fullmatch
 
 
 class WorkerRule(Struct, frozen=True):
