@@ -27,8 +27,9 @@ from pydantic import BaseModel, Field
 
 from toolyard import App, Audio, Context, Embedded, Image, ToolError, Toolkit
 from toolyard.server.compose import Yard
+from toolyard.server.logs import set_up_logging
 from toolyard.server.mcp.outlet import SOON_S
-from toolyard.server.run import listen, serve, set_up_logging
+from toolyard.server.run import listen, serve
 from toolyard.server.settings import exactly
 
 PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")

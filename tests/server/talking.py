@@ -6,6 +6,7 @@ What they wait for and what has become of them are words in a journal, which tes
 import asyncio
 import signal
 import sys
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
@@ -19,10 +20,13 @@ from toolyard.server.admission import Admission
 from toolyard.server.compose import Yard
 from toolyard.server.exchange import BodyReader, Exchange
 from toolyard.server.guard import Guard
+from toolyard.server.logs import set_up_logging
+from toolyard.server.metrics import Metrics
 from toolyard.server.routes import Handler, Route
-from toolyard.server.run import address_of, listen, serve, set_up_logging
+from toolyard.server.run import address_of, listen, serve
 from toolyard.server.settings import exactly
 from toolyard.server.shell import Shell
+from toolyard.server.witness import Witness
 from toolyard.wires import oxp
 from toolyard.wires.contract import Reply, Stream
 
@@ -248,7 +252,9 @@ async def nothing(*_: object) -> None:
 
 
 def shell(*routes: Route) -> Shell:
-    admission = Admission(Guard("", None, (), ()), lambda headers: LOCAL, has_issuers=False)
+    admission = Admission(
+        Guard("", None, (), ()), lambda headers: LOCAL, Witness(Metrics(), None, time.time), has_issuers=False
+    )
     return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS)
 
 

@@ -97,6 +97,10 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
     "jwt_audience": ("me", "me", "me"),
     "jwt_max_ttl_s": (60, "60", 60.0),
+    "log_format": ("json", "json", "json"),
+    "cors_origins": (["https://a.example"], "https://a.example", ["https://a.example"]),
+    "tls_cert": ("a.pem", "a.pem", "a.pem"),
+    "tls_key": ("a.key", "a.key", "a.key"),
     "access": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [Rule(("A.*",), name="access[1]")]),
     "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
     "issuers": (

@@ -11,7 +11,7 @@ import pytest
 from tests.hardening.raw import DEADLINE_S, Closed
 from toolyard.server.exchange import Exchange
 from toolyard.server.streams import BrokenOff
-from toolyard.wires.contract import Stream
+from toolyard.wires.contract import ALWAYS, Stream
 
 from .asking import Asked, run
 from .conftest import Talking
@@ -182,7 +182,7 @@ def test_a_stream_is_a_start_and_bodies() -> None:
         asked = Asked(shell(), "/stream/parts")
         start, one = await asked.messages(2)
         assert (start["type"], start["status"]) == ("http.response.start", 200)
-        assert start["headers"] == [(b"content-type", b"text/event-stream")]
+        assert start["headers"] == [(b"content-type", b"text/event-stream"), *ALWAYS]
         assert one == body(b"one")
         journal.tell("parts.go")
         await asked.end()

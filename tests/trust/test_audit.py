@@ -19,6 +19,7 @@ from toolyard.trust import audit_retention as retention
 from toolyard.trust.audit_chain import Broken, verify
 from toolyard.trust.audit_entry import LONGEST_LINE, Entry, line_of
 from toolyard.trust.audit_retention import drop_old
+from toolyard.trust.fingerprints import Fingerprints
 
 from ..postgres import postgres_server, postgres_url
 from .logs import RING, STRANGER, Flaky, Log, audit, entry, in_file, read
@@ -38,19 +39,23 @@ def outcomes(log: Log) -> list[str | None]:
 # --- what is in it -------------------------------------------------------------------------------
 
 
+def unused(tool: str, user_id: str | None, input: object) -> bytes:
+    raise AssertionError("the entry has a fingerprint already")
+
+
 def test_an_entry_is_a_line_with_short_names_and_without_what_it_does_not_say() -> None:
     made = entry(1, user_id="u", address="10.0.0.1", fingerprint="fp", outcome="success", ms=1.5, input={"a": 1})
     expected = (
         b'{"at":101.0,"kind":"call","tenant":"default","sub":"ada","user":"u","from":"10.0.0.1","call":"call-1",'
         b'"fp":"fp","input":{"a":1},"code":"success","ms":1.5}'
     )
-    assert line_of(made, with_input=True) == expected
-    assert line_of(made, with_input=False) == expected.replace(b'"input":{"a":1},', b"")
+    assert line_of(made, unused, with_input=True) == expected
+    assert line_of(made, unused, with_input=False) == expected.replace(b'"input":{"a":1},', b"")
 
 
 @pytest.mark.parametrize("wrong", [{"input": "x" * LONGEST_LINE}, {"input": object()}, {"request_id": "\ud800" * 9000}])
 def test_an_entry_is_never_left_out_because_of_what_is_in_it(wrong: dict[str, object]) -> None:
-    line = line_of(entry(1, rule="all", **wrong), with_input=True)
+    line = line_of(entry(1, rule="all", **wrong), Fingerprints(RING).of, with_input=True)
     assert len(line) < LONGEST_LINE
     assert line.startswith(b'{"at":101.0,"kind":"call","tenant":"default","sub":"ada","call":"call-1",')
     assert b'"rule":"all"' in line

@@ -11,7 +11,8 @@ import typer
 
 from ..doors import open_door
 from ..server.compose import Yard, sources_of
-from ..server.run import listen, set_up_logging
+from ..server.logs import set_up_logging
+from ..server.run import listen
 from ..server.settings import load_settings
 from ..version import VERSION
 from .examples import example_input
@@ -42,7 +43,7 @@ def serve(
     flags["log_level"] = log_level
     flags = {name: value for name, value in flags.items() if value is not None}
     settings = load_settings({**flags, **({"reload": True} if reload else {})}, config=config)
-    set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level, settings.log_format)
     served = settings.tools or [REFERENCE]
     if settings.reload and fd is None:
         arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]

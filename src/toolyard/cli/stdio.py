@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from ..doors import open_door
+from ..server.logs import set_up_logging
 from ..server.mcp.stdio import own_output
-from ..server.run import set_up_logging
 from ..server.settings import load_settings
 
 REFERENCE = "toolyard.reference"
@@ -30,6 +30,6 @@ def stdio(
     output = own_output()
     given = {"tools": targets or None, "store": store, "log_level": log_level}
     settings = load_settings({name: value for name, value in given.items() if value is not None}, config=config)
-    set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level, settings.log_format)
     sources = open_door("sources")(settings.tools or [REFERENCE])
     open_door("stdio")(sources, settings, output)

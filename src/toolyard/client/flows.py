@@ -14,6 +14,7 @@ from ..model.errors import Busy, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
 from ..wires import admin, admin_keys
 from ..wires.contract import Reply, Request, Wire
+from ..wires.explain import Asked, Explanation, encode_asked
 from ..wires.lifecycle import LIFECYCLE
 from ..wires.working import encode_cancel_call
 
@@ -142,6 +143,11 @@ def settle_call(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Flo
 def make_key(wanted: Mapping[str, Any]) -> Flow:
     """An API key, with the key itself."""
     return LIFECYCLE.decode((yield from _reply(admin_keys.encode_new(wanted))))
+
+
+def explain(asked: Asked) -> Flow:
+    """Why a caller may call a tool, or may not."""
+    return msgspec.convert(LIFECYCLE.decode((yield from _reply(encode_asked(asked)))), Explanation)
 
 
 def list_keys() -> Flow:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from ..wires.explain import Asked, Explanation
 from .client import Rows, Sending, drive
-from .flows import cancel_any_call, list_all_calls, list_keys, make_key, revoke_key, settle_call, show_any_call
+from .flows import cancel_any_call, explain, list_all_calls, list_keys, make_key, revoke_key, settle_call, show_any_call
 
 
 class Operator:
@@ -46,6 +47,11 @@ class Operator:
         returned has the key itself, which nobody will say again."""
         made: dict[str, Any] = drive(make_key(wanted), self._sending)
         return made
+
+    def explain(self, asked: Asked) -> Explanation:
+        """Why a caller may call a tool, or may not."""
+        explanation: Explanation = drive(explain(asked), self._sending)
+        return explanation
 
     def keys(self) -> Rows:
         """All API keys, the oldest first."""

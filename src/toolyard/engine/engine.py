@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..catalogue import Catalogue
 from ..model.call import CallTool, Outcome
@@ -167,7 +168,7 @@ class Engine:
         except Exception as raised:  # an author's validator
             raise unexpected(self._bounds, tool, command.call_id or "", raised) from None
         if context.user_id is not None:
-            caller = Caller(caller.tenant, caller.subject, context.user_id, caller.view, caller.is_operator)
+            caller = replace(caller, user_id=context.user_id)
         if plan.has_requirements:
             self._check_requirements(tool, command, caller, base_url)
         run = Run(

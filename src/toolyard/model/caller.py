@@ -50,6 +50,10 @@ class Caller(Struct, frozen=True):
     view: View = EVERYTHING
     is_operator: bool = True
     """Whether it may know what is counted of everybody."""
+    how: str = "none"
+    """How that is known: none, key or token."""
+    key: str | None = None
+    """The name of the API key."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:

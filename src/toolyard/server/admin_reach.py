@@ -32,6 +32,15 @@ def reach(settings: Settings) -> Sending | None:
     return _file(path, settings) if path.exists() else None
 
 
+def running(settings: Settings) -> Sending | None:
+    """The server that has the ledger now, if one has it."""
+    path = ledger_file(settings.store)
+    access = None if path is None else read(path)
+    if access is None or not _answers(access):
+        return None
+    return HttpSending(access.address, access.token, TIMEOUT_S, proxies=False)
+
+
 def reach_or_make(settings: Settings) -> Sending:
     """The ledger that the settings name, made if it is not there. Raises SetupError where it cannot be had."""
     if settings.store == MEMORY:

@@ -10,6 +10,7 @@ from ..model.errors import MalformedRequest, NotAuthenticated, SettingsError
 from ..trust.authentication import Authenticate
 from .exchange import Exchange
 from .guard import Guard
+from .witness import Witness
 
 METADATA = "/.well-known/oauth-protected-resource"
 _CREDENTIALS = frozenset({b"authorization", b"oxp-api-key", b"otc-api-key"})
@@ -19,8 +20,9 @@ _IN_QUERY = frozenset({"access_token", "token", "api_key"})
 class Admission:
     """Lets requests in."""
 
-    def __init__(self, guard: Guard, authenticate: Authenticate, *, has_issuers: bool) -> None:
-        self.guard, self._authenticate, self._has_issuers = guard.check, authenticate, has_issuers
+    def __init__(self, guard: Guard, authenticate: Authenticate, witness: Witness, *, has_issuers: bool) -> None:
+        self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
+        self._has_issuers = has_issuers
 
     def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
         """Raises NotAuthenticated, at once or when awaited."""
@@ -34,6 +36,11 @@ class Admission:
             raise self._with_challenge(error, exchange) from None
         return caller if type(caller) is Caller else self._later(caller, exchange)  # type: ignore[arg-type]
 
+    async def operated(self, method: str, exchange: Exchange) -> None:
+        """Whoever runs the server has changed something."""
+        self._witness.did("admin", f"{method} {exchange.path}", None, exchange.address)
+        await self._witness.written()
+
     async def _later(self, caller: Awaitable[Caller], exchange: Exchange) -> Caller:
         try:
             return await caller
@@ -42,6 +49,7 @@ class Admission:
 
     def _with_challenge(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
         """Says where tokens are to be had, where somebody gives them out."""
+        self._witness.refused(error, None, exchange.address, exchange.path)
         if self._has_issuers:
             error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
         return error

@@ -11,10 +11,10 @@ from ..wires.contract import Reply, Wire
 from ..wires.negotiation import Choose, check_version, decode_call, decode_list
 from .exchange import Exchange
 from .listing import Listing
-from .metrics import Metrics
 from .readiness import Readiness
 from .routes import Handler
 from .tracing import trace_of
+from .witness import Ended, Witness
 
 
 class HttpChannel(QuietChannel):
@@ -40,12 +40,13 @@ class CallDesk:
         self,
         engine: Engine,
         listing: Listing,
-        metrics: Metrics,
+        witness: Witness,
         readiness: Readiness,
         seam: Seam,
     ) -> None:
         self._engine, self._listing = engine, listing
-        self._metrics, self._readiness, self._monotonic = metrics, readiness, seam.monotonic
+        self._witness, self._metrics = witness, witness.metrics
+        self._readiness, self._monotonic = readiness, seam.monotonic
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:
         """`POST …/call`. `choose` finds the wire; `versioned` paths look at `OXP-Version`."""
@@ -66,12 +67,14 @@ class CallDesk:
         trace = trace_of(exchange.headers) if b"traceparent" in exchange.headers else None
         if trace is not None and command.trace_id is None:
             command.trace_id = trace[0]
-        tool_id = ""
+        tool, ended = None, Ended()
+        command.wire, command.family = wire.name, wire.family
         self._metrics.running += 1
         try:
             if self._readiness.status != "ok":
                 raise self._readiness.refusal()
-            command.wire, command.family = wire.name, wire.family
+            if self._witness.is_strict:
+                self._witness.ready()
             try:
                 tool = self._engine.resolve(command.tool_id, caller, latest=command.latest)
             except ToolNotFound:
@@ -80,16 +83,19 @@ class CallDesk:
                     raise
                 outcome = known
             else:
-                tool_id = tool.id
                 outcome = await self._engine.call(tool, command, caller, HttpChannel(exchange, wire), exchange.base_url)
-            ended = "success" if outcome.error is None else outcome.error.code
+            ended.call_id = outcome.call_id
+            if outcome.error is not None:
+                ended.code = outcome.error.code
             reply = wire.encode_outcome(outcome)
         except ToolyardError as error:
-            ended = type(error).__name__
+            ended.code, ended.refused = type(error).__name__, True
             reply = wire.encode_error(error, command)
         finally:
             self._metrics.running -= 1
-        self._metrics.record(wire.name, tool_id, ended, self._monotonic() - started)
+        self._witness.called(tool, command, caller, exchange.address, ended, self._monotonic() - started)
+        if self._witness.is_strict:
+            await self._witness.written()
         if trace is not None:
             reply.headers = [*reply.headers, (b"traceparent", trace[1])]
         return reply

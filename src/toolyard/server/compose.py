@@ -42,7 +42,7 @@ from ..trust.rules import WorkerRules
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, audit_routes, call_routes, family_routes, site_routes, worker_routes
+from . import admin_keys, admin_routes, audit_routes, call_routes, explaining, family_routes, site_routes, worker_routes
 from .admin import AdminDesk
 from .admission import Admission
 from .audit import AuditDesk
@@ -70,6 +70,7 @@ from .request_routes import RequestDesk
 from .session_routes import SessionDesk
 from .settings import MEMORY, Settings, load_settings
 from .shell import Receive, Scope, Send, Shell
+from .witness import Witness
 
 WIRES: dict[str, Answers] = {
     "/v1": LIFECYCLE,
@@ -95,6 +96,7 @@ class Yard:
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam)
+        self.witness = Witness(self.metrics, self.audit, seam.now)
         self._put_together(seam)
         self.access = Access(settings.access)
         self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
@@ -102,7 +104,7 @@ class Yard:
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
         authenticate = Credentials(self._keys, tokens, self.access, seam.now)
-        self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, ())
+        self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, settings.cors_origins)
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
@@ -112,7 +114,7 @@ class Yard:
         self.asgi = Shell(
             [*self.routes, *self._mcp(seam), *self._admin(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
-            Admission(self.guard, authenticate, has_issuers=bool(settings.issuers)),
+            Admission(self.guard, authenticate, self.witness, has_issuers=bool(settings.issuers)),
             WIRES,
             self._lifespan,
             self.start,
@@ -220,13 +222,13 @@ class Yard:
     def _routes(self, seam: Seam) -> list[Any]:
         settings = self.settings
         listing = Listing(self.catalogue)
-        desk = CallDesk(self.engine, listing, self.metrics, self.readiness, seam)
+        desk = CallDesk(self.engine, listing, self.witness, self.readiness, seam)
         routes = [
             *family_routes.routes(desk),
             *call_routes.routes(self.store),
             *RequestDesk(self._requests, self._workers, settings.lease_s).routes(),
-            *SessionDesk(self._sessions, seam.new_id).routes(),
-            *worker_routes.routes(self._workers, settings.lease_s),
+            *SessionDesk(self._sessions, self.witness, seam.new_id).routes(),
+            *worker_routes.routes(self._workers, self.witness, settings.lease_s),
         ]
         return routes + site_routes.routes(self, routes)
 
@@ -235,7 +237,8 @@ class Yard:
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit]
+        why = explaining.routes(self.catalogue, self.access, self.store, admit)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
 
     def _mcp(self, seam: Seam) -> list[Any]:
         """MCP, on this ledger and catalogue."""
@@ -244,7 +247,7 @@ class Yard:
         states = States(self._ring, settings.answer_wait_s, seam.now)
         times = Times(settings.sync_wait_s, ttl_ms, seam.monotonic)
         given = GivenResources(self._node, catalogue, settings.retention_s)
-        calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.metrics, times)
+        calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.witness, times)
         tasks = Tasks(store, catalogue, calling.following, self.engine.questions, ttl_ms)
         subscriptions = Subscriptions(catalogue, store, tasks)
         calling.when_task = subscriptions.follow

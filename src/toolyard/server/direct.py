@@ -12,7 +12,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from ..wires import otc, otc_draft, oxp
-from ..wires.contract import LARGE, Headers, Reply, Stream
+from ..wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
 from .http import PoliteProtocol
 from .mcp.refusals import HEADERS as MCP_HEADERS
 from .shell import Shell
@@ -152,7 +152,7 @@ def _last(cycle: RequestResponseCycle) -> bytes:
 
 
 def _rendered(headers: Headers) -> bytes:
-    return b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"".join(b"%b: %b\r\n" % header for header in (*headers, *ALWAYS))
 
 
 _RENDERED = {

@@ -7,11 +7,13 @@ from typing import Any
 
 from ..model.caller import LOCAL
 from ..model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
+from ..model.seam import random_id
 from ..wires.contract import Reply, Stream
 from .line import Line
 
 _string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Never fails once it has begun, also where the end is missing: that keeps a search of the whole body linear."""
+_request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """One level down is 1, one level up is -1, as signed bytes."""
@@ -25,7 +27,19 @@ class Gone(Exception):
 class Exchange:
     """What a handler gets."""
 
-    __slots__ = ("_line", "_public_url", "_scope", "body", "caller", "headers", "parameters", "path", "query")
+    __slots__ = (
+        "_id",
+        "_line",
+        "_public_url",
+        "_scope",
+        "body",
+        "caller",
+        "headers",
+        "is_admitted",
+        "parameters",
+        "path",
+        "query",
+    )
 
     def __init__(
         self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes], public_url: str | None, line: Line
@@ -36,6 +50,8 @@ class Exchange:
         self.query: bytes = scope["query_string"]
         self.body = b""
         self.caller = LOCAL
+        self.is_admitted = False
+        self._id = ""
         """Who was authenticated, where the route asks for that."""
         self.parameters: dict[str, str] = {}
         """What stood in the variable parts of the path, by their names."""
@@ -50,6 +66,20 @@ class Exchange:
         """Has `callback` called, on the loop and once, if the client leaves before there is a whole reply. (A stream
         that the handler returned is closed instead.)"""
         self._line.when_gone(callback)
+
+    @property
+    def id(self) -> str:
+        """The request's, in logs: what the client calls it, or else what it gets here when it is first asked for."""
+        if not self._id:
+            given = self.headers.get(b"x-request-id", b"").decode("latin-1")
+            self._id = given if _request_id(given) else random_id()
+        return self._id
+
+    @property
+    def address(self) -> str:
+        """Where it came from."""
+        client = self._scope.get("client")
+        return client[0] if client else ""
 
     def base_url(self) -> str:
         """The server's address: the one that is set, or else the one that the client used."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
-from ..wires.contract import Reply, Stream
+from ..wires.contract import ALWAYS, Reply, Stream
 from .streams import BrokenOff, Streams, close
 
 Scope = MutableMapping[str, Any]
@@ -102,7 +102,7 @@ class AsgiLine:
         await self._say({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        await self._say({"type": "http.response.start", "status": status, "headers": headers})
+        await self._say({"type": "http.response.start", "status": status, "headers": [*headers, *ALWAYS]})
 
     async def _say(self, message: Message) -> None:
         if self._is_gone:

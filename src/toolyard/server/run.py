@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import ipaddress
-import logging
 import socket
 import sys
 from collections.abc import Callable
@@ -38,10 +37,12 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
         server_header=False,
         date_header=False,
         proxy_headers=False,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]
         timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )
-    address = address_of(listener)
+    address = address_of(listener, "https" if settings.tls_cert else "http")
     yard.asgi.public_url = yard.asgi.public_url or address
     yard.guard.knows_host = True
     admin = AdminFile(settings.store, yard.operators_token.text)
@@ -123,18 +124,10 @@ def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
     )
 
 
-def address_of(listener: socket.socket) -> str:
+def address_of(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
-
-
-def set_up_logging(level: str) -> None:
-    """To standard error, one line each."""
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
-    )
-    logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
+    return f"{scheme}://{shown}:{port}"
 
 
 def _is_loopback(host: str) -> bool:

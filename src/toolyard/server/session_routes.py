@@ -11,6 +11,7 @@ from ..wires.lifecycle import LIFECYCLE
 from . import query
 from .exchange import Exchange
 from .routes import Handler, Route
+from .witness import Witness
 
 KEEP_ALIVE_S = 15.0
 EVENTS_AT_ONCE = 100
@@ -20,8 +21,8 @@ EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no
 class SessionDesk:
     """Handlers."""
 
-    def __init__(self, sessions: Sessions, new_id: Callable[[], str]) -> None:
-        self._sessions, self._new_id = sessions, new_id
+    def __init__(self, sessions: Sessions, witness: Witness, new_id: Callable[[], str]) -> None:
+        self._sessions, self._witness, self._new_id = sessions, witness, new_id
 
     def routes(self) -> list[Route]:
         at = "/v1/sessions/{sessionId}"
@@ -47,7 +48,11 @@ class SessionDesk:
         caller, id = exchange.caller, exchange.parameters["sessionId"]
         await self._sessions.find(caller, id)
         uses = providers.decode_message(exchange.body)
-        return wire.encode_turn(await self._sessions.take(caller, id, uses, exchange.base_url))
+        self._witness.ready()
+        calls = await self._sessions.take(caller, id, uses, exchange.base_url)
+        self._witness.used("lifecycle", calls, caller, exchange.address)
+        await self._witness.written()
+        return wire.encode_turn(calls)
 
     async def results(self, exchange: Exchange) -> Reply:
         caller = exchange.caller

@@ -108,6 +108,13 @@ def address(value: Any) -> str:
     raise Wrong("an address such as https://tools.example.com")
 
 
+def origins(value: Any) -> list[str]:
+    given = texts(value)
+    if all(each == "*" or re.fullmatch(r"https?://[^/\s?#@*]+", each) for each in given):
+        return given
+    raise Wrong("a list of origins such as https://app.example.com, without a path (in the environment: with commas)")
+
+
 def rules(value: Any) -> list[Rule]:
     return _tables(value, read_rules)
 
@@ -179,8 +186,14 @@ class Settings:
     host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", text)
     port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
     allowed_hosts: list[str] = row([], "Other names of this server, and pages that may use it from a browser.", texts)
+    cors_origins: list[str] = row(
+        [], "Origins of pages that may call from a browser, such as https://app.example.com; * is all.", origins
+    )
+    tls_cert: str | None = row(None, "The file of the server's certificate, for https; with tls_key.", text)
+    tls_key: str | None = row(None, "The file of the certificate's key.", text)
     public_url: str | None = row(None, "The address clients reach the server by, for links in answers.", address)
     log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
+    log_format: str = row("text", "How log lines look: text, or json.", choice("text", "json"))
     reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
     store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE or postgresql://USER@HOST/DATABASE.", text)
     record: str = row("all", "Which calls the ledger keeps: all, or only those with a key.", choice("all", "keyed"))

@@ -11,8 +11,10 @@ from ..model.caller import Caller
 from ..model.errors import InternalError, NotAuthenticated, ToolyardError, UnsupportedProtocol
 from ..wires.contract import Answers, Reply, Stream
 from .admission import Admission
+from .cors import Cors
 from .exchange import BodyReader, Exchange, Gone
 from .line import AsgiLine, Line, Receive, Scope, Send
+from .logs import current
 from .routes import Route, RouteTable, sent_path
 from .settings import Settings
 from .streams import Streams
@@ -40,11 +42,12 @@ class Shell:
         self._table = RouteTable(routes)
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
-        self._guard, self._admit = admission.guard, admission.admit
+        self._guard, self._admit, self._operated = admission.guard, admission.admit, admission.operated
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
         """The address in links; without one, the address the client used."""
         self.methods = self._table.methods
+        self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
         self.streams = Streams()
         self._is_ready = False
 
@@ -70,7 +73,10 @@ class Shell:
             path = path[len(root) :] or "/"
         route = self._exact.get((method, path))
         exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line)
+        current.set(exchange)
         try:
+            if self._cors is not None and self._cors.is_preflight(method, exchange):
+                return self._cors.preflight(exchange)
             if route is None:
                 route, exchange.parameters = self._table.find(method, path, sent_path(scope, path))
             if route.reads_json:
@@ -81,9 +87,12 @@ class Shell:
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
                 exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
+                exchange.is_admitted = True
             if route.reads_json:
                 self._reader.check(exchange.headers, exchange.body)
             reply = await route.handler(exchange)
+            if route.changes:
+                await self._operated(method, exchange)
         except ToolyardError as error:
             reply = self._answering(route, exchange, error).encode_error(error)
         except Gone:
@@ -93,6 +102,8 @@ class Shell:
             reply = self._wire_of(path).encode_error(InternalError("The server failed; this is a defect"))
         if reply.status == 401:
             reply.status = self._auth_failure_status
+        if self._cors is not None and b"origin" in exchange.headers:
+            self._cors.add(reply, exchange)
         return reply
 
     async def end_streams(self) -> None:

@@ -8,6 +8,7 @@ from ..trust.access import METRICS
 from ..wires import oxp
 from ..wires.contract import JSON, Reply
 from ..wires.family import encode
+from .admission import METADATA
 from .exchange import Exchange
 from .routes import Handler, Route
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 HTML = [
     (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'self'"),
-    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 ]
 
@@ -53,7 +54,21 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     async def authorize(exchange: Exchange) -> Reply:
         return _html(open_door("pages").authorize(exchange.query))
 
+    async def metadata(exchange: Exchange) -> Reply:
+        """RFC 9728: which resource this is, and who gives out tokens for it."""
+        resource = exchange.path.removeprefix(METADATA)
+        described: dict[str, object] = {
+            "resource": exchange.base_url() + resource,
+            "resource_name": "toolyard",
+            "bearer_methods_supported": ["header"],
+            "authorization_servers": [each.issuer for each in yard.settings.issuers],
+            "scopes_supported": sorted({scope for rule in yard.settings.access for scope in rule.scopes}),
+        }
+        return Reply(200, encode({name: value for name, value in described.items() if value}), [JSON])
+
     made += [
+        _get(METADATA, metadata),
+        _get(f"{METADATA}/mcp", metadata),
         _get("/", front),
         _get("/docs", docs),
         _get("/authorize/{challenge}", authorize),

@@ -8,13 +8,15 @@ from ..wires.lifecycle import LIFECYCLE
 from ..wires.requests import encode_empty, worker_name
 from .exchange import Exchange
 from .routes import Route
+from .witness import Witness
 
 
-def routes(workers: WorkerTools, lease_s: float) -> list[Route]:
+def routes(workers: WorkerTools, witness: Witness, lease_s: float) -> list[Route]:
     async def put(exchange: Exchange) -> Reply:
         caller, name = exchange.caller, _name(exchange)
         tools = wire.decode_worker(exchange.body)
         await workers.register(caller, name, tools)
+        witness.did("worker", f"{name} offers {len(tools)} tools", caller, exchange.address)
         return wire.encode_worker(name, tools, int(lease_s * 1000))
 
     async def beat(exchange: Exchange) -> Reply:

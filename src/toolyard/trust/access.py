@@ -71,7 +71,8 @@ class Access:
 
     def caller(self, identity: Identity) -> Caller:
         is_operator = identity.scopes is None or METRICS in identity.scopes
-        return Caller(identity.tenant, identity.subject, None, self.view(identity), is_operator)
+        view = self.view(identity)
+        return Caller(identity.tenant, identity.subject, None, view, is_operator, identity.how, identity.key)
 
     def view(self, identity: Identity) -> "RuledView":
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))

@@ -18,6 +18,7 @@ from ..store.contract import AuditLog, StoreDown
 from .audit_chain import HEAD, Place, place_after, sealed, signed
 from .audit_entry import Entry, line_of
 from .audit_retention import Retention
+from .fingerprints import Fingerprints
 from .keys import KeyRing
 
 FLUSH_S = 0.05
@@ -62,6 +63,7 @@ class Audit:
     ) -> None:
         self._store, self._ring, self.chain, self._now = store, ring, chain, now
         self.strict, self._with_input = settings.strict, settings.with_input
+        self._fingerprint = Fingerprints(ring).of
         self._retention = Retention(store, ring, settings.retention_s, now)
         self._waiting: list[Entry] = []
         self._batch: _Batch | None = None
@@ -162,7 +164,7 @@ class Audit:
         lines, size = list[bytes](), 0
         entries = self._waiting[:MOST_IN_A_BLOCK]
         for entry in entries:
-            lines.append(line_of(entry, with_input=self._with_input))
+            lines.append(line_of(entry, self._fingerprint, with_input=self._with_input))
             size += len(lines[-1])
             if size > MOST_BYTES_IN_A_BLOCK:
                 break
@@ -171,7 +173,8 @@ class Audit:
         times = [entry.at for entry in entries[:taken]]
         if self._lost:
             times.append(self._now())
-            lines.append(line_of(Entry(times[-1], "lost", outcome="lost", count=self._lost), with_input=False))
+            lost = Entry(times[-1], "lost", outcome="lost", count=self._lost)
+            lines.append(line_of(lost, self._fingerprint, with_input=False))
             _log.error("%d entries are missing in the audit log: its store was away for too long", self._lost)
             self._lost = 0
         return _Batch(lines, (min(times), max(times)), taken)

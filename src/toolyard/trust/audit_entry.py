@@ -4,6 +4,7 @@ There is no member for a credential or a secret, and none may be put into anothe
 input by its fingerprint. The input itself is only here where the operator asked for it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,6 +16,10 @@ LONGEST_TEXT = 512
 _encode = msgspec.json.Encoder().encode
 CANNOT = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 """What a value raises that has no place in JSON."""
+
+
+Fingerprint = Callable[[str, str | None, Any], bytes]
+"""Of an input: what shows that two are the same, and nothing else."""
 
 
 class Entry(
@@ -56,16 +61,18 @@ class Entry(
     """Of entries that are missing here, where `kind` is lost."""
 
 
-def line_of(entry: Entry, *, with_input: bool) -> bytes:
+def line_of(entry: Entry, fingerprint: Fingerprint, *, with_input: bool) -> bytes:
     """As JSON. An entry is never left out because of what is in it: what cannot be written, or is too long, is cut."""
-    if not with_input:
-        entry.input = None
     try:
+        if entry.input is not None and entry.fingerprint is None:
+            entry.fingerprint = fingerprint((entry.tool or "").partition("@")[0], entry.user_id, entry.input).hex()
+        if not with_input:
+            entry.input = None
         line = _encode(entry)
         if len(line) <= LONGEST_LINE:
             return line
     except CANNOT:
-        pass
+        entry.input = entry.input if with_input else None
     return _encode({name: _cut(value) for name, value in _members(entry)})
 
 

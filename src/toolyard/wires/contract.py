@@ -16,6 +16,8 @@ from ..model.tool import Tool
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
+ALWAYS: Headers = [(b"x-content-type-options", b"nosniff")]
+"""On every reply, whoever made it: a browser must not take one for something else."""
 LARGE = 32 * 2**10
 """What has more bytes costs less to send by itself than to copy once more."""
 

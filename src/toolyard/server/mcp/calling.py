@@ -36,8 +36,8 @@ from ...wires.mcp.params import TASKS, Call, Meta, decode_params
 from ...wires.mcp.questions import can_answer, encode_input_required, missing_capabilities
 from ...wires.mcp.tasks import encode_created
 from ...wires.mcp.tools import encode_failure, encode_outcome
-from ..metrics import Metrics
 from ..readiness import Readiness
+from ..witness import Ended, Witness
 from .channel import McpChannel
 from .following import Following
 from .peer import Outlet, Peer
@@ -67,12 +67,12 @@ class Calling:
         states: States,
         given: GivenResources,
         readiness: Readiness,
-        metrics: Metrics,
+        witness: Witness,
         times: Times,
     ) -> None:
         self._engine, self._catalogue, self._node, self._states = engine, catalogue, node, states
         self._given = given
-        self._readiness, self._metrics, self._monotonic = readiness, metrics, times.monotonic
+        self._readiness, self._witness, self._monotonic = readiness, witness, times.monotonic
         self._store, self._ttl_ms = node.store, times.ttl_ms
         self.following = Following(engine.questions, node, states, given, times.sync_wait_s, times.ttl_ms)
         self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
@@ -90,12 +90,15 @@ class Calling:
             return await self.following.resumed(tool, params, params.state, peer, outlet, make)
         if tool.asks and (lacking := [kind for kind in tool.asks if not can_answer(peer.capabilities, kind)]):
             raise missing_capabilities(lacking)
-        started, ended = self._monotonic(), "success"
-        self._metrics.running += 1
+        command, started, ended = self._command(tool, params, meta), self._monotonic(), Ended()
+        self._witness.metrics.running += 1
         try:
             if self._readiness.status != "ok":
                 raise self._readiness.refusal()
-            command = self._command(tool, params, meta)
+            if self._witness.is_strict:
+                self._witness.ready()
+            if tool.hidden:
+                command.input = _with_hidden(tool, command.input, meta)
             if self._is_task(tool, params, peer):
                 return await self._as_task(tool, command, peer, base_url)
             command.is_patient = not peer.has_tasks
@@ -105,17 +108,20 @@ class Calling:
                 if known is not None:
                     return known
             outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
+            ended.call_id = outcome.call_id
             if outcome.error is not None:
-                ended = outcome.error.code
+                ended.code = outcome.error.code
         except (InvalidInput, Busy) as error:
-            ended = type(error).__name__
+            ended.code, ended.refused = type(error).__name__, True
             return encode_failure(error, peer.revision)
         except MissingRequirements as error:
-            ended = type(error).__name__
+            ended.code, ended.refused = type(error).__name__, True
             return self._missing(tool, error, peer)
         finally:
-            self._metrics.running -= 1
-            self._metrics.record("mcp", tool.id, ended, self._monotonic() - started)
+            self._witness.metrics.running -= 1
+            self._witness.called(tool, command, peer.caller, peer.address, ended, self._monotonic() - started)
+            if self._witness.is_strict:
+                await self._witness.written()
         if peer.has_tasks and isinstance(outcome.error, StillRunning):
             return await self._created(peer, outcome.call_id)
         self._given.keep(tool, outcome, peer.caller)
@@ -154,12 +160,9 @@ class Calling:
     # -- one call ----------------------------------------------------------------------------------
 
     def _command(self, tool: Tool, params: Call, meta: Meta) -> CallTool:
-        input = params.arguments
-        if tool.hidden:
-            input = _with_hidden(tool, input, meta)
         return CallTool(
             tool.id if meta.tool_version is UNSET else f"{tool.id}@{meta.tool_version}",
-            input,
+            params.arguments,
             None if meta.call_id is UNSET else _checked_key(meta.call_id),
             _trace_id(meta),
             NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),

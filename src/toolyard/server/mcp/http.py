@@ -76,7 +76,7 @@ class McpHttp:
 
     async def _answer(self, message: Incoming, peer: Peer, exchange: Exchange) -> Reply:
         """What ends with its first step has made no timer, and is not known to anybody."""
-        id = message.id
+        id, peer.address = message.id, exchange.address
         if id is UNSET or id is None:
             return ACCEPTED
         stream_s = self._stream_s if peer.session is not None and message.method == "tools/call" else None

@@ -140,7 +140,7 @@ class _Quiet:
 
     def __init__(self, exchange: Exchange) -> None:
         self.headers = {**exchange.headers, b"accept": b"application/json"}
-        self.base_url = exchange.base_url
+        self.base_url, self.address = exchange.base_url, exchange.address
         self.when_gone = exchange.when_gone
 
     def answer(self, reply: Reply | Stream) -> None:

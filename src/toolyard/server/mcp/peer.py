@@ -22,6 +22,8 @@ class Peer(Struct):
     session: str | None = None
     has_tasks: bool = False
     """Whether a client of the newer era said that it can have tasks."""
+    address: str = ""
+    """Where it is."""
 
 
 class Outlet(Protocol):

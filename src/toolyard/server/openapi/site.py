@@ -26,9 +26,15 @@ def docs() -> Docs:
         "/openapi.json": _open("The endpoints, for programs", "OpenAPI 3.1", dict[str, Any]),
         "/ready": Doc("Ready for calls?", probe, authenticated=False),
         "/live": _open("Does the process run?", "Yes", Alive),
+        "/.well-known/oauth-protected-resource": _metadata("this server"),
+        "/.well-known/oauth-protected-resource/mcp": _metadata("its MCP endpoint"),
         "/metrics": Doc("Metrics", {200: ("For Prometheus", ()), **REFUSED}, media_type="text/plain"),
     }
     return {("GET", path): doc for path, doc in made.items()}
+
+
+def _metadata(what: str) -> Doc:
+    return _open(f"Who gives out tokens for {what}", "As RFC 9728 has it", dict[str, Any])
 
 
 def _open(summary: str, meaning: str, *types: Any, media_type: str = "application/json") -> Doc:

@@ -1,0 +1,58 @@
+"""`toolyard explain`."""
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ..model.errors import SetupError
+from ..server.explained import Asked, Explanation, found_out
+from ..server.settings import load_settings
+from .calls import pretty
+from .failing import told
+from .target import Json
+
+
+def explain(
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Calculator.Add, or its name on the wires.")],
+    as_: Annotated[str | None, typer.Option("--as", metavar="SUBJECT", help="Who would call it.")] = None,
+    tenant: Annotated[str, typer.Option(help="In whose house.")] = "default",
+    key: Annotated[str | None, typer.Option(metavar="NAME", help="With which API key of the ledger.")] = None,
+    scope: Annotated[list[str] | None, typer.Option(help="What the token is for; may be given several times.")] = None,
+    claim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="What else the token says.")] = None,
+    tools: Annotated[list[str] | None, typer.Option(help="Where the tools are, if no server runs.")] = None,
+    store: Annotated[str | None, typer.Option(help="The ledger of the server (sqlite:toolyard.db).")] = None,
+    json: Json = False,
+) -> None:
+    """Say whether a caller sees a tool and may call it, and which rule, limit or requirement says so.
+
+    The exit code is 0 where it may, and 1 where it may not.
+    """
+    if as_ is None and key is None:
+        raise SetupError("say who would call it, with --as SUBJECT or --key NAME")
+    asked = Asked(tool, as_ or "", tenant, key, tuple(scope or ()), dict(map(_claim, claim or ())))
+    settings = load_settings({} if store is None else {"store": store})
+    with told():
+        found = found_out(asked, settings, tools or [])
+    sys.stdout.write(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))
+    if not found.may_call:
+        raise typer.Exit(1)
+
+
+def _in_words(found: Explanation, who: str) -> str:
+    """One line a fact."""
+    may = "may call" if found.may_call else "sees, and may not call," if found.sees else "does not see"
+    lines = [f"{who} {may} {found.tool}", f"  because: {found.rule}"]
+    if found.lacks:
+        lines.append(f"  lacks the scopes: {', '.join(found.lacks)}")
+    lines += [f"  limit: {limit}" for limit in found.limits]
+    lines += [f"  the tool needs: {name}" for name in found.requirements]
+    return "\n".join(lines) + "\n"
+
+
+def _claim(word: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if not name or not sign:
+        raise SetupError(f"--claim {word!r} is not NAME=VALUE")
+    return name, value

@@ -1,0 +1,43 @@
+"""`toolyard explain`, from the server that runs or from the settings and the tools alone."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..catalogue import Catalogue
+from ..client.operator import Operator
+from ..model.errors import SetupError
+from ..trust.access import Access
+from ..trust.identity import Identity
+from ..wires.explain import Asked, Explanation
+from .admin_reach import reach, running
+from .compose import sources_of
+from .explaining import explain
+from .settings import Settings
+
+__all__ = ["Asked", "Explanation", "found_out"]
+
+
+def found_out(asked: Asked, settings: Settings, tools: list[str]) -> Explanation:
+    """From the server that runs, which also knows its workers' tools; else from the settings and the tools."""
+    sending = running(settings)
+    if sending is not None and not tools:
+        with Operator(sending) as operator:
+            return operator.explain(asked)
+    keys = _keys(settings) if asked.key is not None else ()
+    sources = sources_of(tools or settings.tools or ["toolyard.reference"])
+    catalogue = Catalogue(tool for source in sources for tool in source.tools)
+    return explain(catalogue, Access(settings.access), asked, keys)
+
+
+def _keys(settings: Settings) -> Iterable[Identity]:
+    sending = reach(settings)
+    if sending is None:
+        raise SetupError("there is no ledger here that could have the key; name it with --store")
+    with Operator(sending) as operator:
+        listed = operator.keys()
+    return [_identity(each) for each in listed if each["state"] == "live"]
+
+
+def _identity(key: dict[str, Any]) -> Identity:
+    scopes, allow = frozenset(key.get("scopes") or ()), tuple(key.get("allow") or ())
+    return Identity(key["tenant"], key["subject"], "key", scopes, key=key["name"], allow=allow)
