@@ -51,10 +51,10 @@ class Following:
         call = await self._store.row(seq)
         if call is None:
             raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
-        self._take_over(call, channel)
         if not call.keyed and tool.on_disconnect != "continue":
             outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
         await self.answer(call, {} if params.responses is UNSET else params.responses)
+        self._take_over(call, channel)  # not before: what was just answered would be asked of this client again
         return await self._next(tool, call, params, peer)
 
     async def joined(
