@@ -18,6 +18,7 @@ from bench.queueing import queue, queue_http
 from bench.recovery import recovery
 from bench.report import Bar, Row, missing, value_row
 from bench.servers import Contender, ServerError, serving
+from bench.trust import access, token
 
 import toolyard
 
@@ -155,6 +156,8 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "envelope": envelope,
     "thread": thread,
     "recorded": recorded,
+    "token": token,
+    "access": access,
     "durable": durable,
     "durable-postgres": durable_postgres,
     "list": listing,

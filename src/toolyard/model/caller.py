@@ -19,22 +19,26 @@ class Verdict(Struct, frozen=True):
     """Which rule says so, for whoever runs the server."""
 
 
-ALL = Verdict(True, rule="no rules")
+ALL = Verdict(True, rule="there are no rules")
 
 
 class View:
-    """Which tools there are for a caller. For this one, all of them."""
+    """Which tools there are for a caller. For this one, all of them. Each method is asked for every call, so a view
+    answers as cheaply as it can."""
 
     def of(self, tool: "Tool") -> Verdict:
         return ALL
 
+    def sees(self, tool: "Tool") -> bool:
+        return True
+
+    def lacks(self, tool: "Tool") -> tuple[str, ...]:
+        """The scopes that the caller must have to call a tool that it sees, and has not."""
+        return ()
+
     def lists(self, tool: "Tool") -> bool:
         """Whether the caller may call it as it is."""
-        verdict = self.of(tool)
-        return verdict.sees and not verdict.lacks
-
-    def sees(self, tool: "Tool") -> bool:
-        return self.of(tool).sees
+        return self.sees(tool) and not self.lacks(tool)
 
 
 EVERYTHING = View()

@@ -93,7 +93,7 @@ class CallDesk:
             reply = wire.encode_error(error, command)
         finally:
             self._metrics.running -= 1
-        self._witness.called(tool, command, caller, exchange.address, ended, self._monotonic() - started)
+        self._witness.called(tool, command, caller, exchange, ended, self._monotonic() - started)
         if self._witness.is_strict:
             await self._witness.written()
         if trace is not None:

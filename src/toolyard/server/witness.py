@@ -1,7 +1,7 @@
 """Sees calls come and go: counts them, and has them in the audit log."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -26,6 +26,13 @@ class Ended(Struct):
     refused: bool = False
 
 
+class Somewhere(Protocol):
+    """Where a request came from."""
+
+    @property
+    def address(self) -> str: ...
+
+
 class Witness:
     """Of everything that callers do here."""
 
@@ -39,9 +46,9 @@ class Witness:
             raise Unavailable("The audit log cannot be written now", retry_after_ms=SOON_MS)
 
     def called(
-        self, tool: Tool | None, command: CallTool, caller: Caller, address: str, ended: Ended, seconds: float
+        self, tool: Tool | None, command: CallTool, caller: Caller, at: Somewhere, ended: Ended, seconds: float
     ) -> None:
-        """A call, however it ended."""
+        """A call, however it ended. `at` is only asked where it is written down."""
         self.metrics.record(command.wire, "" if tool is None else tool.id, ended.code, seconds)
         if self._audit is None:
             return
@@ -54,7 +61,7 @@ class Witness:
                 command.context.user_id,
                 caller.key,
                 caller.how,
-                address,
+                at.address,
                 command.wire,
                 command.tool_id if tool is None else tool.reference,
                 ended.call_id or command.call_id,

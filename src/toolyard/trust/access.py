@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..model.caller import Caller, Verdict, View
+from ..model.caller import ALL, Caller, Verdict, View
 from ..model.errors import Forbidden
 from ..model.tool import Tool
 from .identity import Identity
@@ -21,6 +21,7 @@ MOST_VIEWS = 1000
 MOST_VERDICTS = 20_000
 METRICS = "metrics"
 """The scope of those who may read what is counted of everybody."""
+ELSEWHERE = Verdict(False, rule="its worker does not serve this tenant")
 MARKS = ("read_only", "idempotent", "destructive", "open_world")
 """What `@…` may name."""
 
@@ -67,38 +68,58 @@ class Access:
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self._rules = rules
         self._named = frozenset(scope for rule in rules for scope in rule.scopes)
-        self._views: OrderedDict[Any, RuledView] = OrderedDict()
+        self._views: OrderedDict[Any, View] = OrderedDict()
 
     def caller(self, identity: Identity) -> Caller:
         is_operator = identity.scopes is None or METRICS in identity.scopes
         view = self.view(identity)
         return Caller(identity.tenant, identity.subject, None, view, is_operator, identity.how, identity.key)
 
-    def view(self, identity: Identity) -> "RuledView":
+    def view(self, identity: Identity) -> View:
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
         scopes = None if identity.scopes is None else identity.scopes & self._named
         profile = (identity.tenant, identity.allow, fitting, scopes)
         view = self._views.get(profile)
         if view is None:
-            rules = [self._rules[index] for index in fitting] if self._rules else None
-            view = self._views[profile] = RuledView(identity.tenant, identity.allow, rules, scopes)
+            view = self._views[profile] = self._new(identity, [self._rules[index] for index in fitting], scopes)
             if len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
         return view
 
+    def _new(self, identity: Identity, rules: Sequence[Rule], scopes: frozenset[str] | None) -> View:
+        if not self._rules and not identity.allow:
+            return TenantsView(identity.tenant)
+        rules = rules if self._rules else [Rule(name="there are no rules")]
+        return RuledView(identity.tenant, identity.allow, rules, scopes)
+
+
+class TenantsView(View):
+    """Where there are no rules: everything but the tools of other tenants' workers."""
+
+    def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
+
+    def of(self, tool: Tool) -> Verdict:
+        return ALL if self.sees(tool) else ELSEWHERE
+
+    def sees(self, tool: Tool) -> bool:
+        return tool.tenants is None or _fits(tool.tenants, self._tenant)
+
 
 class RuledView(View):
-    """What a set of rules says of each tool. `rules` is None where there are none at all."""
+    """What a set of rules says of each tool."""
 
     def __init__(
-        self,
-        tenant: str,
-        allow: tuple[str, ...],
-        rules: Sequence[Rule] | None,
-        scopes: frozenset[str] | None,
+        self, tenant: str, allow: tuple[str, ...], rules: Sequence[Rule], scopes: frozenset[str] | None
     ) -> None:
         self._tenant, self._allow, self._rules, self._scopes = tenant, allow, rules, scopes
         self._verdicts: dict[Tool, Verdict] = {}
+
+    def sees(self, tool: Tool) -> bool:
+        return self.of(tool).sees
+
+    def lacks(self, tool: Tool) -> tuple[str, ...]:
+        return self.of(tool).lacks
 
     def of(self, tool: Tool) -> Verdict:
         verdict = self._verdicts.get(tool)
@@ -110,11 +131,9 @@ class RuledView(View):
 
     def _judge(self, tool: Tool) -> Verdict:
         if tool.tenants is not None and not _fits(tool.tenants, self._tenant):
-            return Verdict(False, rule="its worker does not serve this tenant")
+            return ELSEWHERE
         if self._allow and not any(matches(pattern, tool) for pattern in self._allow):
             return Verdict(False, rule=f"the key is for {', '.join(self._allow)}")
-        if self._rules is None:
-            return Verdict(True, rule="there are no rules")
         for rule in self._rules:
             if rule.is_about(tool):
                 lacks = () if self._scopes is None else tuple(each for each in rule.scopes if each not in self._scopes)
@@ -124,7 +143,7 @@ class RuledView(View):
 
 def refuse_lacking(tool: Tool, caller: Caller) -> None:
     """Raises Forbidden where the caller's credentials are not for a tool that it sees."""
-    lacks = caller.view.of(tool).lacks
+    lacks = caller.view.lacks(tool)
     if lacks:
         raise Forbidden(f"{tool.id} needs credentials that are for {', '.join(lacks)}", lacks)
 

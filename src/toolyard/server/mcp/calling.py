@@ -119,7 +119,7 @@ class Calling:
             return self._missing(tool, error, peer)
         finally:
             self._witness.metrics.running -= 1
-            self._witness.called(tool, command, peer.caller, peer.address, ended, self._monotonic() - started)
+            self._witness.called(tool, command, peer.caller, peer, ended, self._monotonic() - started)
             if self._witness.is_strict:
                 await self._witness.written()
         if peer.has_tasks and isinstance(outcome.error, StillRunning):
