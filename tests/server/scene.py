@@ -124,7 +124,7 @@ class Scene(Struct):
         await self.yard.stop()
         for handling in self.handling:
             handling.cancel()
-        await asyncio.wait(self.handling)
+        await asyncio.gather(*self.handling, return_exceptions=True)
 
     async def send(
         self, role: str, method: str, path: str, body: Any = None, headers: Mapping[bytes, bytes] | None = None
