@@ -83,7 +83,7 @@ class OlderEra:
             return refused(error, None)
         last = exchange.headers.get(b"last-event-id")
         if last is not None and (place := read_event_id(last)) is not None:
-            return Stream(200, EVENT_STREAM, self._streams.rest(place, peer))
+            return Stream(200, EVENT_STREAM, self._streams.rest(place, peer), has_an_end=True)
         return Stream(200, EVENT_STREAM, self._streams.changes(state, caller))
 
     async def delete(self, exchange: Exchange, caller: Caller) -> Reply:

@@ -122,10 +122,14 @@ class HttpOutlet:
 
     @contextmanager
     def soon(self) -> Iterator[None]:
-        """Opens the stream if the block takes long."""
+        """Opens the stream if the block takes long, and closes it if there will be no response."""
         timer = asyncio.get_running_loop().call_later(SOON_S, self._open_late) if self.is_open else None
         try:
             yield
+        except asyncio.CancelledError:  # the server stops: the rest is found elsewhere, or nowhere
+            if self._events is not None:
+                self._events.close()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
@@ -198,7 +202,7 @@ class HttpOutlet:
         if self._events is not None:
             return self._events
         self._events = events = Events(self._stream_s)
-        self._exchange.answer(Stream(200, EVENT_STREAM, events.chunks()))
+        self._exchange.answer(Stream(200, EVENT_STREAM, events.chunks(), has_an_end=True))
         if self.seq and self._stream_s is not None:
             self._prime(events)
         elif self._record is not None:

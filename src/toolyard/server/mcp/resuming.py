@@ -57,5 +57,7 @@ class OlderStreams:
                 if call.state in ENDED:
                     yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
                     return
+                if self._store.hints.is_leaving and call.holder != self._store.node:
+                    return  # nothing will come of it here; another node knows more
                 if not await bell.wait(LOOK_S):
                     yield b": still here\n\n"
