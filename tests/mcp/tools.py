@@ -127,6 +127,19 @@ async def crash() -> None:
     raise RuntimeError("the password is hunter2")
 
 
+@kit.tool
+def close_plain() -> None:
+    """Raises what would close a coroutine."""
+    raise GeneratorExit
+
+
+@kit.tool
+async def close_async() -> None:
+    """The same, on the loop."""
+    await asyncio.sleep(0)
+    raise GeneratorExit
+
+
 @kit.tool(requires=authorization("github"))
 async def authorized() -> str:
     """Needs a person's authorization."""
