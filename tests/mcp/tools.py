@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
+import threading
 from base64 import b64decode
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -153,6 +155,60 @@ def noisy(text: str) -> str:
     os.write(1, b"written\n")
     subprocess.run(["echo", "child"], check=True)
     return text
+
+
+@kit.tool
+def reads(how: Literal["child", "input", "line", "close"]) -> str:
+    """Reads the input that its process was started with, or has another process read it."""
+    if how == "child":
+        return subprocess.run(["head", "-c", "60"], capture_output=True, check=True).stdout.decode()
+    if how == "close":
+        os.close(0)
+        return ""
+    if how == "line":
+        return sys.stdin.readline()
+    try:
+        return input()
+    except EOFError:
+        return ""
+
+
+@kit.tool
+async def large(size: int) -> str:
+    """Returns more than a pipe holds."""
+    return "x" * size
+
+
+@kit.tool
+def shuts() -> str:
+    """Closes the output and the errors."""
+    sys.stdout.close()
+    sys.stderr.close()
+    return "shut"
+
+
+@kit.tool
+async def holds_on(how: Literal["waits", "deaf", "loop", "executor"], ctx: Context) -> str:
+    """Never ends: it waits, hears nothing of its end, holds the loop up, or waits for a thread."""
+    ctx.progress(1)
+    if how == "loop":
+        threading.Event().wait()
+    if how == "executor":
+        await asyncio.to_thread(threading.Event().wait, 60)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if how != "deaf":
+                raise
+
+
+@kit.tool
+def holds_a_thread(ctx: Context) -> str:
+    """Never ends, in a thread."""
+    ctx.progress(1)
+    threading.Event().wait()
+    return "never"
 
 
 @kit.tool(runs="process")

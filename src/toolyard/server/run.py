@@ -132,7 +132,8 @@ def address_of(listener: socket.socket) -> str:
 
 
 def set_up_logging(level: str) -> None:
-    """To standard error, one line each."""
+    """To standard error, one line each. What cannot be written there costs nobody an answer."""
+    logging.raiseExceptions = False
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
