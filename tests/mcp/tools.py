@@ -227,6 +227,21 @@ def steps(ctx: Context) -> str:
 
 
 @kit.tool
+async def early(ctx: Context) -> str:
+    """Says how far it is before it waits for anything."""
+    ctx.progress(1, 2)
+    await asyncio.sleep(0.2)
+    ctx.progress(2, 2)
+    return "done"
+
+
+@kit.tool(concurrency=1)
+async def early_in_line(ctx: Context) -> str:
+    """The same, one after another."""
+    return await early(ctx)
+
+
+@kit.tool
 async def flood(count: int, ctx: Context) -> str:
     """Says more than anybody can read."""
     for done in range(count):

@@ -51,7 +51,7 @@ class Following:
         call = await self._store.row(seq)
         if call is None:
             raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
-        self._take_over(call, channel)
+        self._take_over(call, outlet, channel)
         if not call.keyed and tool.on_disconnect != "continue":
             outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
         await self.answer(call, {} if params.responses is UNSET else params.responses)
@@ -68,7 +68,7 @@ class Following:
             return None
         if msgspec.json.decode(call.input) != command.input:
             return None
-        self._take_over(call, channel)
+        self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
             return await self._next(tool, call, params, peer)
         ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer))
@@ -100,7 +100,8 @@ class Following:
             call = after
         return call
 
-    def _take_over(self, call: CallRecord, channel: NewChannel) -> None:
+    def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
+        outlet.is_followed()
         run = self._node.run_of(call.seq)
         if run is not None:
             run.channel = channel()

@@ -7,7 +7,6 @@ from msgspec import UNSET
 from ...model.caller import Caller
 from ...model.errors import Forbidden, RequestError, ToolyardError
 from ...running.attempts import resumed
-from ...store.contract import Store
 from ...wires.contract import Reply, Stream
 from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError, decode_message, encode_error, id_of
 from ...wires.mcp.headers import NAMED, VERSION_HEADER, check_headers, check_parameters
@@ -20,7 +19,7 @@ from .answers import ClientAnswers
 from .dispatcher import Dispatcher
 from .eras import modern_peer, params_of
 from .older import OlderEra
-from .outlet import HttpOutlet
+from .outlet import HttpOutlet, Keeping
 from .peer import Peer
 from .refusals import ACCEPTED, MCP, as_rpc, refused
 from .resuming import OlderStreams
@@ -39,11 +38,11 @@ class McpHttp:
         sessions: McpSessions,
         streams: OlderStreams,
         answers: ClientAnswers,
-        store: Store,
+        keeping: Keeping,
         stream_s: float,
     ) -> None:
-        self._dispatcher, self._store, self._stream_s = dispatcher, store, stream_s
-        self._running = running = RunningRequests(store)
+        self._dispatcher, self._keeping, self._stream_s = dispatcher, keeping, stream_s
+        self._running = running = RunningRequests(keeping.store)
         self._older = OlderEra(sessions, answers, streams, running, dispatcher.initialized, self._answer)
 
     def routes(self) -> list[Route]:
@@ -80,7 +79,7 @@ class McpHttp:
         if id is UNSET or id is None:
             return ACCEPTED
         stream_s = self._stream_s if peer.session is not None and message.method == "tools/call" else None
-        outlet = HttpOutlet(exchange, peer.revision, id, self._store, stream_s)
+        outlet = HttpOutlet(exchange, peer, id, self._keeping, stream_s)
         try:
             steps = self._dispatcher.answer(message, peer, outlet, exchange.base_url)
             try:

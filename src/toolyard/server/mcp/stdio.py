@@ -68,6 +68,9 @@ class StdioOutlet:
     def is_recorded(self, seq: int) -> None:
         self.seq = seq
 
+    def is_followed(self) -> None:
+        """Nor here."""
+
     def when_gone(self, callback: Callable[[], object]) -> None:
         self._when_gone.append(callback)
 
