@@ -101,7 +101,13 @@ class Piped:
 
 @contextmanager
 def piping(
-    folder: Path, stage: Stage, *, under: Sequence[str] = (), is_reading: bool = True, **settings: str
+    folder: Path,
+    stage: Stage,
+    *,
+    tools: str = TOOLS,
+    under: Sequence[str] = (),
+    is_reading: bool = True,
+    **settings: str,
 ) -> Iterator[Piped]:
     """With these settings (`grace_s="1"`), started by another program if one is given."""
     given = {f"TOOLYARD_{name.upper()}": value for name, value in settings.items()}
@@ -109,7 +115,7 @@ def piping(
     folder.mkdir(exist_ok=True)
     with (folder / "errors.log").open("wb") as errors:
         process = subprocess.Popen(
-            [*under, *command("stdio", TOOLS)],
+            [*under, *command("stdio", tools)],
             cwd=folder, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
         )  # fmt: skip
     try:
