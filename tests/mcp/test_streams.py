@@ -126,6 +126,21 @@ def test_however_much_is_said_before_the_response_comes(client: Connect, revisio
     assert said == sorted(set(said))
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("tool", ["Kit_TellsOddly", "Kit_TellsOddlyElsewhere"])
+def test_what_cannot_be_told_is_left_out_or_replaced_and_fails_nobody(
+    client: Connect, revision: str, tool: str
+) -> None:
+    exchange = client(revision).call(tool, meta={"progressToken": 1, PREFIX + "logLevel": "info"})
+    *before, response = exchange.rest()
+    assert text_of(response["result"]) == "done"
+    progress = [each["params"] for each in before if each["method"] == "notifications/progress"]
+    assert [(each["progress"], each.get("total")) for each in progress] == [(1, None), (2, None), (3, 3)]
+    assert progress[-1]["message"] == "bad?.txt"
+    (log,) = (each["params"]["data"] for each in before if each["method"] == "notifications/message")
+    assert log == {"message": "file bad?.txt", "name": "bad?.txt", "path": "bad?.txt"}
+
+
 # --- cancellation --------------------------------------------------------------------------------
 
 

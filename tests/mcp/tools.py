@@ -8,6 +8,7 @@ import sys
 import threading
 from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -224,6 +225,25 @@ def steps(ctx: Context) -> str:
         ctx.progress(done, 3)
         ctx.log(f"step {done}")
     return "done"
+
+
+@kit.tool
+def tells_oddly(ctx: Context) -> str:
+    """Says what is no number, and what is no text."""
+    nan, inf, name = float("nan"), float("inf"), "bad\udcff.txt"
+    ctx.progress(nan, 3)
+    ctx.progress(1, inf)
+    ctx.progress(inf, 3)
+    ctx.progress(2, nan)
+    ctx.progress(3, 3, name)
+    ctx.log(f"file {name}", name=name, path=Path(name))
+    return "done"
+
+
+@kit.tool(runs="process")
+def tells_oddly_elsewhere(ctx: Context) -> str:
+    """The same, from another process."""
+    return tells_oddly(ctx)
 
 
 @kit.tool
