@@ -81,6 +81,7 @@ RESULTS: dict[str, Case] = {
     "an_object_of_python": (Any, lambda: object(), "object"),
     "an_exception": (int, raising(ValueError(SECRET)), SECRET),
     "a_system_exit": (int, raising(SystemExit(SECRET)), SECRET),
+    "a_generator_exit": (int, raising(GeneratorExit(SECRET)), SECRET),
     "a_stop_iteration": (int, lambda: next(iter(())), "StopIteration"),
     "a_memory_error": (int, raising(MemoryError(SECRET)), SECRET),
     "a_group": (int, raising(ExceptionGroup(SECRET, [ValueError(SECRET)])), SECRET),

@@ -4,7 +4,7 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,16 @@ DEADLINE_S = 15.0
 class Piped:
     """A client of one process, of either era."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, *, is_reading: bool = True) -> None:
         self.process, self.folder = process, folder
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._methods: dict[Any, str] = {}
         self.revision, self.capabilities = MODERN, dict[str, Any]()
         self._last_id = 0
+        if is_reading:
+            self.read()
+
+    def read(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -96,16 +100,26 @@ class Piped:
 
 
 @contextmanager
-def piping(folder: Path, stage: Stage, *arguments: str, tools: str = TOOLS) -> Iterator[Piped]:
-    variables = environment("open") | {"STAGE": str(stage.port), "XDG_STATE_HOME": str(folder / "state")}
+def piping(
+    folder: Path,
+    stage: Stage,
+    *,
+    tools: str = TOOLS,
+    under: Sequence[str] = (),
+    is_reading: bool = True,
+    **settings: str,
+) -> Iterator[Piped]:
+    """With these settings (`grace_s="1"`), started by another program if one is given."""
+    given = {f"TOOLYARD_{name.upper()}": value for name, value in settings.items()}
+    variables = environment("open") | {"STAGE": str(stage.port), "XDG_STATE_HOME": str(folder / "state")} | given
     folder.mkdir(exist_ok=True)
     with (folder / "errors.log").open("wb") as errors:
         process = subprocess.Popen(
-            command("stdio", tools, *arguments),
+            [*under, *command("stdio", tools)],
             cwd=folder, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
         )  # fmt: skip
     try:
-        yield Piped(process, folder)
+        yield Piped(process, folder, is_reading=is_reading)
     finally:
         if process.poll() is None:
             process.kill()

@@ -1,6 +1,8 @@
 """Real servers of the tools, which can be killed and started again."""
 
+import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from ..conformance.serving import command, environment, free_port, wait_until_he
 from .stage import Stage
 
 TOOLS = f"{Path(__file__).with_name('tools.py')}:app"
+DEADLINE_S = 20.0
 SECRET = "5" * 64
 ALICE, BOB = "ty_alice_0123456789abcdef", "ty_bob_0123456789abcdef"
 
@@ -37,6 +40,23 @@ class Server:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def terminate(self) -> None:
+        """Returns when it takes no more connections."""
+        assert self.process is not None
+        self.process.terminate()
+        until = time.monotonic() + DEADLINE_S
+        while time.monotonic() < until:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                return
+        raise AssertionError("it still takes connections")
+
+    def wait(self) -> int:
+        """Its exit code."""
+        assert self.process is not None
+        return self.process.wait(DEADLINE_S)
 
     def restart(self) -> None:
         self.kill()

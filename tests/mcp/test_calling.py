@@ -169,6 +169,16 @@ def test_a_failure_says_what_the_model_should_know_and_no_more(client: Connect, 
     assert "hunter2" not in str(crashed)
 
 
+@pytest.mark.parametrize("tool", ["Kit_ClosePlain", "Kit_CloseAsync"])
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_tool_that_raises_what_closes_coroutines_has_failed_like_any_other(
+    client: Connect, revision: str, tool: str
+) -> None:
+    result = client(revision).call(tool).result()
+    assert result["isError"] is True
+    assert text_of(result).endswith("failed unexpectedly")
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_a_hidden_parameter_is_refused_in_arguments_and_taken_from_meta(client: Connect, revision: str) -> None:
     sender = client(revision)

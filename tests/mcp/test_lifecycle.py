@@ -8,7 +8,7 @@ import pytest
 from .conftest import Connect
 from .schemas import MODERN, OLDER, REVISIONS
 from .serving import ALICE, BOB, Server
-from .talking import PREFIX, Client, Newer, Older, connect
+from .talking import PREFIX, Client, Newer, Older, connect, text_of
 
 
 @pytest.mark.parametrize("revision", OLDER)
@@ -133,6 +133,14 @@ def test_a_stream_needs_a_session_and_the_newer_era_has_neither_get_nor_delete(s
         assert Older(server.url, "2025-11-25").wire.send(method, None, {}).status == 405
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_an_empty_session_is_none(server: Server, method: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=15)
+    connection.request(method, "/mcp", headers={"mcp-session-id": "", "accept": "text/event-stream"})
+    assert connection.getresponse().status == 405
+    connection.close()
+
+
 def test_other_methods_are_not_allowed(server: Server) -> None:
     exchange = Newer(server.url).wire.send("PUT", b"{}", {})
     assert exchange.status == 405
@@ -160,7 +168,8 @@ def test_a_request_without_what_it_must_say_is_refused(client: Connect, member: 
 @pytest.mark.parametrize(
     ("header", "value"),
     [
-        ("mcp-protocol-version", ""), ("mcp-protocol-version", "2025-11-25x"), ("mcp-method", ""),
+        ("mcp-protocol-version", ""), ("mcp-protocol-version", "2025-11-25x"),
+        ("mcp-protocol-version", "2025-11-25"), ("mcp-method", ""),
         ("mcp-method", "tools/list"), ("mcp-name", ""), ("mcp-name", "Kit_Add"), ("mcp-name", "=?base64?!?="),
     ],
 )  # fmt: skip
@@ -169,6 +178,15 @@ def test_headers_that_do_not_repeat_the_body_are_refused(client: Connect, header
     sent = newer.made("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
     exchange = newer.post(sent, **{header: value})
     assert (exchange.status, exchange.error()["code"]) == (400, -32020)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-03-26"])
+def test_a_request_of_the_older_era_may_speak_of_the_newer(client: Connect, version: str) -> None:
+    """In its arguments, and even in its `_meta` as long as that says the same as the header."""
+    older = client(version)
+    for meta in ({}, {PREFIX + "protocolVersion": version}):
+        sent = {"text": PREFIX + "protocolVersion 2026-07-28"}
+        assert text_of(older.call("Kit_Noisy", sent, meta=meta).result()) == sent["text"]
 
 
 def test_a_name_in_base64_is_the_same_name(client: Connect) -> None:

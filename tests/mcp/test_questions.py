@@ -245,6 +245,9 @@ def test_several_questions_are_put_together_and_may_be_answered_one_by_one(
     [
         ("ask", accepted(name=7)), ("ask", accepted()), ("ask", {"action": "accept"}), ("ask", {"action": "maybe"}),
         ("ask", {}), ("ask", 7), ("ask_url", {}), ("sample", {}), ("roots", {}), ("roots", {"roots": 7}),
+        ("roots", {"roots": [5]}), ("roots", {"roots": [{"uri": 5}]}), ("sample", {**SAMPLE, "content": 5}),
+        ("sample", {**SAMPLE, "content": [5]}), ("sample", {**SAMPLE, "content": {"type": "text", "text": 5}}),
+        ("sample", {**SAMPLE, "model": 5}),
     ],
 )  # fmt: skip
 def test_an_answer_that_is_none_is_refused_and_another_may_follow(

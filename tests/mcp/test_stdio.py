@@ -12,6 +12,7 @@ import pytest
 from mcp.client.client import Client as SdkClient
 from mcp.client.stdio import StdioServerParameters
 
+from ..cli.processes import toolyard
 from .piped import Piped, piping
 from .schemas import MODERN, OLDER, REVISIONS
 from .serving import TOOLS
@@ -59,12 +60,90 @@ def test_lines_that_are_no_messages_are_answered_and_the_rest_goes_on(piped: Pip
     piped.initialize("2025-11-25")
     for line, code in {
         b"garbage\n": -32700, b"{\n": -32700, b"\xff\xfe\n": -32700, b"{}\n": -32600, b"7\n": -32600,
-        b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n': -32600, b'{"a":' * 100_000 + b"\n": -32700,
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n': -32600, b'{"a":' * 100_000 + b"\n": -32600,
     }.items():  # fmt: skip
         piped.write(line)
         assert piped.hear()["error"]["code"] == code, line[:50]
     piped.write(b"\n  \r\n")
     assert piped.result("ping") == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","method":"notifications/progress","params":null}\n',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":5}\n',
+        b'{"jsonrpc":"2.0","method":"notifications/initialized","params":{"_meta":7}}\n',
+        b'{"jsonrpc":"2.0","method":"tools/call","params":[]}\n',
+    ],
+)
+def test_a_notification_is_never_answered(piped: Piped, line: bytes) -> None:
+    piped.initialize("2025-11-25")
+    piped.write(line)
+    piped.write({"jsonrpc": "2.0", "id": 7, "method": "ping"})
+    assert piped.hear() == {"jsonrpc": "2.0", "id": 7, "result": {}}
+
+
+def test_limits_on_messages_count_here_too(tmp_path: Path, stage: Stage) -> None:
+    with piping(tmp_path, stage, max_body_bytes="2000", max_json_depth="10") as piped:
+        piped.initialize("2025-11-25")
+        deep: list[Any] = []
+        for _ in range(10):
+            deep = [deep]
+        for arguments, why in (({"name": deep}, "10 levels"), ({"name": "x" * 2000}, "2000 bytes")):
+            id = piped.call("greet", arguments)
+            refused = piped.hear()
+            assert (refused["id"], refused["error"]["code"]) == (id, -32600)
+            assert why in refused["error"]["message"]
+        assert text_of(piped.result_of(piped.call("greet", {"name": "Ada"}))) == "Hello, Ada!"
+
+
+# --- what is for messages alone ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["child", "input", "line", "close"])
+def test_a_tool_cannot_read_what_is_for_the_server(piped: Piped, how: str) -> None:
+    """Also not what comes while it reads."""
+    piped.initialize("2025-11-25")
+    ids = [piped.call("Kit_Reads", {"how": how}), *(piped.call("Kit_Add", {"a": each}) for each in range(20))]
+    answers = {message["id"]: message["result"] for message in (piped.hear() for _ in ids)}
+    assert [text_of(answers[id]) for id in ids] == ["", *(str(each + 1) for each in range(20))]
+    assert text_of(piped.result_of(piped.call("greet", {"name": "Ada"}))) == "Hello, Ada!"
+    assert piped.end() == 0
+
+
+def test_a_tool_that_closes_the_output_closes_it_for_nobody(piped: Piped) -> None:
+    piped.initialize("2025-11-25")
+    assert text_of(piped.result_of(piped.call("Kit_Shuts"))) == "shut"
+    assert piped.result_of(piped.call("Kit_Crash"))["isError"] is True
+    assert text_of(piped.result_of(piped.call("Kit_Noisy", {"text": "loud"}))) == "loud"
+    assert piped.end() == 0
+    assert "the password is hunter2" in piped.errors()
+    assert "printed loud" in piped.errors()
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>&- 0<&-"])
+def test_where_there_are_no_errors_the_output_is_clean_all_the_same(tmp_path: Path, stage: Stage, closed: str) -> None:
+    with piping(tmp_path, stage, under=["sh", "-c", f'exec "$0" "$@" {closed}']) as piped:
+        if closed == "2>&-":
+            piped.initialize("2025-11-25")
+            assert text_of(piped.result_of(piped.call("Kit_Noisy", {"text": "loud"}))) == "loud"
+            assert piped.result_of(piped.call("Kit_Crash"))["isError"] is True
+        assert piped.end() == 0
+        assert piped.hear() is None
+
+
+def test_a_ledger_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    ended = toolyard("stdio", TOOLS, folder=tmp_path, variables={"XDG_STATE_HOME": "/proc/nothing"})
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert "--store" in ended.err
+    (tmp_path / "file").write_text("")
+    ended = toolyard("stdio", TOOLS, "--store", f"sqlite:{tmp_path}/file/ledger.db", folder=tmp_path)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+
+
+# --- eras ----------------------------------------------------------------------------------------
 
 
 def test_several_at_once_are_for_the_oldest_revision_alone(piped: Piped) -> None:
@@ -108,6 +187,13 @@ def test_a_tool_asks_with_a_result_in_the_newer_era(piped: Piped, stage: Stage, 
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_tool_that_raises_what_closes_coroutines_is_answered(piped: Piped, revision: str) -> None:
+    begin(piped, revision)
+    for tool in ("Kit_ClosePlain", "Kit_CloseAsync"):
+        assert piped.result_of(piped.call(tool))["isError"] is True
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_progress_and_cancellation(piped: Piped, stage: Stage, name: str, revision: str) -> None:
     begin(piped, revision)
     for has_begun in (True, False):
@@ -124,23 +210,25 @@ def test_progress_and_cancellation(piped: Piped, stage: Stage, name: str, revisi
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_while_a_tool_runs(
-    piped: Piped, stage: Stage, name: str, number: signal.Signals
+    tmp_path: Path, stage: Stage, name: str, number: signal.Signals
 ) -> None:
-    piped.initialize("2025-11-25")
-    piped.call("Play_Act", {"name": name})
-    visit = stage.visit(name)
-    piped.process.send_signal(number)
-    assert piped.process.wait(15) in (0, -number, 128 + number)
-    assert visit.hear() in ("stopped", None)
-    assert "Traceback" not in piped.errors()
+    with piping(tmp_path, stage, grace_s="0.5") as piped:
+        piped.initialize("2025-11-25")
+        piped.call("Play_Act", {"name": name})
+        visit = stage.visit(name)
+        piped.process.send_signal(number)
+        assert piped.process.wait(15) == 0
+        assert visit.hear() == "stopped"
+        assert "Traceback" not in piped.errors()
 
 
-def test_the_end_of_input_stops_what_runs(piped: Piped, stage: Stage, name: str) -> None:
-    piped.initialize("2025-11-25")
-    piped.call("Play_Act", {"name": name})
-    visit = stage.visit(name)
-    assert piped.end() == 0
-    assert visit.hear() in ("stopped", None)
+def test_the_end_of_input_stops_what_runs(tmp_path: Path, stage: Stage, name: str) -> None:
+    with piping(tmp_path, stage, grace_s="0.5") as piped:
+        piped.initialize("2025-11-25")
+        piped.call("Play_Act", {"name": name})
+        visit = stage.visit(name)
+        assert piped.end() == 0
+        assert visit.hear() == "stopped"
 
 
 def test_two_at_once_have_ledgers_of_their_own(tmp_path: Path, stage: Stage, name: str) -> None:

@@ -1,5 +1,7 @@
 """While a call runs: progress, logs, signs of life, and streams that are taken up again."""
 
+import base64
+import json
 import time
 from typing import Any
 
@@ -124,6 +126,21 @@ def test_however_much_is_said_before_the_response_comes(client: Connect, revisio
     assert said == sorted(set(said))
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("tool", ["Kit_TellsOddly", "Kit_TellsOddlyElsewhere"])
+def test_what_cannot_be_told_is_left_out_or_replaced_and_fails_nobody(
+    client: Connect, revision: str, tool: str
+) -> None:
+    exchange = client(revision).call(tool, meta={"progressToken": 1, PREFIX + "logLevel": "info"})
+    *before, response = exchange.rest()
+    assert text_of(response["result"]) == "done"
+    progress = [each["params"] for each in before if each["method"] == "notifications/progress"]
+    assert [(each["progress"], each.get("total")) for each in progress] == [(1, None), (2, None), (3, 3)]
+    assert progress[-1]["message"] == "bad?.txt"
+    (log,) = (each["params"]["data"] for each in before if each["method"] == "notifications/message")
+    assert log == {"message": "file bad?.txt", "name": "bad?.txt", "path": "bad?.txt"}
+
+
 # --- cancellation --------------------------------------------------------------------------------
 
 
@@ -242,7 +259,7 @@ def test_every_event_that_can_be_taken_up_has_an_id_of_its_own(client: Connect, 
 def test_a_stream_is_taken_up_by_its_caller_alone(keyed: Server, stage: Stage, name: str) -> None:
     alice, bob = (Older(keyed.url, "2025-11-25", key).initialize() for key in (ALICE, BOB))
     exchange, visit, last = begun(alice, stage, name)
-    assert rest_of(bob, exchange, last).rest() == []
+    assert rest_of(bob, exchange, last).status == 400
     visit.ends()
     assert text_of(rest_of(alice, exchange, last).result()) == "done"
 
@@ -270,11 +287,53 @@ def test_what_may_not_be_run_again_is_said_not_to_be_known(start: Start, stage: 
     assert stage.is_empty(name)
 
 
-@pytest.mark.parametrize("last", ["x", "!!", "WzEsMl0=", "WzEsMSwxXQ=="])
+def forged(seq: int, number: int, id: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps([seq, number, id]).encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "x", "!!", "\xff", ".", "WzEsMl0=", forged(1, 1, 1), forged(1, 1, 1) + ".", forged(1, 1, 1) + "." + "A" * 16,
+        forged(2**63, 0, 1), forged(1, 2**63, 77), forged(-1, 0, 1),
+    ],
+)  # fmt: skip
 def test_an_event_that_never_was_gives_nobody_anything(client: Connect, last: str) -> None:
     older = client("2025-11-25")
     assert isinstance(older, Older)
-    assert older.get(last).status in (200, 400, 404)
+    exchange = older.get(last)
+    assert exchange.status == 400
+    assert exchange.error()["code"] == -32600
+
+
+def test_the_id_of_an_event_counts_for_its_session_and_cannot_be_changed(
+    client: Connect, stage: Stage, name: str
+) -> None:
+    older, other = client("2025-11-25"), client("2025-11-25")
+    assert isinstance(older, Older)
+    assert isinstance(other, Older)
+    exchange, visit, last = begun(older, stage, name)
+    place, _, tag = last.partition(".")
+    seq, number, id = json.loads(base64.urlsafe_b64decode(place))
+    for changed in ((seq, number, "other"), (seq, number + 1, id), (seq + 1, number, id)):
+        assert rest_of(older, exchange, f"{forged(*changed)}.{tag}").status == 400
+    assert rest_of(other, exchange, last).status == 400
+    visit.ends()
+    assert text_of(rest_of(older, exchange, last).result()) == "done"
+
+
+@pytest.mark.parametrize("tool", ["Kit_Early", "Kit_EarlyInLine"])
+def test_the_first_event_is_one_from_which_the_stream_can_be_taken_up(client: Connect, tool: str) -> None:
+    """Also when the tool says something at once, and also when it had to wait for its turn."""
+    older = client("2025-11-25")
+    exchanges = [older.call(tool, meta={"progressToken": each}) for each in range(2)]
+    for exchange in exchanges:
+        assert exchange.reply.readline().startswith(b"id: ")
+        assert exchange.reply.readline().startswith(b"retry: ")
+        *before, response = exchange.rest()
+        assert [each["params"]["progress"] for each in before] == [1, 2]
+        assert len(exchange.ids) == 2
+        assert text_of(response["result"]) == "done"
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])

@@ -4,9 +4,12 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
+import threading
 from base64 import b64decode
 from collections.abc import Callable
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -127,6 +130,19 @@ async def crash() -> None:
     raise RuntimeError("the password is hunter2")
 
 
+@kit.tool
+def close_plain() -> None:
+    """Raises what would close a coroutine."""
+    raise GeneratorExit
+
+
+@kit.tool
+async def close_async() -> None:
+    """The same, on the loop."""
+    await asyncio.sleep(0)
+    raise GeneratorExit
+
+
 @kit.tool(requires=authorization("github"))
 async def authorized() -> str:
     """Needs a person's authorization."""
@@ -142,6 +158,60 @@ def noisy(text: str) -> str:
     return text
 
 
+@kit.tool
+def reads(how: Literal["child", "input", "line", "close"]) -> str:
+    """Reads the input that its process was started with, or has another process read it."""
+    if how == "child":
+        return subprocess.run(["head", "-c", "60"], capture_output=True, check=True).stdout.decode()
+    if how == "close":
+        os.close(0)
+        return ""
+    if how == "line":
+        return sys.stdin.readline()
+    try:
+        return input()
+    except EOFError:
+        return ""
+
+
+@kit.tool
+async def large(size: int) -> str:
+    """Returns more than a pipe holds."""
+    return "x" * size
+
+
+@kit.tool
+def shuts() -> str:
+    """Closes the output and the errors."""
+    sys.stdout.close()
+    sys.stderr.close()
+    return "shut"
+
+
+@kit.tool
+async def holds_on(how: Literal["waits", "deaf", "loop", "executor"], ctx: Context) -> str:
+    """Never ends: it waits, hears nothing of its end, holds the loop up, or waits for a thread."""
+    ctx.progress(1)
+    if how == "loop":
+        threading.Event().wait()
+    if how == "executor":
+        await asyncio.to_thread(threading.Event().wait, 60)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if how != "deaf":
+                raise
+
+
+@kit.tool
+def holds_a_thread(ctx: Context) -> str:
+    """Never ends, in a thread."""
+    ctx.progress(1)
+    threading.Event().wait()
+    return "never"
+
+
 @kit.tool(runs="process")
 def steps_elsewhere(ctx: Context) -> str:
     """Says from another process how far it is."""
@@ -155,6 +225,40 @@ def steps(ctx: Context) -> str:
         ctx.progress(done, 3)
         ctx.log(f"step {done}")
     return "done"
+
+
+@kit.tool
+def tells_oddly(ctx: Context) -> str:
+    """Says what is no number, and what is no text."""
+    nan, inf, name = float("nan"), float("inf"), "bad\udcff.txt"
+    ctx.progress(nan, 3)
+    ctx.progress(1, inf)
+    ctx.progress(inf, 3)
+    ctx.progress(2, nan)
+    ctx.progress(3, 3, name)
+    ctx.log(f"file {name}", name=name, path=Path(name))
+    return "done"
+
+
+@kit.tool(runs="process")
+def tells_oddly_elsewhere(ctx: Context) -> str:
+    """The same, from another process."""
+    return tells_oddly(ctx)
+
+
+@kit.tool
+async def early(ctx: Context) -> str:
+    """Says how far it is before it waits for anything."""
+    ctx.progress(1, 2)
+    await asyncio.sleep(0.2)
+    ctx.progress(2, 2)
+    return "done"
+
+
+@kit.tool(concurrency=1)
+async def early_in_line(ctx: Context) -> str:
+    """The same, one after another."""
+    return await early(ctx)
 
 
 @kit.tool

@@ -26,6 +26,12 @@ def pid() -> int:
 
 
 @kit.tool(runs="process")
+def close() -> None:
+    """Raises what would close a coroutine."""
+    raise GeneratorExit("secret")
+
+
+@kit.tool(runs="process")
 async def tomorrow(day: Day, ctx: Context) -> Day:
     """Takes and gives a model."""
     await asyncio.sleep(0)

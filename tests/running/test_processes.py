@@ -43,7 +43,7 @@ def test_a_failure_on_purpose_arrives_whole(yard: Client) -> None:
     assert error.additional_prompt_content == "ask"
 
 
-@pytest.mark.parametrize("tool", ["Child.Crash", "Child.Die"])
+@pytest.mark.parametrize("tool", ["Child.Crash", "Child.Die", "Child.Close"])
 def test_a_crash_is_a_tool_failure_and_the_next_call_works(yard: Client, tool: str) -> None:
     with pytest.raises(ToolError, match="failed unexpectedly") as failure:
         yard.call(tool)

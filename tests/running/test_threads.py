@@ -51,6 +51,12 @@ def stop_iteration() -> None:
 
 
 @kit.tool
+def generator_exit() -> None:
+    """Raises what would close a coroutine."""
+    raise GeneratorExit
+
+
+@kit.tool
 def painted() -> str:
     """Sees the caller's context variables."""
     return color.get()
@@ -91,7 +97,7 @@ def test_a_thread_that_runs_too_long_is_given_up_and_told() -> None:
     seen.clear()
 
 
-@pytest.mark.parametrize("tool", ["Threads.Leave", "Threads.StopIteration"])
+@pytest.mark.parametrize("tool", ["Threads.Leave", "Threads.StopIteration", "Threads.GeneratorExit"])
 def test_whatever_a_tool_raises_the_server_lives(tool: str) -> None:
     async def then_another() -> str:
         async with async_client(kit) as yard:

@@ -13,10 +13,13 @@ from msgspec import Struct, field
 from toolyard import Context, Embedded, Toolkit
 from toolyard.doors import open_door
 from toolyard.model.api_key import ApiKey
+from toolyard.model.caller import Caller
 from toolyard.server.compose import Yard
-from toolyard.server.mcp.outlet import event_id
+from toolyard.server.mcp.peer import Peer
+from toolyard.server.mcp.places import Places
 from toolyard.server.settings import exactly
 from toolyard.wires.contract import Reply, Stream
+from toolyard.wires.mcp.revisions import R_2025_11_25
 
 SECRET = "a-shared-secret-of-some-length!!"
 CANARY = "canary-in-the-mine"
@@ -198,7 +201,8 @@ class Scene(Struct):
         asking = parked[0]["callId"]
         row = await self.yard.store.get("acme", "ada", asking)
         assert row is not None
-        event = event_id(row.seq, 0, 1)
+        peer = Peer(R_2025_11_25, Caller("acme", "ada"), {}, session=mcp_session)
+        event = Places(self.yard._ring).id_of((row.seq, 0, 1), peer)
         return Owned("owned-call", session, request, "robot", mcp_session, task, asking, state, uri, event)
 
     def nothing(self, owned: Owned) -> Owned:
@@ -206,7 +210,7 @@ class Scene(Struct):
         return Owned(
             "nobodys-cl", f"ses_{secrets.token_hex(16)}", "t-0", "spook", f"{secrets.token_hex(16)}.{'A' * 16}",
             secrets.token_hex(16), secrets.token_hex(16), owned.state[:-8] + "AAAAAAAA", "safe://nothing",
-            event_id(99_999, 0, 1),
+            owned.event[:-8] + "AAAAAAAA",
         )  # fmt: skip
 
     async def _calls(self, role: str) -> list[dict[str, Any]]:

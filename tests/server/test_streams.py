@@ -275,7 +275,7 @@ def test_all_streams_are_ended_at_once() -> None:
         open_ones = [Asked(served, f"/stream/ended-{number}") for number in range(3)]
         for asked in open_ones:
             await asked.messages(2)
-        await served.end_streams()
+        await served.streams.end_endless()
         for asked in [*open_ones, Asked(served, "/stream/ended-later")]:
             await asked.end()
             assert asked.sent[-1] == body(b"", more=False)
@@ -302,7 +302,7 @@ def test_a_stream_that_nobody_gets_is_closed(why: str, messages: int) -> None:
     async def scenario() -> None:
         served = shell(route("GET", "/stream", handle))
         if why == "over":
-            await served.end_streams()
+            await served.streams.end_endless()
         asked = Asked(served, "/stream")
         if why == "left":
             asked.leave()

@@ -83,7 +83,7 @@ class Context:
         return self._run.tokens[provider]
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tells whoever waits how far the tool has come."""
+        """Tells whoever waits how far the tool has come. What is not a finite number is not told."""
         self._run.progress(done, total, message)
 
     def log(self, message: str, level: str = "info", **fields: Any) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from ..doors import open_door
 from ..server.logs import set_up_logging
-from ..server.mcp.stdio import own_output
+from ..server.mcp.pipes import own_pipes
 from ..server.settings import load_settings
 
 REFERENCE = "toolyard.reference"
@@ -27,9 +27,9 @@ def stdio(
 
     Nothing but the protocol is written to standard output: what tools print goes to standard error.
     """
-    output = own_output()
+    pipes = own_pipes()
     given = {"tools": targets or None, "store": store, "log_level": log_level}
     settings = load_settings({name: value for name, value in given.items() if value is not None}, config=config)
     set_up_logging(settings.log_level, settings.log_format)
     sources = open_door("sources")(settings.tools or [REFERENCE])
-    open_door("stdio")(sources, settings, output)
+    open_door("stdio")(sources, settings, pipes)

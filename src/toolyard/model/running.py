@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -60,11 +61,30 @@ class Question(Struct, frozen=True, omit_defaults=True):
                 return "have an 'action' that is accept, decline or cancel"
             if self.kind == "form" and answer["action"] == "accept" and not isinstance(answer.get("content"), dict):
                 return "have a 'content' object"
-        elif self.kind == "roots" and not isinstance(answer.get("roots"), list):
-            return "have a list of 'roots'"
-        elif self.kind == "sampling" and "content" not in answer:
-            return "have a 'content'"
+        elif self.kind == "roots" and not _are_roots(answer.get("roots")):
+            return "have a list of 'roots', each with a 'uri'"
+        elif self.kind == "sampling" and not _are_blocks(answer.get("content")):
+            return "have a 'content' that is a block, or a list of blocks, each with a 'type'"
+        elif self.kind == "sampling" and not all(isinstance(answer.get(name, ""), str) for name in ("role", "model")):
+            return "have texts as 'role' and 'model'"
         return None
+
+
+def _are_roots(roots: Any) -> bool:
+    return isinstance(roots, list) and all(
+        isinstance(each, dict) and isinstance(each.get("uri"), str) for each in roots
+    )
+
+
+def _are_blocks(content: Any) -> bool:
+    """What a model said: one block of it, or several."""
+    blocks = content if isinstance(content, list) else [content]
+    return all(
+        isinstance(block, dict)
+        and isinstance(block.get("type"), str)
+        and (block["type"] != "text" or isinstance(block.get("text"), str))
+        for block in blocks
+    )
 
 
 class Channel(Protocol):
@@ -100,6 +120,15 @@ class Channel(Protocol):
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Calls it, on the loop, should whoever waits go away before an answer."""
         ...
+
+
+def tellable(text: Any) -> str:
+    """As text that can be sent: a file's name, say, may have characters in it that are none."""
+    return str(text).encode(errors="replace").decode()
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | bool | None) else tellable(value)
 
 
 class QuietChannel:
@@ -176,9 +205,14 @@ class Run(Struct, eq=False):
     promoted: "asyncio.Future[int] | None" = None
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread."""
-        self.said, self.alive_at = (done, total, message), time.monotonic()
-        self.channel.progress(done, total, message)
+        """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
+        number cannot be told."""
+        self.alive_at = time.monotonic()
+        if not isfinite(done):
+            return
+        total = total if total is not None and isfinite(total) else None
+        self.said = done, total, None if message is None else tellable(message)
+        self.channel.progress(*self.said)
 
     async def ask(self, question: Question) -> Any:
         """The client's answer, as the protocol has it. On the loop."""
@@ -209,7 +243,8 @@ class Run(Struct, eq=False):
         """To the server's log, and to the channel."""
         said = f"{message} {dict(fields)}" if fields else message
         _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self.tool.id, self.call_id, said)
-        self.channel.log(level, message, fields)
+        plain = {tellable(name): _plain(value) for name, value in fields.items()}
+        self.channel.log(level, tellable(message), plain)
 
 
 Asking = Callable[[Run, Question], Awaitable[Any]]

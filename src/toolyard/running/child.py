@@ -79,7 +79,7 @@ async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: 
         return Returned(tool.code.dump(await value if tool.code.is_async else value))
     except ToolError as e:
         return Failed(e.message, e.developer_message, e.can_retry, e.retry_after_ms, e.additional_prompt_content)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         return Raised(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 

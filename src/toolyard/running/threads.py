@@ -102,7 +102,7 @@ class Threads:
                 continue  # given up: cancelled or timed out
             if error is None:
                 future.set_result(value)
-            elif isinstance(error, StopIteration):
+            elif isinstance(error, StopIteration | GeneratorExit):  # to a coroutine these say something else
                 future.set_exception(RuntimeError(f"tool raised {error!r}"))
             else:
                 future.set_exception(error)

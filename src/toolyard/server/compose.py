@@ -57,6 +57,8 @@ from .mcp.calling import Calling, Times
 from .mcp.dispatcher import Dispatcher, Lane, McpParts
 from .mcp.http import McpHttp
 from .mcp.listing import ToolPages
+from .mcp.outlet import Keeping
+from .mcp.places import Places
 from .mcp.refusals import MCP
 from .mcp.resources import GivenResources
 from .mcp.resuming import OlderStreams
@@ -258,8 +260,9 @@ class Yard:
         sessions = McpSessions(store, self._ring, seam.new_id)
         answers = ClientAnswers(store, self.engine.questions, asking)
         self.mcp = McpParts(dispatcher, subscriptions, answers)
-        streams = OlderStreams(store, subscriptions, answers, tasks)
-        http = McpHttp(dispatcher, sessions, streams, answers, store, settings.mcp_stream_s)
+        keeping = Keeping(store, Places(self._ring))
+        streams = OlderStreams(keeping, subscriptions, answers, tasks)
+        http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)
         return http.routes()
 
     async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:

@@ -58,6 +58,8 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(level: str, style: str = "text") -> None:
+    """What cannot be written costs nobody an answer."""
+    logging.raiseExceptions = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines())
     root = logging.getLogger()

@@ -79,8 +79,10 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._sweeper.cancel()
         self._yard.let_go()
-        await self._yard.asgi.end_streams()
+        streams = self._yard.asgi.streams
+        await streams.end_endless()
         await super().shutdown(sockets)
+        await streams.end()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first time, what runs may end; the second time, nobody waits for it."""

@@ -106,10 +106,6 @@ class Shell:
             self._cors.add(reply, exchange)
         return reply
 
-    async def end_streams(self) -> None:
-        """Those that are open, and those to come: the server stops."""
-        await self.streams.end()
-
     def _answering(self, route: Route | None, exchange: Exchange, error: ToolyardError) -> Answers:
         """In whose words. A body that may be worth reading is looked at for that."""
         if route is None:

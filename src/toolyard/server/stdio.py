@@ -2,37 +2,70 @@
 
 import asyncio
 import os
-import signal
-import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from ..model.errors import SetupError
 from ..model.running import Source
 from ..store.contract import StoreInUse
+from ..wires.contract import JSON
 from .compose import Yard
-from .mcp.stdio import StdioServer
+from .ending import Ending
+from .exchange import BodyReader
+from .mcp.pipes import Line, Pipes, read_lines
+from .mcp.stdio import StdioServer, Surroundings
 from .settings import Settings
 
 MOST_SLOTS = 1000
 
 
-def serve(sources: list[Source], settings: Settings, output: BinaryIO) -> None:
+def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     """Until the input ends, or somebody stops it. Raises SetupError."""
-    with suppress(asyncio.CancelledError, KeyboardInterrupt):
-        asyncio.run(_serve(sources, settings, output))
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(sources, settings, pipes))
 
 
-async def _serve(sources: list[Source], settings: Settings, output: BinaryIO) -> None:
+async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     yard = await _started(sources, settings)
-    serving = asyncio.ensure_future(StdioServer(yard.mcp, yard.store.cancel, output).serve(sys.stdin.fileno()))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+    around = Surroundings(_checked(settings), yard.store.cancel, yard.store.hints.leave)
+    serving = asyncio.ensure_future(StdioServer(yard.mcp, around, Line(pipes.output)).serve(lines))
+
+    def hurry() -> None:
+        yard.hurry()
+        serving.cancel()
+
+    ending = Ending(settings.grace_s, lambda: lines.put_nowait(None), hurry)
+    ending.at_signals()
+    _read(pipes.input, lines, ending)
     try:
-        await serving
+        await asyncio.wait((serving,))
     finally:
         await yard.stop()
+        ending.code = 0
+    if not serving.cancelled():
+        serving.result()
+
+
+def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Ending) -> None:
+    loop = asyncio.get_running_loop()
+
+    def take(line: bytes | None) -> None:
+        if line is None:
+            ending.ask()
+            return
+        with suppress(RuntimeError):  # it has ended, and the loop is closed
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    read_lines(input, take)
+
+
+def _checked(settings: Settings) -> Callable[[bytes], None]:
+    """The limits on a message."""
+    return partial(BodyReader(settings.max_body_bytes, settings.max_json_depth).check, dict((JSON,)))
 
 
 async def _started(sources: list[Source], settings: Settings) -> Yard:
@@ -42,7 +75,13 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
         await yard.start()
         return yard
     folder = state_folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise SetupError(
+            f"the ledger's folder {folder} cannot be made ({error.strerror}); name another place with "
+            "--store sqlite:FILE, or none with --store sqlite::memory:"
+        ) from None
     for slot in range(MOST_SLOTS):
         yard = Yard(sources, replace(settings, store=f"sqlite:{folder / f'stdio-{slot}.db'}"))
         try:

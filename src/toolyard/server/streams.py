@@ -1,4 +1,5 @@
-"""Replies that come bit by bit: each is carried to its client until it ends, and all are ended when the server stops.
+"""Replies that come bit by bit: each is carried to its client until it ends. When the server stops, those that have no
+end of their own are ended at once, and the others once running calls have had their time.
 
 A generator that waits for its next event can be ended only through the task that waits in it, so each has its own.
 """
@@ -25,14 +26,16 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: set[asyncio.Task[None]] = set()
-        self._is_over = False
+        self._endless: set[asyncio.Task[None]] = set()
+        self._is_over = self._is_leaving = False
 
     def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
         """Carries the stream in a task; to end it, cancel that."""
         carrying = asyncio.create_task(_carry(stream.chunks, write), name=f"{scope['method']} {scope['path']}")
-        self._open.add(carrying)
-        carrying.add_done_callback(self._open.discard)
-        if self._is_over:
+        for kept in (self._open,) if stream.has_an_end else (self._open, self._endless):
+            kept.add(carrying)
+            carrying.add_done_callback(kept.discard)
+        if self._is_over or (self._is_leaving and not stream.has_an_end):
             carrying.cancel()
         return carrying
 
@@ -50,8 +53,17 @@ class Streams:
             _log.error("%s broke off", carrying.get_name(), exc_info=error)
         return error is None
 
+    async def end_endless(self) -> None:
+        """Those that have no end of their own: if they have a last word they may say it. Those to come end as they
+        begin."""
+        self._is_leaving = True
+        if self._endless:
+            await asyncio.wait(self._endless, timeout=LAST_WORD_S)
+        for carrying in self._endless:
+            carrying.cancel()
+
     async def end(self) -> None:
-        """All of them: those that have a last word may say it. Those to come end as they begin."""
+        """All of them: their calls have had their time."""
         self._is_over = True
         if self._open:
             await asyncio.wait(self._open, timeout=LAST_WORD_S)

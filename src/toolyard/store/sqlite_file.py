@@ -22,8 +22,11 @@ async def lock(path: Path) -> IO[bytes]:
     have it for a moment."""
     if str(path) == ":memory:":
         return io.BytesIO()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(path.name + ".lock").open("a+b")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(path.name + ".lock").open("a+b")
+    except OSError as error:
+        raise SetupError(f"the ledger cannot be made: {error.strerror}", Place(str(path))) from None
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

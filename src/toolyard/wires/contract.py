@@ -50,6 +50,9 @@ class Stream(Struct):
     status: int
     headers: Headers
     chunks: AsyncIterator[bytes]
+    has_an_end: bool = False
+    """Whether it ends with a call. Then it has the time that running calls have when the server stops; any other ends
+    at once."""
 
 
 class Answers(Protocol):

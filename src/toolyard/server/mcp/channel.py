@@ -47,7 +47,7 @@ class McpChannel:
         wanted, level = self._peer.log_level, _LEVELS.get(level, level)
         if wanted is None or level not in LEVELS or LEVELS.index(level) < LEVELS.index(wanted):
             return
-        data = {"message": message, **{name: _plain(value) for name, value in fields.items()}} if fields else message
+        data = {"message": message, **fields} if fields else message
         self._notify("notifications/message", {"level": level, "logger": "tool", "data": data})
 
     def can_ask(self, kind: Asks) -> bool:
@@ -87,7 +87,3 @@ class McpChannel:
             self._outlet.send(message)
         else:
             self._loop.call_soon_threadsafe(self._outlet.send, message)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -54,7 +54,7 @@ class Following:
         if not call.keyed and tool.on_disconnect != "continue":
             outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
         await self.answer(call, {} if params.responses is UNSET else params.responses)
-        self._take_over(call, channel)  # not before: what was just answered would be asked of this client again
+        self._take_over(call, outlet, channel)  # not before: what was just answered would be asked of this client again
         return await self._next(tool, call, params, peer)
 
     async def joined(
@@ -68,7 +68,7 @@ class Following:
             return None
         if msgspec.json.decode(call.input) != command.input:
             return None
-        self._take_over(call, channel)
+        self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
             return await self._next(tool, call, params, peer)
         ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer))
@@ -100,7 +100,8 @@ class Following:
             call = after
         return call
 
-    def _take_over(self, call: CallRecord, channel: NewChannel) -> None:
+    def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
+        outlet.is_followed()
         run = self._node.run_of(call.seq)
         if run is not None:
             run.channel = channel()

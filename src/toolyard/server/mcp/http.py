@@ -4,15 +4,13 @@ from collections.abc import Awaitable, Mapping
 
 from msgspec import UNSET
 
-from ...model.caller import Caller
 from ...model.errors import Forbidden, RequestError, ToolyardError
 from ...running.attempts import resumed
-from ...store.contract import Store
 from ...wires.contract import Reply, Stream
 from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError, decode_message, encode_error, id_of
 from ...wires.mcp.headers import NAMED, VERSION_HEADER, check_headers, check_parameters
-from ...wires.mcp.params import Call, Params, raw_params
-from ...wires.mcp.revisions import HANDSHAKE
+from ...wires.mcp.params import VERSION, Call, Params, raw_params
+from ...wires.mcp.revisions import HANDSHAKE, MODERN
 from ..admission import metadata_of
 from ..exchange import Exchange
 from ..routes import Route
@@ -20,7 +18,7 @@ from .answers import ClientAnswers
 from .dispatcher import Dispatcher
 from .eras import modern_peer, params_of
 from .older import OlderEra
-from .outlet import HttpOutlet
+from .outlet import HttpOutlet, Keeping
 from .peer import Peer
 from .refusals import ACCEPTED, MCP, as_rpc, refused
 from .resuming import OlderStreams
@@ -28,6 +26,7 @@ from .running import RunningRequests
 from .sessions import McpSessions
 
 _OLDER = frozenset(name.encode() for name in HANDSHAKE)
+_VERSION = VERSION.encode()
 
 
 class McpHttp:
@@ -39,11 +38,11 @@ class McpHttp:
         sessions: McpSessions,
         streams: OlderStreams,
         answers: ClientAnswers,
-        store: Store,
+        keeping: Keeping,
         stream_s: float,
     ) -> None:
-        self._dispatcher, self._store, self._stream_s = dispatcher, store, stream_s
-        self._running = running = RunningRequests(store)
+        self._dispatcher, self._keeping, self._stream_s = dispatcher, keeping, stream_s
+        self._running = running = RunningRequests(keeping.store)
         self._older = OlderEra(sessions, answers, streams, running, dispatcher.initialized, self._answer)
 
     def routes(self) -> list[Route]:
@@ -55,13 +54,12 @@ class McpHttp:
 
     def post(self, exchange: Exchange) -> Awaitable[Reply]:
         """No coroutine of its own around the others: it would cost as much as the decoding."""
-        headers, body = exchange.headers, exchange.body
-        caller = exchange.caller
+        body, caller = exchange.body, exchange.caller
         if body[:1] != b"{" and body.lstrip()[:1] == b"[":
             return self._older.batch(exchange, caller)
         try:
             message = decode_message(body)
-            modern = self._modern_peer(message, headers, caller)
+            modern = self._modern_peer(message, exchange)
         except RpcError as error:
             return _given(refused(error, id_of(body)))
         if modern is not None:
@@ -80,7 +78,7 @@ class McpHttp:
         if id is UNSET or id is None:
             return ACCEPTED
         stream_s = self._stream_s if peer.session is not None and message.method == "tools/call" else None
-        outlet = HttpOutlet(exchange, peer.revision, id, self._store, stream_s)
+        outlet = HttpOutlet(exchange, peer, id, self._keeping, stream_s)
         try:
             steps = self._dispatcher.answer(message, peer, outlet, exchange.base_url)
             try:
@@ -103,16 +101,18 @@ class McpHttp:
             return outlet.reply(200, encode_error(id, as_rpc(error)))
         return outlet.result(result)
 
-    def _modern_peer(self, message: Incoming, headers: Mapping[bytes, bytes], caller: Caller) -> Peer | None:
+    def _modern_peer(self, message: Incoming, exchange: Exchange) -> Peer | None:
         """None for a request of the older era. Raises RpcError for one of the newer that is not as it must be."""
-        header = headers.get(VERSION_HEADER, b"")
-        if header in _OLDER:
+        headers, is_older = exchange.headers, exchange.headers.get(VERSION_HEADER, b"") in _OLDER
+        if is_older and _VERSION not in exchange.body:
             return None
-        version, params = header.decode("latin-1"), params_of(message)
+        version, params = headers.get(VERSION_HEADER, b"").decode("latin-1"), params_of(message)
         said = version if params.meta is UNSET or params.meta.version is UNSET else params.meta.version
+        if is_older and said not in MODERN:
+            return None
         if version and version != said:
             check_headers(headers, said, str(message.method), None)
-        peer = modern_peer(message, params, caller, version)
+        peer = modern_peer(message, params, exchange.caller, version)
         if peer is not None and message.id is not UNSET:
             self._check_headers(message, params, headers, peer)
         return peer

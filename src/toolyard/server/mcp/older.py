@@ -22,7 +22,7 @@ from ...wires.mcp.revisions import HANDSHAKE, R_2025_03_26, Revision, negotiated
 from ..exchange import Exchange
 from .answers import ClientAnswers
 from .eras import SETTINGS, change
-from .outlet import EVENT_STREAM, read_event_id
+from .outlet import EVENT_STREAM
 from .peer import Peer
 from .refusals import ACCEPTED, HEADERS, refused
 from .resuming import OlderStreams
@@ -76,14 +76,15 @@ class OlderEra:
     async def get(self, exchange: Exchange, caller: Caller) -> Reply | Stream:
         """A stream of what changes, or the rest of a stream that broke off."""
         try:
-            if SESSION_HEADER not in exchange.headers:
+            if not exchange.headers.get(SESSION_HEADER):
                 raise RpcError(INVALID_REQUEST, "A stream needs a session: send initialize first", status=405)
             peer, state = await self._peer(exchange, caller)
+            last = exchange.headers.get(b"last-event-id")
+            place = self._streams.place(last, peer) if last else None
         except RpcError as error:
             return refused(error, None)
-        last = exchange.headers.get(b"last-event-id")
-        if last is not None and (place := read_event_id(last)) is not None:
-            return Stream(200, EVENT_STREAM, self._streams.rest(place, peer))
+        if place is not None:
+            return Stream(200, EVENT_STREAM, self._streams.rest(place, peer), has_an_end=True)
         return Stream(200, EVENT_STREAM, self._streams.changes(state, caller))
 
     async def delete(self, exchange: Exchange, caller: Caller) -> Reply:

@@ -5,19 +5,20 @@ any node finds what came after.
 """
 
 import asyncio
-import base64
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
+from msgspec import Struct
 
 from ...store.contract import Store
 from ...wires.contract import LARGE, Headers, Reply, Stream
 from ...wires.mcp.envelope import Id, around_result, encode_result
-from ...wires.mcp.revisions import R_2025_11_25, Revision
+from ...wires.mcp.revisions import R_2025_11_25
 from ..exchange import Exchange
+from .peer import Peer
+from .places import Places
 from .refusals import HEADERS
 
 SOON_S = 2.0
@@ -37,26 +38,9 @@ EVENT_STREAM: Headers = [
 ]
 
 
-Place = tuple[int, int, Id]
-"""Of an event: which call's, after which of its events, and what the response answers."""
-
-
 def event(message: bytes, id: str | None = None) -> bytes:
     head = f"id: {id}\n".encode() if id else b""
     return head + b"event: message\ndata: " + message + b"\n\n"
-
-
-def event_id(seq: int, number: int, request: Id) -> str:
-    """Where a stream can be taken up again."""
-    return base64.urlsafe_b64encode(msgspec.json.encode([seq, number, request])).decode()
-
-
-def read_event_id(id: bytes) -> Place | None:
-    try:
-        place: Place = msgspec.json.decode(base64.urlsafe_b64decode(id), type=Place)
-        return place
-    except (ValueError, msgspec.DecodeError):
-        return None
 
 
 class Events:
@@ -98,6 +82,13 @@ class Events:
                     yield b": still here\n\n"
 
 
+class Keeping(Struct, frozen=True):
+    """Where events are kept, and how they are named."""
+
+    store: Store
+    places: Places
+
+
 class HttpOutlet:
     """To the client of one request. Most are answered at once, so what is for others is not made before it is used."""
 
@@ -108,11 +99,12 @@ class HttpOutlet:
     _number = 0
     _record: Callable[[], None] | None = None
     _when_gone: tuple[Callable[[], object], ...] = ()
-    _held_back: tuple[bytes, ...] = ()
+    _held_back: list[bytes] | None = None
+    """Until the call is in the ledger: no event comes before the one from which the stream can be taken up."""
 
-    def __init__(self, exchange: Exchange, revision: Revision, id: Id, store: Store, stream_s: float | None) -> None:
+    def __init__(self, exchange: Exchange, peer: Peer, id: Id, keeping: Keeping, stream_s: float | None) -> None:
         """`stream_s`: how long a stream that can be taken up again is held; None where it cannot."""
-        self._exchange, self._revision, self._id, self._store = exchange, revision, id, store
+        self._exchange, self._peer, self._id, self._keeping = exchange, peer, id, keeping
         self._stream_s = stream_s
 
     @property
@@ -122,10 +114,14 @@ class HttpOutlet:
 
     @contextmanager
     def soon(self) -> Iterator[None]:
-        """Opens the stream if the block takes long."""
+        """Opens the stream if the block takes long, and closes it if there will be no response."""
         timer = asyncio.get_running_loop().call_later(SOON_S, self._open_late) if self.is_open else None
         try:
             yield
+        except asyncio.CancelledError:  # the server stops: the rest is found elsewhere, or nowhere
+            if self._events is not None:
+                self._events.close()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
@@ -134,10 +130,10 @@ class HttpOutlet:
         if not self.is_open or self._is_answered:
             return
         events = self._open()
-        if self._record is not None and self.seq == 0:
-            self._held_back += (message,)
-        else:
+        if self._stream_s is None or self.seq:
             self._put(events, message)
+        else:
+            self._hold_back(message)
 
     def respond(self, result: bytes) -> None:
         if self._is_answered:
@@ -180,6 +176,9 @@ class HttpOutlet:
         if self._events is not None and self._stream_s is not None:
             self._prime(self._events)
 
+    def is_followed(self) -> None:
+        self._stream_s = None
+
     def when_gone(self, callback: Callable[[], object]) -> None:
         self._when_gone += (callback,)
         self._exchange.when_gone(callback)
@@ -198,7 +197,7 @@ class HttpOutlet:
         if self._events is not None:
             return self._events
         self._events = events = Events(self._stream_s)
-        self._exchange.answer(Stream(200, EVENT_STREAM, events.chunks()))
+        self._exchange.answer(Stream(200, EVENT_STREAM, events.chunks(), has_an_end=True))
         if self.seq and self._stream_s is not None:
             self._prime(events)
         elif self._record is not None:
@@ -207,12 +206,19 @@ class HttpOutlet:
 
     def _prime(self, events: Events) -> None:
         """From here on the stream can be taken up again."""
-        if self._revision is R_2025_11_25:
-            id = event_id(self.seq, self._number, self._id)
-            events.put(f"id: {id}\nretry: {RETRY_MS}\ndata: \n\n".encode())
-        held, self._held_back = self._held_back, ()
+        if self._peer.revision is R_2025_11_25:
+            events.put(f"id: {self._event_id()}\nretry: {RETRY_MS}\ndata: \n\n".encode())
+        held, self._held_back = self._held_back or (), None
         for message in held:
             self._put(events, message)
+
+    def _hold_back(self, message: bytes) -> None:
+        held = self._held_back = self._held_back or []
+        if len(held) < MOST_WAITING or not message.startswith(NOTIFICATION):
+            held.append(message)
+
+    def _event_id(self) -> str:
+        return self._keeping.places.id_of((self.seq, self._number, self._id), self._peer)
 
     def _put(self, events: Events, message: bytes) -> None:
         is_optional = message.startswith(NOTIFICATION)
@@ -220,11 +226,11 @@ class HttpOutlet:
             events.put(event(message), is_optional=is_optional)
             return
         self._number += 1
-        events.put(event(message, event_id(self.seq, self._number, self._id)), is_optional=is_optional)
+        events.put(event(message, self._event_id()), is_optional=is_optional)
         self._keep(self.seq, self._number, message)
 
     def _keep(self, seq: int, number: int, message: bytes) -> None:
-        self._beside(self._store.add_call_events([(seq, number, message)]))
+        self._beside(self._keeping.store.add_call_events([(seq, number, message)]))
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         """What fails is not missed: it is for a client that may never come back."""
@@ -239,7 +245,7 @@ class HttpOutlet:
 
     def _finish(self, events: Events, message: bytes) -> None:
         self._is_answered = True
-        for each in self._held_back:
+        for each in self._held_back or ():
             events.put(event(each))
         events.put(event(message))
         events.close()

@@ -50,6 +50,10 @@ class Outlet(Protocol):
         """What runs is a call in the ledger, under that number."""
         ...
 
+    def is_followed(self) -> None:
+        """What runs was begun by another request: here nothing can be taken up again."""
+        ...
+
     def when_gone(self, callback: Callable[[], object]) -> None: ...
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from ...model.caller import Caller
 from ...model.lifecycle import ENDED
-from ...store.contract import Store
 from ...store.hints import Topic
-from ...wires.mcp.envelope import encode_notification, encode_result
+from ...wires.mcp.envelope import INVALID_REQUEST, RpcError, encode_notification, encode_result
 from ...wires.mcp.params import Wanted
 from .answers import ClientAnswers
-from .outlet import Events, Place, event, event_id
+from .outlet import Events, Keeping, event
 from .peer import Peer, owns
+from .places import Place
 from .sessions import SessionState
 from .subscriptions import Subscriber, Subscriptions
 from .tasks import Tasks
@@ -22,8 +22,16 @@ LOOK_S = 1.0
 class OlderStreams:
     """Makes them."""
 
-    def __init__(self, store: Store, subscriptions: Subscriptions, answers: ClientAnswers, tasks: Tasks) -> None:
-        self._store, self._subscriptions, self._answers, self._tasks = store, subscriptions, answers, tasks
+    def __init__(self, keeping: Keeping, subscriptions: Subscriptions, answers: ClientAnswers, tasks: Tasks) -> None:
+        self._store, self._subscriptions, self._answers, self._tasks = keeping.store, subscriptions, answers, tasks
+        self._places = keeping.places
+
+    def place(self, last_event: bytes, peer: Peer) -> Place:
+        """Raises RpcError for what was not given out to this session."""
+        place = self._places.read(last_event, peer)
+        if place is None:
+            raise RpcError(INVALID_REQUEST, "Last-Event-ID is not one that this server gave out in this session")
+        return place
 
     async def changes(self, state: SessionState, caller: Caller) -> AsyncIterator[bytes]:
         """Of the catalogue, and of what the session has subscribed to."""
@@ -49,7 +57,7 @@ class OlderStreams:
                     return
                 for each, data in await self._store.call_events(seq, number):
                     number = each
-                    yield event(data, event_id(seq, number, id))
+                    yield event(data, self._places.id_of((seq, number, id), peer))
                 for question in await self._answers.unseen(call, peer.revision):
                     if question not in put:
                         put.add(question)
@@ -57,5 +65,7 @@ class OlderStreams:
                 if call.state in ENDED:
                     yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
                     return
+                if self._store.hints.is_leaving and call.holder != self._store.node:
+                    return  # nothing will come of it here; another node knows more
                 if not await bell.wait(LOOK_S):
                     yield b": still here\n\n"

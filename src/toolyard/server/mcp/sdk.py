@@ -96,6 +96,16 @@ class AuthorsServer(MCPServer[Any]):
         super().add_resource(resource)
         self.when_changed("resources")
 
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
+        """What the client got wrong is the client's to know; the SDK would take it for the author's failure."""
+        prompt = self._prompt_manager.get_prompt(name)
+        if prompt is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name[:200]}")
+        needed = [each.name for each in prompt.arguments or () if each.required]
+        if missing := [each for each in needed if each not in (arguments or {})]:
+            raise MCPError(INVALID_PARAMS, f"Invalid params: the prompt {name} needs {', '.join(missing)}")
+        return await super().get_prompt(name, arguments, context)
+
 
 @contextmanager
 def _own_logging() -> Iterator[None]:

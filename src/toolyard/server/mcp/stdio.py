@@ -1,19 +1,16 @@
 """MCP over standard input and output: one client, a message a line, both eras.
 
-Nothing but messages may reach the output: what a tool prints, or a process it starts, goes where the log goes.
+When the input ends, or somebody stops the server, what runs may end and is answered; what only waits is given up.
 """
 
 import asyncio
-import os
-import sys
-import threading
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from ...model.caller import LOCAL
-from ...model.errors import ToolyardError
+from ...model.errors import RequestError, ToolyardError
 from ...wires.mcp.envelope import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -31,25 +28,14 @@ from ...wires.mcp.params import Cancelled, Initialize, Wanted, decode_params
 from ...wires.mcp.revisions import HANDSHAKE, R_2025_03_26, negotiated
 from .dispatcher import McpParts
 from .eras import SETTINGS, change, modern_peer, params_of
+from .following import stopping
 from .peer import Peer
+from .pipes import Line
+from .refusals import as_rpc
 from .sessions import SessionState
 from .subscriptions import Subscriber
 
-CHUNK = 64 * 2**10
-
-
-class Line:
-    """The output. Whole lines, from the loop alone."""
-
-    def __init__(self, output: BinaryIO) -> None:
-        self._output = output
-
-    def write(self, message: bytes) -> None:
-        try:
-            self._output.write(message + b"\n")
-            self._output.flush()
-        except (BrokenPipeError, ValueError):
-            """The client has gone; the input's end says so, too."""
+LOOK_S = 0.1
 
 
 class StdioOutlet:
@@ -82,6 +68,9 @@ class StdioOutlet:
     def is_recorded(self, seq: int) -> None:
         self.seq = seq
 
+    def is_followed(self) -> None:
+        """Nor here."""
+
     def when_gone(self, callback: Callable[[], object]) -> None:
         self._when_gone.append(callback)
 
@@ -92,34 +81,61 @@ class StdioOutlet:
             callback()
 
 
+class Surroundings(Struct):
+    """What a server over pipes needs beside the dispatcher."""
+
+    check: Callable[[bytes], None]
+    """Raises for a message that is too large or too deep."""
+    cancel: Callable[[int], Any]
+    """Ends a call of the ledger."""
+    leave: Callable[[], None]
+    """Who only waits is told to stop waiting."""
+
+
 class StdioServer:
     """One client, as long as its input lasts."""
 
-    def __init__(self, parts: McpParts, cancel: Callable[[int], Any], output: BinaryIO) -> None:
-        """`cancel` ends a call of the ledger."""
-        self._parts, self._cancel, self._line = parts, cancel, Line(output)
+    def __init__(self, parts: McpParts, around: Surroundings, line: Line) -> None:
+        self._parts, self._around, self._line = parts, around, line
         self._state: SessionState | None = None
         self._running: dict[Id, StdioOutlet] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wanted = Wanted()
 
-    async def serve(self, input: int) -> None:
-        """Until the input, a file descriptor, ends; what is under way is then given up."""
-        lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        read_lines(input, asyncio.get_running_loop(), lines)
-        with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL)):
-            while (line := await lines.get()) is not None:
-                if line.strip():
-                    self._take(line)
-        for outlet in list(self._running.values()):
-            outlet.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+    async def serve(self, lines: "asyncio.Queue[bytes | None]") -> None:
+        """Until None comes, and what is under way has ended. Who cancels this has waited long enough."""
+        try:
+            with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL)):
+                while (line := await lines.get()) is not None:
+                    await self._line.has_room()
+                    if line.strip():
+                        self._take(line)
+            self._around.leave()
+            await self._finish()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _finish(self) -> None:
+        """A client that has closed both pipes is gone, and takes its calls with it as far as their tools want that."""
+        is_told = False
+        while self._tasks:
+            await asyncio.wait(self._tasks, timeout=LOOK_S)
+            if not is_told and self._line.is_gone:
+                is_told = True
+                for outlet in list(self._running.values()):
+                    outlet.cancel()
+        await self._line.is_empty()
 
     def _tell(self, method: str, params: dict[str, Any]) -> None:
         self._line.write(encode_notification(method, params or None))
 
     def _take(self, line: bytes) -> None:
+        try:
+            self._around.check(line)
+        except RequestError as error:
+            self._line.write(encode_error(id_of(line), as_rpc(error)))
+            return
         is_batch = line.lstrip()[:1] == b"[" and self._state is not None and self._state.version == R_2025_03_26.name
         work = self._together(line) if is_batch else self._work(line, self._line.write)
         task = asyncio.get_running_loop().create_task(work)
@@ -134,24 +150,33 @@ class StdioServer:
         except RpcError as error:
             self._line.write(encode_error(None, error))
             return
-        await asyncio.gather(*(self._work(body, answers.append) for body in bodies))
+        await asyncio.gather(*(self._work(body, answers.append) for body in bodies), return_exceptions=True)
         if answers:
             self._line.write(b"[" + b",".join(answers) + b"]")
 
     async def _work(self, line: bytes, last: Callable[[bytes], None]) -> None:
+        """A notification is never answered, also one that is not as it must be."""
         try:
             message = decode_message(line)
-            params = params_of(message) if message.method is not UNSET else None
-            peer = None if params is None else modern_peer(message, params, LOCAL)
+            if message.method is UNSET or message.id is UNSET:
+                await self._told(message)
+                return
+            peer = modern_peer(message, params_of(message), LOCAL)
         except RpcError as error:
             last(encode_error(id_of(line), error))
             return
+        await self._answer(message, message.id, peer, last)  # type: ignore[arg-type]
+
+    async def _told(self, message: Incoming) -> None:
+        """What wants no answer."""
         if message.method is UNSET:
             await self._parts.answers.take(message, LOCAL)
-        elif message.id is UNSET:
-            await self._notified(message)
-        else:
-            await self._answer(message, message.id, peer, last)  # type: ignore[arg-type]
+        elif message.method == "notifications/cancelled":
+            try:
+                id = decode_params(message, Cancelled).id
+            except RpcError:
+                return
+            await self._give_up(id)
 
     async def _answer(self, message: Incoming, id: Id, peer: Peer | None, last: Callable[[bytes], None]) -> None:
         outlet = StdioOutlet(self._line, id, last)
@@ -162,6 +187,9 @@ class StdioServer:
             outlet.finish(encode_error(id, error))
         except ToolyardError as error:
             outlet.finish(encode_error(id, RpcError(INTERNAL_ERROR, error.message)))
+        except asyncio.CancelledError:
+            outlet.finish(encode_error(id, stopping()))
+            raise
         finally:
             if self._running.get(id) is outlet:
                 del self._running[id]
@@ -189,41 +217,9 @@ class StdioServer:
         self._wanted.tools = self._wanted.prompts = self._wanted.resources = True
         return self._parts.dispatcher.initialized(revision)
 
-    async def _notified(self, message: Incoming) -> None:
-        if message.method != "notifications/cancelled":
-            return
-        try:
-            outlet = self._running.get(decode_params(message, Cancelled).id)
-        except RpcError:
-            return
+    async def _give_up(self, id: Id) -> None:
+        outlet = self._running.get(id)
         if outlet is not None:
             outlet.cancel()
             if outlet.seq:
-                await self._cancel(outlet.seq)
-
-
-def own_output() -> BinaryIO:
-    """The real output, for messages alone: from now on everything else that is printed goes to the errors' side."""
-    sys.stdout.flush()
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    return output
-
-
-def read_lines(input: int, loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[bytes | None]") -> None:
-    """In a thread: not every input can be waited for on a loop. And from the descriptor itself: a thread that is in
-    the middle of a buffered read keeps the program from ending."""
-
-    def read() -> None:
-        parts: list[bytes] = []
-        while chunk := os.read(input, CHUNK):
-            *whole, rest = chunk.split(b"\n")
-            for line in whole:
-                loop.call_soon_threadsafe(lines.put_nowait, b"".join((*parts, line)))
-                parts = []
-            parts.append(rest)
-        loop.call_soon_threadsafe(lines.put_nowait, b"".join(parts))
-        loop.call_soon_threadsafe(lines.put_nowait, None)
-
-    threading.Thread(target=read, name="toolyard-stdin", daemon=True).start()
+                await self._around.cancel(outlet.seq)

@@ -123,6 +123,9 @@ def _encoded(seq: int) -> str:
 
 def _decoded(cursor: str) -> int:
     try:
-        return int(base64.urlsafe_b64decode(cursor.encode()))
+        seq = int(base64.urlsafe_b64decode(cursor.encode()))
     except ValueError:
-        raise RpcError(INVALID_PARAMS, "Invalid params: this cursor is not one that this server gave out") from None
+        seq = 0
+    if not (0 < seq < 2**63 and _encoded(seq) == cursor):
+        raise RpcError(INVALID_PARAMS, "Invalid params: this cursor is not one that this server gave out")
+    return seq

@@ -1,0 +1,144 @@
+"""How `toolyard stdio` ends: what runs may end within `grace_s`, and then the process ends, always."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .piped import DEADLINE_S, Piped, piping
+from .schemas import MODERN
+from .stage import Stage
+from .talking import text_of
+
+End = Callable[[Piped], None]
+
+
+def close_input(piped: Piped) -> None:
+    assert piped.process.stdin is not None
+    piped.process.stdin.close()
+
+
+def terminate(piped: Piped) -> None:
+    piped.process.send_signal(signal.SIGTERM)
+
+
+def interrupt(piped: Piped) -> None:
+    piped.process.send_signal(signal.SIGINT)
+
+
+WAYS = [close_input, terminate, interrupt]
+
+
+@pytest.mark.parametrize("end", WAYS)
+def test_what_runs_may_end_and_is_answered(tmp_path: Path, stage: Stage, name: str, end: End) -> None:
+    with piping(tmp_path, stage) as piped:
+        piped.initialize("2025-11-25")
+        id = piped.call("Play_Act", {"name": name}, meta={"progressToken": "t"})
+        visit = stage.visit(name)
+        end(piped)
+        visit.tell("progress", 1)
+        assert piped.hear()["params"]["progress"] == 1
+        visit.hear()
+        visit.ends()
+        assert text_of(piped.result_of(id)) == "done"
+        assert piped.hear() is None
+        assert piped.process.wait(DEADLINE_S) == 0
+        assert "Traceback" not in piped.errors()
+
+
+@pytest.mark.parametrize("end", [close_input, terminate])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Kit_HoldsOn", {"how": "waits"}),
+        ("Kit_HoldsOn", {"how": "deaf"}),
+        ("Kit_HoldsOn", {"how": "loop"}),
+        ("Kit_HoldsOn", {"how": "executor"}),
+        ("Kit_HoldsAThread", {}),
+    ],
+)
+def test_what_takes_longer_is_left_behind(
+    tmp_path: Path, stage: Stage, end: End, tool: str, arguments: dict[str, str]
+) -> None:
+    with piping(tmp_path, stage, grace_s="0.5") as piped:
+        piped.initialize("2025-11-25")
+        piped.call(tool, arguments, meta={"progressToken": "t"})
+        assert piped.hear()["method"] == "notifications/progress"
+        end(piped)
+        assert piped.process.wait(DEADLINE_S) in (0, 1)
+
+
+def test_who_is_stopped_is_told_and_so_is_the_client(tmp_path: Path, stage: Stage, name: str) -> None:
+    with piping(tmp_path, stage, grace_s="0.5") as piped:
+        piped.initialize("2025-11-25")
+        id = piped.call("Play_Act", {"name": name})
+        visit = stage.visit(name)
+        terminate(piped)
+        assert visit.hear() == "stopped"
+        said = piped.hear()
+        assert (said["id"], said["error"]["code"]) == (id, -32603)
+        assert piped.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("first", WAYS)
+def test_a_second_wish_is_not_made_to_wait(tmp_path: Path, stage: Stage, name: str, first: End) -> None:
+    with piping(tmp_path, stage, grace_s="60") as piped:
+        listening = piped.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        assert piped.hear()["method"] == "notifications/subscriptions/acknowledged"
+        piped.call("Play_Act", {"name": name})
+        visit = stage.visit(name)
+        first(piped)
+        piped.result_of(listening)  # which ends when the first is heard
+        terminate(piped)
+        assert visit.hear() == "stopped"
+        assert piped.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("end", [close_input, terminate])
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_question_that_is_open_is_given_up(tmp_path: Path, stage: Stage, name: str, revision: str, end: End) -> None:
+    with piping(tmp_path, stage, grace_s="60") as piped:
+        if revision == MODERN:
+            piped.capabilities = {"elicitation": {"form": {}}}
+        else:
+            piped.initialize(revision, elicitation={})
+        piped.call("Play_Act", {"name": name})
+        visit = stage.visit(name)
+        visit.tell("ask", "who")
+        assert "who" in str(piped.hear())
+        end(piped)
+        assert piped.process.wait(DEADLINE_S) == 0
+        assert visit.hear() == "stopped"
+
+
+@pytest.mark.parametrize("end", [close_input, terminate])
+def test_a_client_that_does_not_read_does_not_hold_it(tmp_path: Path, stage: Stage, name: str, end: End) -> None:
+    with piping(tmp_path, stage, grace_s="0.5", is_reading=False) as piped:
+        piped.call("Kit_Large", {"size": 2_000_000})
+        piped.call("Play_Act", {"name": name})
+        stage.visit(name).ends()
+        end(piped)
+        assert piped.process.wait(DEADLINE_S) in (0, 1)
+
+
+def test_a_client_that_reads_late_gets_everything_in_order(tmp_path: Path, stage: Stage) -> None:
+    with piping(tmp_path, stage, is_reading=False) as piped:
+        large = piped.call("Kit_Large", {"size": 2_000_000})
+        small = [piped.call("Kit_Add", {"a": each}) for each in range(200)]
+        close_input(piped)
+        piped.read()
+        assert len(text_of(piped.result_of(large))) == 2_000_000
+        assert [text_of(piped.result_of(id)) for id in small] == [str(each + 1) for each in range(200)]
+        assert piped.process.wait(DEADLINE_S) == 0
+
+
+def test_a_client_that_is_gone_takes_its_calls_with_it(tmp_path: Path, stage: Stage, name: str) -> None:
+    with piping(tmp_path, stage, grace_s="60", is_reading=False) as piped:
+        piped.call("Play_Act", {"name": name})
+        visit = stage.visit(name)
+        assert piped.process.stdout is not None
+        piped.process.stdout.close()
+        close_input(piped)
+        assert visit.hear() == "stopped"
+        assert piped.process.wait(DEADLINE_S) == 0
