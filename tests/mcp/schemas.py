@@ -13,6 +13,7 @@ MODERN = "2026-07-28"
 REVISIONS = (*OLDER, MODERN)
 EXTENSION = "ext-tasks"
 RESULTS = {
+    "prompts/get": "GetPromptResult",
     "initialize": "InitializeResult",
     "server/discover": "DiscoverResult",
     "ping": "EmptyResult",
