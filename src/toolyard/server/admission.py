@@ -1,12 +1,14 @@
 """What stands before every route: where a request comes from, whether it may be here, and who sent it."""
 
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import parse_qsl
 
 from ..model.caller import Caller
 from ..model.errors import MalformedRequest, NotAuthenticated, SettingsError
+from ..store.contract import StoreDown
 from ..trust.authentication import Authenticate
 from .exchange import Exchange
 from .guard import Guard
@@ -40,6 +42,11 @@ class Admission:
         """Whoever runs the server has changed something."""
         self._witness.did("admin", f"{method} {exchange.path}", None, exchange.address)
         await self._witness.written()
+
+    async def turned_away(self) -> None:
+        """That somebody was not admitted is written down before they are told, where that must be."""
+        with suppress(StoreDown):
+            await self._witness.written()
 
     async def _later(self, caller: Awaitable[Caller], exchange: Exchange) -> Caller:
         try:

@@ -43,6 +43,7 @@ class Shell:
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
         self._guard, self._admit, self._operated = admission.guard, admission.admit, admission.operated
+        self._turned_away = admission.turned_away
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
         """The address in links; without one, the address the client used."""
@@ -94,6 +95,8 @@ class Shell:
             if route.changes:
                 await self._operated(method, exchange)
         except ToolyardError as error:
+            if isinstance(error, NotAuthenticated):
+                await self._turned_away()
             reply = self._answering(route, exchange, error).encode_error(error)
         except Gone:
             return None
