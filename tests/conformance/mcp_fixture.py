@@ -485,8 +485,11 @@ def main() -> None:
     """Serves until it is told to stop; nothing is left behind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    port = parser.parse_args().port
-    settings = exactly(port=port, sync_wait_s=SYNC_WAIT_S, mcp_stream_s=STREAM_S, log_level="warning")
+    parser.add_argument("--key", action="append", default=[], help="an API key that callers need")
+    given = parser.parse_args()
+    settings = exactly(
+        port=given.port, api_keys=given.key, sync_wait_s=SYNC_WAIT_S, mcp_stream_s=STREAM_S, log_level="warning"
+    )
     set_up_logging(settings.log_level)
     serve(Yard([app], settings), listen(settings), lambda address: None)
 

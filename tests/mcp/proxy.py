@@ -16,7 +16,9 @@ _connection = re.compile(rb"\r\nconnection:[^\r]*", re.IGNORECASE).sub
 class RoundRobin:
     """One request a connection, so that each is anybody's. A node that is gone is passed over."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
+    def __init__(self, ports: Sequence[int], more: bytes = b"") -> None:
+        """`more`: a header that each request gets on its way."""
+        self._more = more
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.served: list[int] = []
@@ -28,7 +30,7 @@ class RoundRobin:
             head = await reader.readuntil(b"\r\n\r\n")
             found = _length(head)
             body = await reader.readexactly(int(found[1]) if found else 0)
-            head = _connection(b"", head).replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+            head = _connection(b"", head).replace(b"\r\n\r\n", b"\r\nconnection: close\r\n" + self._more + b"\r\n")
             there, back = await self._node()
             back.write(head + body)
             ends = [asyncio.create_task(pump(there, writer)), asyncio.create_task(pump(reader, back))]
@@ -56,9 +58,9 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @contextmanager
-def proxying(*ports: int) -> Iterator[RoundRobin]:
+def proxying(*ports: int, more: bytes = b"") -> Iterator[RoundRobin]:
     """On a loop of its own, as long as the block lasts."""
-    proxy, loop = RoundRobin(ports), asyncio.new_event_loop()
+    proxy, loop = RoundRobin(ports, more), asyncio.new_event_loop()
     serving = loop.run_until_complete(asyncio.start_server(proxy.handle, "127.0.0.1", proxy.port))
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
