@@ -23,7 +23,10 @@ ALL = Verdict(True, rule="no rules")
 
 
 class View:
-    """Which tools there are for a caller. For this one, all of them."""
+    """Which tools there are for a caller, and how much of them. For this one, all of them."""
+
+    limits: tuple[int, ...] = ()
+    """The numbers of the limits that are about the caller."""
 
     def of(self, tool: "Tool") -> Verdict:
         return ALL
@@ -50,6 +53,8 @@ class Caller(Struct, frozen=True):
     view: View = EVERYTHING
     is_operator: bool = True
     """Whether it may know what is counted of everybody."""
+    address: str = ""
+    """Where the request came from, where something depends on that."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import socket
 import sys
@@ -14,9 +13,11 @@ import uvicorn
 from ..model.errors import SettingsError, SetupError
 from .admin_file import AdminFile
 from .compose import Yard
+from .connections import Patience
 from .direct import Direct
 from .http import polite, sweep
 from .ledger_keys import has_keys
+from .limiting import is_loopback
 from .settings import Settings
 
 SWITCH_INTERVAL_S = 0.0002
@@ -27,9 +28,10 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
+    patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
         Direct(yard.asgi),
-        http=polite(settings.header_timeout_s, settings.body_timeout_s, settings.max_header_bytes, yard.asgi.methods),
+        http=polite(patience, settings.max_header_bytes, yard.asgi.methods, yard.limiting.connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -92,7 +94,7 @@ class Server(uvicorn.Server):
 
 def listen(settings: Settings) -> socket.socket:
     """A listening socket. Raises SetupError when the address is taken or not safe to listen on."""
-    if not _is_loopback(settings.host):
+    if not is_loopback(settings.host):
         refuse_unsafe(settings, settings.has_authentication or asyncio.run(has_keys(settings)))
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -115,7 +117,7 @@ def listen(settings: Settings) -> socket.socket:
 def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
     """Without authentication nobody beyond this machine may call. Asked before anything is loaded, and again once the
     ledger is open that is served."""
-    if needs_credentials or _is_loopback(settings.host):
+    if needs_credentials or is_loopback(settings.host):
         return
     raise SettingsError(
         f"{settings.host} can be reached from other machines, and no authentication is set; make an API key first: "
@@ -135,10 +137,3 @@ def set_up_logging(level: str) -> None:
         level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
     logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

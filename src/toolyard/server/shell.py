@@ -11,10 +11,12 @@ from ..model.caller import Caller
 from ..model.errors import InternalError, NotAuthenticated, ToolyardError, UnsupportedProtocol
 from ..wires.contract import Answers, Reply, Stream
 from .admission import Admission
-from .exchange import BodyReader, Exchange, Gone
+from .exchange import BodyReader, Exchange, Gone, peer_of
+from .limiting import Limiting
 from .line import AsgiLine, Line, Receive, Scope, Send
 from .routes import Route, RouteTable, sent_path
 from .settings import Settings
+from .stream_count import StreamCount
 from .streams import Streams
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
@@ -35,6 +37,7 @@ class Shell:
         lifespan: Lifespan,
         ready: Callable[[], Awaitable[None]],
         settings: Settings,
+        limiting: Limiting | None = None,
     ) -> None:
         """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request."""
         self._table = RouteTable(routes)
@@ -46,6 +49,8 @@ class Shell:
         """The address in links; without one, the address the client used."""
         self.methods = self._table.methods
         self.streams = Streams()
+        self._stream_count = StreamCount() if limiting is None else limiting.streams
+        self._find_address = peer_of if limiting is None else limiting.proxies.address
         self._is_ready = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +74,7 @@ class Shell:
         if root and path.startswith(root):
             path = path[len(root) :] or "/"
         route = self._exact.get((method, path))
-        exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line)
+        exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line, self._find_address)
         try:
             if route is None:
                 route, exchange.parameters = self._table.find(method, path, sent_path(scope, path))
@@ -84,6 +89,8 @@ class Shell:
             if route.reads_json:
                 self._reader.check(exchange.headers, exchange.body)
             reply = await route.handler(exchange)
+            if type(reply) is Stream:
+                reply = self._stream_count.counted(reply, exchange.caller)
         except ToolyardError as error:
             reply = self._answering(route, exchange, error).encode_error(error)
         except Gone:
