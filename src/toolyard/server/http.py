@@ -21,6 +21,8 @@ from ..wires.family import encode
 from .connections import Connections, Patience
 
 SWEEP_S = 0.2
+SWEPT_AT_ONCE = 100
+"""Connections that are looked at before whoever waits for the loop has its turn."""
 
 
 class Phase(IntEnum):
@@ -229,7 +231,9 @@ async def sweep(connections: set[Any]) -> None:
     """Ends connections whose request does not arrive in time. Runs until cancelled."""
     while True:
         Ticks.now = time.monotonic()
-        for connection in list(connections):
+        for number, connection in enumerate(list(connections), 1):
             if isinstance(connection, PoliteProtocol):
                 connection.look()
+            if number % SWEPT_AT_ONCE == 0:
+                await asyncio.sleep(0)
         await asyncio.sleep(SWEEP_S)

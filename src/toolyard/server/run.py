@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -22,12 +23,15 @@ from .settings import Settings
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
+OWN_FILES = 512
+"""What is open besides connections."""
 
 
 def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
+    allow_files(settings.max_connections + OWN_FILES)
     patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
         Direct(yard.asgi),
@@ -112,6 +116,14 @@ def listen(settings: Settings) -> socket.socket:
     listener.listen(2048)
     listener.set_inheritable(True)
     return listener
+
+
+def allow_files(wanted: int) -> None:
+    """A connection is an open file, and what a process starts with is often 1024 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:

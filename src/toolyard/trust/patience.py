@@ -6,6 +6,7 @@ does not wait as it was told slows down only itself.
 
 import asyncio
 from collections.abc import Callable, Hashable
+from random import uniform
 
 from .limits import house_of
 from .meters import Meter, refusal
@@ -39,8 +40,9 @@ class Patience:
         return min(LONGEST_S, FIRST_S * 2 ** (count - FREE)) if count >= FREE else 0.0
 
     async def hold(self, who: Hashable) -> float:
-        """Holds a refusal back, unless too many are; for how long, in seconds."""
-        pause_s = self.pause_s(who)
+        """Holds a refusal back, unless too many are; for how long, in seconds. Not all for the same time, or those of
+        many connections would come and go together."""
+        pause_s = self.pause_s(who) * uniform(0.5, 1.0)
         if not pause_s or self._held >= MOST_HELD:
             return 0.0
         self._held += 1
