@@ -130,28 +130,24 @@ class Engine:
             call = self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
             return call if self._limiter is None else self._patiently(call, caller)
         if self._limiter is not None:
-            run = partial(self._run, plan, tool, command, caller, channel, base_url)
-            return self._limited(self._limiter, plan.slots, tool, caller, run)
+            return self._limited(plan, tool, command, caller, channel, base_url)
         if plan.slots is None:
             return self._run(plan, tool, command, caller, channel, base_url)
         return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller)
 
     async def _limited(
-        self,
-        limiter: Limiter,
-        slots: Slots | None,
-        tool: Tool,
-        caller: Caller,
-        run: Callable[[], Coroutine[Any, Any, Outcome]],
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         """In the same task from its admission to the end of its run, whatever its client was told meanwhile."""
         try:
-            admitted = limiter.admit(tool, caller)
+            admitted = self._limiter.admit(tool, caller)  # type: ignore[union-attr]
         except LimitReached as refused:
             raise await self._held_back(refused, caller) from None
-        self._patience.let_in((caller.tenant, caller.subject))
+        if self._patience.refused:
+            self._patience.let_in((caller.tenant, caller.subject))
         try:
-            return await (run() if slots is None else self._run_in(slots, run(), caller))
+            run = self._run(plan, tool, command, caller, channel, base_url)
+            return await (run if plan.slots is None else self._run_in(plan.slots, run, caller))
         finally:
             admitted.end()
 

@@ -13,19 +13,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..model.caller import Caller, View
+from ..model.caller import Caller
 from ..model.errors import LimitReached
 from ..model.tool import Tool
 from ..store.contract import Usage
 from .access import Who, matches
-from .meters import MINUTE_MS, NOTHING, Admitted, Meter, added, refusal
+from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, Meter, added, refusal
 
 FULL_RETRY_MS = 1000
 """Nobody knows when a call ends."""
 MOST_GATES = 20_000
 MOST_METERS = 100_000
-UNLIMITED = 10**9
-"""Calls a minute, where only those at once are limited."""
 PER = ("caller", "tenant", "address", "tool")
 
 
@@ -58,36 +56,37 @@ class Limit(Struct, frozen=True):
 
 
 class Limiter:
-    """Lets calls in, or says when to come back. `now` is the time of day, in seconds: nodes share minutes."""
+    """Lets calls in, or says when to come back. `now` is the time of day, in seconds: nodes share minutes.
+
+    Which counts a call is on is found once for each caller, place and tool, and remembered.
+    """
 
     def __init__(self, limits: Sequence[Limit], now: Callable[[], float]) -> None:
         self._limits, self._now = limits, now
-        self._gates: dict[tuple[View, Tool], tuple[Limit, ...]] = {}
+        self._gates: dict[Any, tuple[Meter, ...]] = {}
         self._meters: dict[tuple[str, ...], Meter] = {}
+        self._limit_of: dict[bytes, Limit] = {}
         self._away: dict[bytes, Usage] = {}
         self.ahead_ms = 0
         """By how much the ledger's clock is ahead of this machine's."""
 
     def admit(self, tool: Tool, caller: Caller) -> Admitted:
         """Raises LimitReached."""
-        gates = self._gates.get((caller.view, tool))
-        if gates is None:
-            gates = self._find_gates(tool, caller.view)
         now_ms = int(self._now() * 1000) + self.ahead_ms
-        meters = []
-        for limit in gates:
-            key = limit.key(tool, caller)
-            if key is None:
-                continue
-            meter = self._meters.get(key) or self._new_meter(key, limit, now_ms)
-            meter.advance(now_ms)
-            if (limit.calls_per_minute is not None and meter.debt > (meter.most - 1) * MINUTE_MS) or (
-                limit.at_once is not None and meter.running + meter.away.running >= limit.at_once
-            ):
-                raise self._refusal(gates, tool, caller, now_ms)
-            meters.append(meter)
+        who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
+        meters = self._gates.get(who)
+        if meters is None:
+            meters = self._find(who, tool, caller, now_ms)
         for meter in meters:
-            meter.take()
+            if meter.at_ms != now_ms:
+                meter.advance(now_ms)
+            if meter.debt > meter.room or meter.running + meter.away_running >= meter.at_once:
+                raise self._refusal(meters, now_ms)
+        for meter in meters:
+            meter.used += 1
+            meter.running += 1
+            meter.debt += MINUTE_MS
+            meter.has_news = True
         return Admitted(meters, now_ms // MINUTE_MS)
 
     def news(self) -> list[Usage]:
@@ -113,11 +112,13 @@ class Limiter:
     def drop_idle(self) -> None:
         """What would decide nothing any more."""
         now_ms = self.now_ms()
-        for key, meter in list(self._meters.items()):
+        idle = []
+        for key, meter in self._meters.items():
             if not meter.running and meter.window < now_ms // MINUTE_MS - 1:
                 meter.advance(now_ms)
                 if not meter.debt:
-                    del self._meters[key]
+                    idle.append(key)
+        self._drop(idle)
 
     def __len__(self) -> int:
         """How many counts are kept."""
@@ -126,17 +127,25 @@ class Limiter:
     def now_ms(self) -> int:
         return int(self._now() * 1000) + self.ahead_ms
 
-    def _find_gates(self, tool: Tool, view: View) -> tuple[Limit, ...]:
+    def _drop(self, keys: Iterable[tuple[str, ...]]) -> None:
+        for key in keys:
+            del self._limit_of[self._meters.pop(key).name]
+            self._gates = {}
+
+    def _find(self, who: Any, tool: Tool, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
+        if len(self._meters) >= MOST_METERS - len(self._limits):
+            self._make_room()
         if len(self._gates) >= MOST_GATES:
-            self._gates.clear()
-        about = tuple(limit for limit in (self._limits[number] for number in view.limits) if limit.is_about(tool))
-        self._gates[view, tool] = about
-        return about
+            self._gates = {}
+        about = [limit for limit in (self._limits[number] for number in caller.view.limits) if limit.is_about(tool)]
+        keys = [(limit, key) for limit in about if (key := limit.key(tool, caller)) is not None]
+        found = tuple(self._meters.get(key) or self._new_meter(key, limit, now_ms) for limit, key in keys)
+        self._gates[who] = found
+        return found
 
     def _new_meter(self, key: tuple[str, ...], limit: Limit, now_ms: int) -> Meter:
-        if len(self._meters) >= MOST_METERS:
-            self._make_room()
-        meter = self._meters[key] = Meter(_digest(key), limit.calls_per_minute or UNLIMITED, now_ms)
+        meter = Meter(_digest(key), now_ms, limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED)
+        self._meters[key], self._limit_of[meter.name] = meter, limit
         meter.hear(self._away.get(meter.name, NOTHING))
         return meter
 
@@ -144,21 +153,17 @@ class Limiter:
         """The oldest go first that nothing runs under."""
         self.drop_idle()
         spare = [key for key, meter in self._meters.items() if not meter.running]
-        for key in spare[: max(0, len(self._meters) - MOST_METERS * 9 // 10)]:
-            del self._meters[key]
+        self._drop(spare[: max(0, len(self._meters) - MOST_METERS * 9 // 10)])
 
-    def _refusal(self, gates: Iterable[Limit], tool: Tool, caller: Caller, now_ms: int) -> LimitReached:
+    def _refusal(self, meters: Iterable[Meter], now_ms: int) -> LimitReached:
         """By the limit that takes longest to allow it."""
         waits: list[tuple[int, str]] = []
-        for limit in gates:
-            meter = self._meters.get(limit.key(tool, caller) or ())
-            if meter is None:
-                continue
+        for meter in meters:
             meter.advance(now_ms)
+            limit = self._limit_of[meter.name]
             per = " and ".join(limit.per)
-            if limit.calls_per_minute is not None:
-                waits.append((meter.wait_ms(), f"{limit.name}: {limit.calls_per_minute} calls a minute per {per}"))
-            if limit.at_once is not None and meter.running + meter.away.running >= limit.at_once:
+            waits.append((meter.wait_ms(), f"{limit.name}: {limit.calls_per_minute} calls a minute per {per}"))
+            if meter.is_full:
                 waits.append((FULL_RETRY_MS, f"{limit.name}: {limit.at_once} at once per {per}"))
         return refusal(*max(waits))
 

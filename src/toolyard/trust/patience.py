@@ -23,20 +23,21 @@ class Patience:
     """How often each caller was refused more than it was let in."""
 
     def __init__(self) -> None:
-        self._refused: dict[Hashable, int] = {}
+        self.refused: dict[Hashable, int] = {}
+        """Most of the time it is empty, and nobody need be told who was let in."""
         self._held = 0
 
     def let_in(self, who: Hashable) -> None:
-        count = self._refused.pop(who, 0) if self._refused else 0
+        count = self.refused.pop(who, 0)
         if count > 1:
-            self._refused[who] = count - 1
+            self.refused[who] = count - 1
 
     def pause_s(self, who: Hashable) -> float:
         """How late the refusal is to be that was just made."""
-        count = self._refused.pop(who, 0)
-        if len(self._refused) >= MOST_KNOWN:
-            self._refused.pop(next(iter(self._refused)))
-        self._refused[who] = min(count + 1, FREE + STEPS)
+        count = self.refused.pop(who, 0)
+        if len(self.refused) >= MOST_KNOWN:
+            self.refused.pop(next(iter(self.refused)))
+        self.refused[who] = min(count + 1, FREE + STEPS)
         return min(LONGEST_S, FIRST_S * 2 ** (count - FREE)) if count >= FREE else 0.0
 
     async def hold(self, who: Hashable) -> float:
@@ -80,6 +81,6 @@ class Failures:
         if meter is None:
             if len(self._meters) >= MOST_KNOWN:
                 self._meters.pop(next(iter(self._meters)))
-            meter = self._meters[house] = Meter(b"", self._per_minute, now_ms)
+            meter = self._meters[house] = Meter(b"", now_ms, self._per_minute)
         meter.advance(now_ms)
         meter.take()
