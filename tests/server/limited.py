@@ -7,6 +7,7 @@ from toolyard import Toolkit
 
 kit = Toolkit("Kit", version="1.0.0", description="For tests.")
 _go: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+_held: set[str] = set()
 
 
 @kit.tool
@@ -18,8 +19,15 @@ async def echo(value: str) -> str:
 @kit.tool
 async def hold(name: str) -> str:
     """Until it is let go."""
+    _held.add(name)
     await _go[name].wait()
     return name
+
+
+@kit.tool
+async def is_held(name: str) -> bool:
+    """Whether a hold of that name has begun."""
+    return name in _held
 
 
 @kit.tool

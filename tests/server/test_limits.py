@@ -110,6 +110,10 @@ def test_a_task_is_limited_as_a_call_is(server: str, key: str) -> None:
     older.close()
 
 
+def until_held(server: str, key: str, name: str) -> None:
+    until_taken(lambda: ask(server, call(key, "IsHeld", name=name)).json["value"])
+
+
 def until_taken(is_taken: Any) -> bool:
     deadline = time.monotonic() + 10
     while not is_taken():
@@ -155,7 +159,7 @@ def test_a_replay_costs_nothing_and_a_refusal_takes_no_key(server: str, key: str
 def test_a_join_costs_nothing(server: str, key: str) -> None:
     with ThreadPoolExecutor(6) as pool, Client(server, key=key, retries=0) as client:
         held = [pool.submit(call_once, server, key, "same") for _ in range(5)]
-        time.sleep(0.3)
+        until_held(server, key, "same")
         with pytest.raises(Busy, match="Too many calls"):
             client.call("Kit.Hold", {"name": "other"}, call_id="other")
         assert ask(server, call(key, "LetGo", name="same")).status == 200
@@ -185,7 +189,7 @@ def test_a_call_that_outlives_its_request_still_counts(tmp_path: Path, keyed: bo
 def test_a_client_that_leaves_takes_its_call_out_of_the_count(server: str, key: str) -> None:
     with connected(server) as connection:
         connection.send(call(key, "Hold", name=f"gone {key}"))
-        time.sleep(0.3)
+        until_held(server, key, f"gone {key}")
         assert ask(server, call(key, "Hold", name="z")).status == 400
     ask(server, call(key, "LetGo", name="z"))
     assert until_taken(lambda: ask(server, call(key, "Hold", name="z")).status == 200)
