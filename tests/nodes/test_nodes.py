@@ -291,3 +291,23 @@ def test_what_ran_on_a_node_that_is_gone_does_not_count(postgres_url: str) -> No
         await asyncio.gather(waiting, return_exceptions=True)
 
     with_limits(postgres_url, scenario, at_once=1)
+
+
+def test_a_call_counts_while_it_waits_for_a_worker(postgres_url: str) -> None:
+    async def scenario(one: Node, other: Node) -> None:
+        await one.told("PUT", "/v1/workers/w", {"tools": [{"id": "Away.Echo", "input_schema": {"type": "object"}}]})
+        await until(lambda: one.yard.catalogue.named("Away_Echo") is not None)
+        session = (await one.told("POST", "/v1/sessions", {"tools": []}))["sessionId"]
+        messages = f"/v1/sessions/{session}/messages"
+        use = {"type": "tool_use", "id": "a", "name": "Away_Echo", "input": {}}
+        assert (await one.ask("POST", messages, {"role": "assistant", "content": [use]})).status == 200
+        more = {"role": "assistant", "content": [{**use, "id": "b"}]}
+        assert (await one.ask("POST", messages, more)).status == 429
+        (claim,) = (await one.told("POST", "/v1/tools/claim", {"wait": 10}))["claims"]
+        done = {"response": {"state": "COMPLETE", "value": 1}}
+        assert (await one.ask("POST", f"/v1/tools/response/{session}/{claim['requestId']}", done)).status == 200
+        async with asyncio.timeout(10):
+            while (await one.ask("POST", messages, more)).status == 429:
+                await asyncio.sleep(0.05)
+
+    with_limits(postgres_url, scenario, at_once=1)
