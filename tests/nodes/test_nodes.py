@@ -13,6 +13,7 @@ from toolyard import AsyncClient, Busy, Context, RequestError, ToolError, Toolki
 from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
 from toolyard.testing import Direct
+from toolyard.trust.sharing import EVERY_S, Sharing
 from toolyard.wires.contract import JSON, Reply, Request
 
 SECRET = "0" * 64
@@ -215,3 +216,98 @@ def test_the_calls_of_a_node_that_is_gone_are_settled_by_another(nodes: Nodes, p
             await waiting  # the paused node answers from the ledger
 
     nodes(scenario)
+
+
+def limited(url: str, **limit: Any) -> Any:
+    return exactly(store=url, secret_key=SECRET, lease_s=1, sync_wait_s=20, limits=[limit])
+
+
+async def heard_of(one: Node, other: Node) -> None:
+    """Until each node has said what it uses, and has heard what the other does."""
+    for _ in range(2):
+        for node in (one, other):
+            limiter = node.yard.limiting.limiter
+            assert limiter is not None
+            await Sharing(limiter, node.yard.store, time.time).once()
+
+
+def with_limits(url: str, scenario: Scenario, **limit: Any) -> None:
+    async def within() -> None:
+        global go
+        go = asyncio.Event()
+        ran.clear()
+        async with AsyncExitStack() as stack:
+            made = [Yard([kit], limited(url, **limit)) for _ in range(2)]
+            for yard in made:
+                await stack.enter_async_context(yard.lifetime())
+            await scenario(*map(Node, made))
+
+    asyncio.run(within())
+
+
+def test_a_minutes_calls_are_those_of_all_nodes(postgres_url: str) -> None:
+    async def scenario(one: Node, other: Node) -> None:
+        go.set()
+        for number in range(4):
+            await one.client.call("Kit.Patient", {"text": "x"}, call_id=f"a{number}")
+        await heard_of(one, other)
+        await other.client.call("Kit.Patient", {"text": "x"}, call_id="b0")
+        with pytest.raises(Busy, match="Too many calls") as refused:
+            await other.client.call("Kit.Patient", {"text": "x"}, call_id="b1")
+        assert 5_000 < refused.value.retry_after_ms <= 12_000
+        await heard_of(one, other)
+        with pytest.raises(Busy, match="Too many calls"):
+            await one.client.call("Kit.Patient", {"text": "x"}, call_id="a9")
+        assert await other.client.call("Kit.Patient", {"text": "x"}, call_id="a0") == "x a0", "a replay costs nothing"
+
+    with_limits(postgres_url, scenario, calls_per_minute=5)
+
+
+def test_nodes_hear_of_each_other_without_being_asked(postgres_url: str) -> None:
+    async def scenario(one: Node, other: Node) -> None:
+        waiting = asyncio.create_task(one.client.call("Kit.Patient", {"text": "x"}, call_id="a"))
+        await until(lambda: ran == ["x"])
+        await asyncio.sleep(3 * EVERY_S)
+        with pytest.raises(Busy, match="Too many calls"):
+            await other.client.call("Kit.Patient", {"text": "y"}, call_id="b")
+        go.set()
+        assert await waiting == "x a"
+
+    with_limits(postgres_url, scenario, at_once=1)
+
+
+def test_what_ran_on_a_node_that_is_gone_does_not_count(postgres_url: str) -> None:
+    async def scenario(one: Node, other: Node) -> None:
+        waiting = asyncio.create_task(one.client.call("Kit.Patient", {"text": "x"}, call_id="a"))
+        await until(lambda: ran == ["x"])
+        await heard_of(one, other)
+        with pytest.raises(Busy, match="Too many calls"):
+            await other.client.call("Kit.Patient", {"text": "y"}, call_id="b")
+        await one.yard.store._lease.stop()  # type: ignore[attr-defined]
+        go.set()
+        await asyncio.sleep(1.5)
+        await heard_of(other, other)
+        assert await other.client.call("Kit.Patient", {"text": "y"}, call_id="b") == "y b"
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    with_limits(postgres_url, scenario, at_once=1)
+
+
+def test_a_call_counts_while_it_waits_for_a_worker(postgres_url: str) -> None:
+    async def scenario(one: Node, other: Node) -> None:
+        await one.told("PUT", "/v1/workers/w", {"tools": [{"id": "Away.Echo", "input_schema": {"type": "object"}}]})
+        await until(lambda: one.yard.catalogue.named("Away_Echo") is not None)
+        session = (await one.told("POST", "/v1/sessions", {"tools": []}))["sessionId"]
+        messages = f"/v1/sessions/{session}/messages"
+        use = {"type": "tool_use", "id": "a", "name": "Away_Echo", "input": {}}
+        assert (await one.ask("POST", messages, {"role": "assistant", "content": [use]})).status == 200
+        more = {"role": "assistant", "content": [{**use, "id": "b"}]}
+        assert (await one.ask("POST", messages, more)).status == 429
+        (claim,) = (await one.told("POST", "/v1/tools/claim", {"wait": 10}))["claims"]
+        done = {"response": {"state": "COMPLETE", "value": 1}}
+        assert (await one.ask("POST", f"/v1/tools/response/{session}/{claim['requestId']}", done)).status == 200
+        async with asyncio.timeout(10):
+            while (await one.ask("POST", messages, more)).status == 429:
+                await asyncio.sleep(0.05)
+
+    with_limits(postgres_url, scenario, at_once=1)

@@ -10,6 +10,7 @@ from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
 from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 from toolyard.trust.access import Rule
+from toolyard.trust.limits import Limit
 from toolyard.trust.rules import WorkerRule
 from toolyard.trust.trusted_issuer import TrustedIssuer
 
@@ -103,6 +104,17 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "tls_key": ("a.key", "a.key", "a.key"),
     "access": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [Rule(("A.*",), name="access[1]")]),
     "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
+    "limits": (
+        [{"per": "tool", "at_once": 2}],
+        '[{"per": "tool", "at_once": 2}]',
+        [Limit("limits[1]", ("tool",), at_once=2)],
+    ),
+    "auth_failures_per_minute": (0, "0", 0),
+    "trusted_proxies": (["10.0.0.0/8"], "10.0.0.0/8", ["10.0.0.0/8"]),
+    "max_connections": (5, "5", 5),
+    "max_connections_per_address": (5, "5", 5),
+    "max_streams_per_caller": (5, "5", 5),
+    "write_timeout_s": (1, "1", 1.0),
     "issuers": (
         ["https://id.example", "http://localhost:1/"],
         "https://id.example, http://localhost:1/,",

@@ -1,6 +1,6 @@
 """The path of a call, in one direction:
 
-resolve -> limits -> validate input -> requirements -> run -> check output -> outcome.
+resolve -> known already? replay or join -> limits -> validate input -> requirements -> run -> check output -> outcome.
 
 `resolve` and `call` are separate, so that a wire can refuse what is not there before it promises anything. The engine
 raises one tree of errors before the tool runs and returns an Outcome after; it knows no status code.
@@ -10,7 +10,7 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..catalogue import Catalogue
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import InvalidInput, ToolError
+from ..model.errors import InvalidInput, LimitReached, ToolError
 from ..model.record import NewCall, new_call
 from ..model.running import Channel, Host, Run, Runner
 from ..model.seam import SYSTEM, Seam
@@ -29,6 +29,8 @@ from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resum
 from ..running.validation import compile_schema, explain, first_difference
 from ..trust.access import refuse_lacking
 from ..trust.keys import KeyRing
+from ..trust.limits import Limiter
+from ..trust.patience import Patience
 from .held import Node
 from .long import LongCalls
 from .questions import Questions
@@ -38,6 +40,7 @@ from .slots import Slots
 
 _log = logging.getLogger("toolyard.engine")
 _encode = msgspec.json.Encoder().encode
+T = TypeVar("T")
 
 
 class Limits(Struct, frozen=True):
@@ -88,7 +91,9 @@ class Engine:
         recorder: Recorder | None,
         ring: KeyRing,
         seam: Seam = SYSTEM,
+        limiter: Limiter | None = None,
     ) -> None:
+        """`limiter` is None where nothing is limited."""
         self._catalogue = catalogue
         self._runners = runners
         self._check_requirements = check_requirements
@@ -99,6 +104,7 @@ class Engine:
         self.questions = Questions(node.store, limits.answer_s)
         self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
+        self._limiter, self._patience = limiter, Patience()
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
@@ -122,14 +128,48 @@ class Engine:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         plan = self._plans[tool]
         if command.call_id is not None or plan.is_remote:
-            return self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+            call = self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+            return call if self._limiter is None else self._patiently(call, caller)
+        if self._limiter is not None:
+            return self._limited(plan, tool, command, caller, channel, base_url)
         if plan.slots is None:
             return self._run(plan, tool, command, caller, channel, base_url)
-        return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url))
+        return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller)
 
-    async def _run_in(self, slots: Slots, run: Coroutine[Any, Any, Outcome]) -> Outcome:
+    async def _limited(
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+    ) -> Outcome:
+        """In the same task from its admission to the end of its run, whatever its client was told meanwhile."""
         try:
-            async with slots:
+            admitted = self._limiter.admit(tool, caller)  # type: ignore[union-attr]
+        except LimitReached as refused:
+            raise await self._held_back(refused, caller) from None
+        if self._patience.refused:
+            self._patience.let_in((caller.tenant, caller.subject))
+        try:
+            run = self._run(plan, tool, command, caller, channel, base_url)
+            return await (run if plan.slots is None else self._run_in(plan.slots, run, caller))
+        finally:
+            admitted.end()
+
+    async def _patiently(self, call: Coroutine[Any, Any, T], caller: Caller) -> T:
+        """A call that may be refused for its limits on its way."""
+        try:
+            answer = await call
+        except LimitReached as refused:
+            raise await self._held_back(refused, caller) from None
+        self._patience.let_in((caller.tenant, caller.subject))
+        return answer
+
+    async def _held_back(self, refused: LimitReached, caller: Caller) -> LimitReached:
+        """Who does not wait as it was told is told later."""
+        held_s = await self._patience.hold((caller.tenant, caller.subject))
+        refused.retry_after_ms = max(1, refused.retry_after_ms - int(held_s * 1000))
+        return refused
+
+    async def _run_in(self, slots: Slots, run: Coroutine[Any, Any, Outcome], caller: Caller) -> Outcome:
+        try:
+            async with slots.turn(caller):
                 return await run
         finally:
             run.close()
@@ -182,7 +222,8 @@ class Engine:
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
-        return await self._recorded.detach(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+        start = self._recorded.detach(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+        return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
@@ -191,12 +232,20 @@ class Engine:
     def work(
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> Work:
-        """What to record of a call, and how to run it then. Raises what is wrong with it."""
+        """What to record of a call, and how to run it then. Raises what is wrong with it. Whoever does not run it after
+        all takes back what it was admitted for."""
         plan = self._plans[tool]
-        arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
+        admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
+        try:
+            arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
+        except BaseException:
+            if admitted is not None:
+                admitted.end()
+            raise
         new = self._described(command, run)
         stops = (tool.on_disconnect or ("continue" if new.keyed else "cancel")) == "cancel"
-        return Work(new, run, lambda: attempt(plan.recipe, arguments, run, self._monotonic), plan.slots, stops)
+        attempted = partial(attempt, plan.recipe, arguments, run, self._monotonic)
+        return Work(new, run, attempted, plan.slots, stops, admitted)
 
     def _described(self, command: CallTool, run: Run) -> NewCall:
         """What is recorded of a call before it runs, with what a later attempt would need."""

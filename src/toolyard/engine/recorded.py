@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import Busy, KeyConflict, RequestError, StillRunning, ToolError
+from ..model.errors import Busy, KeyConflict, LimitReached, RequestError, StillRunning, ToolError
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord, Key, NewCall
 from ..model.running import Run
 from ..store.contract import Begun
 from ..trust.fingerprints import Fingerprints
+from ..trust.meters import Admitted
 from .held import Held, Node, elsewhere
 from .slots import Slots
 
@@ -42,6 +43,13 @@ class Work(Struct):
     slots: Slots | None = None
     stops_when_gone: bool = False
     """Whether a client that goes away takes the call with it."""
+    admitted: Admitted | None = None
+    """What it counts among, until its end."""
+
+    def is_known(self) -> None:
+        """It was made before, so it does not count."""
+        if self.admitted is not None:
+            self.admitted.take_back()
 
 
 class Running(Struct):
@@ -74,7 +82,7 @@ class RecordedCalls:
             return await self._wait(key, running.task, command.is_patient)
         try:
             work = check()
-        except RequestError:
+        except (RequestError, LimitReached):
             known = await self._known(key, fingerprint)
             if known is None:
                 raise
@@ -84,20 +92,41 @@ class RecordedCalls:
 
     async def detach(self, command: CallTool, caller: Caller, check: Callable[[], Work]) -> int:
         """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
-        work = check()
+        try:
+            work = check()
+        except LimitReached:
+            known = await self._known_number(command, caller)
+            if known is None:
+                raise
+            return known
         if command.call_id is not None:
             work.new.key = Key(caller.tenant, caller.subject, command.family, command.call_id)
             work.new.fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
         most = None if work.new.queue == "node" else self._most_pending
-        begun = await self._store.begin(work.new, most)
+        try:
+            begun = await self._store.begin(work.new, most)
+        except BaseException:
+            work.is_known()
+            raise
         if begun.seq == 0:
+            work.is_known()
             if _fingerprint(begun) != work.new.fingerprint:
                 raise _conflict(work.new.key)
             return _known_call(begun, work.new.key).seq
-        if work.new.queue == "node":
-            work.stops_when_gone = False
-            self.go_on(begun.seq, 1, work)
+        work.stops_when_gone = False
+        self.go_on(begun.seq, 1, work)
         return begun.seq
+
+    async def _known_number(self, command: CallTool, caller: Caller) -> int | None:
+        """Of the call that was made before with the same key and input."""
+        if command.call_id is None:
+            return None
+        key = Key(caller.tenant, caller.subject, command.family, command.call_id)
+        begun = await self._store.find(key)
+        fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
+        if begun is None or begun.known is None or _fingerprint(begun) != fingerprint:
+            return None
+        return begun.known.seq
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
@@ -123,16 +152,20 @@ class RecordedCalls:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def go_on(self, seq: int, attempt: int, work: Work) -> None:
-        """Runs an attempt of a call that is recorded already."""
-        running = self._enter(work.new.key, work.new.fingerprint, self._in_line(seq, attempt, work))
-        running.is_here = True
+        """Runs an attempt of a call that is recorded already. What runs elsewhere is only waited for, and that only
+        where it counts among those at once."""
+        key, fingerprint = work.new.key, work.new.fingerprint
+        if work.new.queue == "node":
+            self._enter(key, fingerprint, self._in_line(seq, attempt, work), work.admitted).is_here = True
+        elif work.admitted is not None:
+            self._enter(key, fingerprint, elsewhere(self._store, seq), work.admitted)
 
     async def _in_line(self, seq: int, attempt: int, work: Work) -> Outcome:
         """What is recorded stands in line too, and ends if that takes too long."""
         if work.slots is None:
             return await self._here(seq, attempt, work)
         try:
-            async with work.slots:
+            async with work.slots.turn(work.run.caller):
                 return await self._here(seq, attempt, work)
         except Busy as busy:
             error = ToolError(busy.message, can_retry=True, retry_after_ms=busy.retry_after_ms)
@@ -145,12 +178,20 @@ class RecordedCalls:
         return running is not None and running.is_here
 
     def _start(self, work: Work) -> "asyncio.Task[Outcome]":
-        return self._enter(work.new.key, work.new.fingerprint, self._once(work)).task
+        return self._enter(work.new.key, work.new.fingerprint, self._once(work), work.admitted).task
 
-    def _enter(self, key: Key, fingerprint: bytes, work: "asyncio._CoroutineLike[Outcome]") -> Running:
+    def _enter(
+        self,
+        key: Key,
+        fingerprint: bytes,
+        work: "asyncio._CoroutineLike[Outcome]",
+        admitted: Admitted | None = None,
+    ) -> Running:
         task = asyncio.get_running_loop().create_task(work)
         running = self._running[key, fingerprint] = Running(task)
         task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
+        if admitted is not None:
+            task.add_done_callback(lambda done: admitted.end())
         return running
 
     def _ended(self, which: tuple[Key, bytes], running: Running) -> None:
@@ -164,10 +205,11 @@ class RecordedCalls:
         """Who has to stand in line does so before anything is recorded, but not for what is known already."""
         if work.slots is None:
             return await self._recorded(work)
-        known = await self._known(work.new.key, work.new.fingerprint) if work.new.keyed else None
+        new = work.new
+        known = await self._known(new.key, new.fingerprint, work.is_known) if new.keyed else None
         if known is not None:
             return known
-        async with work.slots:
+        async with work.slots.turn(work.run.caller):
             return await self._recorded(work)
 
     async def _recorded(self, work: Work) -> Outcome:
@@ -175,6 +217,7 @@ class RecordedCalls:
         most = None if new.queue == "node" else self._most_pending
         begun = await self._store.begin(new, most)
         if begun.seq == 0:
+            work.is_known()
             return await self._found(begun, work)
         if new.queue != "node":
             return await self._elsewhere(begun.seq, work)
@@ -196,10 +239,13 @@ class RecordedCalls:
         """The client has gone, so the task that ends the call is nobody's."""
         self._node.beside(self._store.cancel(seq))
 
-    async def _known(self, key: Key, fingerprint: bytes) -> Outcome | None:
+    async def _known(
+        self, key: Key, fingerprint: bytes, when_found: Callable[[], None] = lambda: None
+    ) -> Outcome | None:
         begun = await self._store.find(key)
         if begun is None or _fingerprint(begun) != fingerprint:
             return None
+        when_found()
         known = begun.known
         if known is None or known.state in ENDED:
             return _answer(begun, key)

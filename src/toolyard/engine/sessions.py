@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..catalogue import Catalogue
 from ..model.call import CallTool
 from ..model.caller import Caller
-from ..model.errors import InvalidInput, PathNotFound, Problem, ToolError, ToolNotFound, ToolyardError
+from ..model.errors import InvalidInput, LimitReached, PathNotFound, Problem, ToolError, ToolNotFound, ToolyardError
 from ..model.lifecycle import ENDED, Move
 from ..model.record import CallRecord, Key, NewCall
 from ..model.request import NewSession, ToolUse
@@ -38,6 +38,11 @@ class Use(Struct):
 
     new: NewCall
     work: Work | None = None
+
+    def is_known(self) -> None:
+        """It is not run, so it does not count."""
+        if self.work is not None:
+            self.work.is_known()
 
 
 class Sessions:
@@ -76,12 +81,20 @@ class Sessions:
     async def take(
         self, caller: Caller, id: str, uses: Sequence[ToolUse], base_url: Callable[[], str]
     ) -> list[CallRecord]:
-        """Records a message's tool uses, all or none, and starts what the server itself runs."""
+        """Records a message's tool uses, all or none, and starts what the server itself runs. Raises LimitReached for
+        all of them where one that is new is too many."""
         session = await self.find(caller, id)
-        planned = [self._planned(session, caller, use, base_url) for use in uses]
-        begun = await self._store.add_turn(id, [use.new for use in planned]) if planned else []
-        for use, found in zip(planned, begun, strict=True):
-            self._go_on(use, found)
+        planned: list[Use] = []
+        try:
+            for use in uses:
+                planned.append(await self._admitted(session, caller, use, base_url))
+            begun = await self._store.add_turn(id, [use.new for use in planned]) if planned else []
+        except BaseException:
+            for each in planned:
+                each.is_known()
+            raise
+        for each, found in zip(planned, begun, strict=True):
+            self._go_on(each, found)
         rows = [await self._store.row(found.known.seq if found.known else found.seq) for found in begun]
         return [row for row in rows if row is not None]
 
@@ -119,15 +132,29 @@ class Sessions:
                 problems.append(Problem(f"{path}.{member}", f"Cannot be checked: {error}"))
         return problems
 
+    async def _admitted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
+        """Raises LimitReached, but not for what was taken before."""
+        try:
+            return self._planned(session, caller, use, base_url)
+        except LimitReached:
+            if await self._store.find(Key(caller.tenant, caller.subject, session.id, use.id)) is None:
+                raise
+            return self._keyed(Use(self._new(session, use)), session, caller, use)
+
     def _planned(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
-        fingerprint = self._fingerprints.of(use.name, None, use.input if use.raw is None else {"": use.raw})
         try:
             if use.problem is not None:
                 raise ToolError(use.problem)
             planned = self._accepted(session, caller, use, base_url)
+        except LimitReached:
+            raise
         except ToolyardError as refused:
             planned = Use(self._new(session, use))
             planned.new.ending = ended_by(Move.REJECT, _why(refused), "none")
+        return self._keyed(planned, session, caller, use)
+
+    def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse) -> Use:
+        fingerprint = self._fingerprints.of(use.name, None, use.input if use.raw is None else {"": use.raw})
         planned.new.key = Key(caller.tenant, caller.subject, session.id, use.id)
         planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
         return planned
@@ -159,12 +186,14 @@ class Sessions:
 
     def _go_on(self, use: Use, begun: Begun) -> None:
         """Starts what is new, and what was recorded while the store seemed to fail."""
-        if use.work is None or use.new.queue != "node":
+        if use.work is None:
             return
         known = begun.known
         if begun.seq:
             self._recorded.go_on(begun.seq, 1, use.work)
-        elif known is not None and known.state not in ENDED and self._is_nobodys(known):
+            return
+        use.is_known()
+        if use.new.queue == "node" and known is not None and known.state not in ENDED and self._is_nobodys(known):
             self._recorded.go_on(known.seq, known.attempt, use.work)
 
     def _is_nobodys(self, call: CallRecord) -> bool:

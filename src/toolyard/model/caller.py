@@ -23,8 +23,11 @@ ALL = Verdict(True, rule="there are no rules")
 
 
 class View:
-    """Which tools there are for a caller. For this one, all of them. Each method is asked for every call, so a view
-    answers as cheaply as it can."""
+    """Which tools there are for a caller, and how much of them. For this one, all of them. Each method is asked for
+    every call, so a view answers as cheaply as it can."""
+
+    limits: tuple[int, ...] = ()
+    """The numbers of the limits that are about the caller."""
 
     def of(self, tool: "Tool") -> Verdict:
         return ALL
@@ -58,6 +61,8 @@ class Caller(Struct, frozen=True):
     """How that is known: none, key or token."""
     key: str | None = None
     """The name of the API key."""
+    address: str = ""
+    """Where the request came from, where something depends on that."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:

@@ -242,6 +242,10 @@ class Busy(ServerError):
         self.retry_after_ms = retry_after_ms
 
 
+class LimitReached(Busy):
+    """A caller has had as much as it may, for now."""
+
+
 class Unavailable(Busy):
     """Starting, stopping, or without something it needs."""
 

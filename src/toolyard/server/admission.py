@@ -6,10 +6,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import parse_qsl
 
+from msgspec.structs import replace
+
 from ..model.caller import Caller
 from ..model.errors import MalformedRequest, NotAuthenticated, SettingsError
 from ..store.contract import StoreDown
 from ..trust.authentication import Authenticate
+from ..trust.patience import Failures
 from .exchange import Exchange
 from .guard import Guard
 from .witness import Witness
@@ -22,12 +25,24 @@ _IN_QUERY = frozenset({"access_token", "token", "api_key"})
 class Admission:
     """Lets requests in."""
 
-    def __init__(self, guard: Guard, authenticate: Authenticate, witness: Witness, *, has_issuers: bool) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        authenticate: Authenticate,
+        witness: Witness,
+        *,
+        has_issuers: bool,
+        failures: Failures | None = None,
+        by_address: bool = False,
+    ) -> None:
+        """`failures` limits them; `by_address`: whether something depends on where callers are."""
         self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
-        self._has_issuers = has_issuers
+        self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
 
     def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
-        """Raises NotAuthenticated, at once or when awaited."""
+        """Raises NotAuthenticated, or LimitReached after too many of those; at once or when awaited."""
+        if self._failures is not None:
+            self._failures.refuse(exchange.address)
         try:
             if len(exchange.headers) != len(scope["headers"]):
                 _refuse_two_credentials(scope["headers"])
@@ -35,8 +50,10 @@ class Admission:
                 _refuse_credentials_in(exchange.query)
             caller = self._authenticate(exchange.headers)
         except NotAuthenticated as error:
-            raise self._with_challenge(error, exchange) from None
-        return caller if type(caller) is Caller else self._later(caller, exchange)  # type: ignore[arg-type]
+            raise self._refused(error, exchange) from None
+        if type(caller) is not Caller:
+            return self._later(caller, exchange)  # type: ignore[arg-type]
+        return caller if not self._by_address else _at(caller, exchange.address)
 
     async def operated(self, method: str, exchange: Exchange) -> None:
         """Whoever runs the server has changed something."""
@@ -50,16 +67,23 @@ class Admission:
 
     async def _later(self, caller: Awaitable[Caller], exchange: Exchange) -> Caller:
         try:
-            return await caller
+            found = await caller
         except NotAuthenticated as error:
-            raise self._with_challenge(error, exchange) from None
+            raise self._refused(error, exchange) from None
+        return found if not self._by_address else _at(found, exchange.address)
 
-    def _with_challenge(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
+    def _refused(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
         """Says where tokens are to be had, where somebody gives them out."""
         self._witness.refused(error, None, exchange.address, exchange.path)
+        if self._failures is not None:
+            self._failures.note(exchange.address)
         if self._has_issuers:
             error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
         return error
+
+
+def _at(caller: Caller, address: str) -> Caller:
+    return replace(caller, address=address)
 
 
 def metadata_of(exchange: Exchange) -> str:
@@ -92,15 +116,15 @@ class Proxies:
         """The client's: the last one in `X-Forwarded-For` that is no trusted proxy's."""
         client = scope.get("client")
         address: str = client[0] if client else ""
-        if not self._trusted or b"x-forwarded-for" not in headers or not self._is_trusted(address):
+        if not self._trusted or b"x-forwarded-for" not in headers or not self.is_trusted(address):
             return address
         for each in reversed(headers[b"x-forwarded-for"].decode("latin-1").split(",")):
             address = each.strip()
-            if not self._is_trusted(address):
+            if not self.is_trusted(address):
                 break
         return _checked(address)
 
-    def _is_trusted(self, address: str) -> bool:
+    def is_trusted(self, address: str) -> bool:
         try:
             ip = ip_address(address)
         except ValueError:

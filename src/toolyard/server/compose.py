@@ -39,6 +39,7 @@ from ..trust.fingerprints import Fingerprints
 from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
 from ..trust.rules import WorkerRules
+from ..trust.sharing import Sharing
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
@@ -50,6 +51,7 @@ from .calls import CallDesk
 from .exchange import BodyReader
 from .guard import Guard
 from .lag import LagWatch
+from .limiting import Limiting
 from .listing import Listing
 from .mcp.answers import ClientAnswers
 from .mcp.asking import Asking
@@ -88,7 +90,7 @@ class Yard:
     """A server's parts. `asgi` is the application; `lifetime` is its life."""
 
     def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
-        self.settings = settings
+        self.settings, self._now = settings, seam.now
         self.sources = list(sources)
         self.readiness = Readiness()
         self.metrics = Metrics()
@@ -99,8 +101,9 @@ class Yard:
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam)
         self.witness = Witness(self.metrics, self.audit, seam.now)
+        self.limiting = Limiting(settings, seam.now)
         self._put_together(seam)
-        self.access = Access(settings.access)
+        self.access = Access(settings.access, [limit.who for limit in self.limiting.limits])
         self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
@@ -116,11 +119,19 @@ class Yard:
         self.asgi = Shell(
             [*self.routes, *self._mcp(seam), *self._admin(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
-            Admission(self.guard, authenticate, self.witness, has_issuers=bool(settings.issuers)),
+            Admission(
+                self.guard,
+                authenticate,
+                self.witness,
+                has_issuers=bool(settings.issuers),
+                failures=self.limiting.failures,
+                by_address=self.limiting.is_by_address,
+            ),
             WIRES,
             self._lifespan,
             self.start,
             settings,
+            self.limiting,
         )
 
     def _put_together(self, seam: Seam) -> None:
@@ -135,8 +146,8 @@ class Yard:
         }
         self._node = node = Node(store)
         self._recorded = recorded = RecordedCalls(node, fingerprints, settings.sync_wait_s, settings.queue_limit)
-        desk = RequirementsDesk(seam.new_id)
-        self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam)
+        desk, limiter = RequirementsDesk(seam.new_id), self.limiting.limiter
+        self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
         self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers))
@@ -181,6 +192,9 @@ class Yard:
                 await self._workers.sync()
                 stack.push_async_callback(stopped, asyncio.create_task(self._workers.follow()))
                 stack.push_async_callback(stopped, asyncio.create_task(self._upkeep.run()))
+                if self.limiting.limiter is not None:
+                    sharing = Sharing(self.limiting.limiter, self.store, self._now)
+                    stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))
                 self._life = stack.pop_all()
             self.readiness.status = "ok"
             self.started = True
@@ -239,7 +253,7 @@ class Yard:
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
-        why = explaining.routes(self.catalogue, self.access, self.store, admit)
+        why = explaining.routes(self.catalogue, explaining.Rules(self.access, self.limiting.limits), self.store, admit)
         return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
 
     def _mcp(self, seam: Seam) -> list[Any]:
@@ -251,7 +265,7 @@ class Yard:
         given = GivenResources(self._node, catalogue, settings.retention_s)
         calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.witness, times)
         tasks = Tasks(store, catalogue, calling.following, self.engine.questions, ttl_ms)
-        subscriptions = Subscriptions(catalogue, store, tasks)
+        subscriptions = Subscriptions(catalogue, store, tasks, self.limiting.streams)
         calling.when_task = subscriptions.follow
         asking = Asking(store, seam.new_id)
         pages = ToolPages(catalogue, settings.mcp_page_size)

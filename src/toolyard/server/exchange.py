@@ -24,27 +24,33 @@ class Gone(Exception):
     """The client went away before its request was complete."""
 
 
+FindAddress = Callable[[Mapping[str, Any], Mapping[bytes, bytes]], str]
+
+
+def peer_of(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
+    """The address at the other end of the connection."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
 class Exchange:
     """What a handler gets."""
 
     __slots__ = (
-        "_id",
-        "_line",
-        "_public_url",
-        "_scope",
-        "body",
-        "caller",
-        "headers",
-        "is_admitted",
-        "parameters",
-        "path",
-        "query",
-    )
+        "_find_address", "_id", "_line", "_public_url", "_scope",
+        "body", "caller", "headers", "is_admitted", "parameters", "path", "query",
+    )  # fmt: skip
 
     def __init__(
-        self, scope: Mapping[str, Any], path: str, headers: Mapping[bytes, bytes], public_url: str | None, line: Line
+        self,
+        scope: Mapping[str, Any],
+        path: str,
+        headers: Mapping[bytes, bytes],
+        public_url: str | None,
+        line: Line,
+        find_address: FindAddress = peer_of,
     ) -> None:
-        self._scope, self._public_url, self._line = scope, public_url, line
+        self._scope, self._public_url, self._line, self._find_address = scope, public_url, line, find_address
         self.path = path
         self.headers = headers
         self.query: bytes = scope["query_string"]
@@ -77,9 +83,8 @@ class Exchange:
 
     @property
     def address(self) -> str:
-        """Where it came from."""
-        client = self._scope.get("client")
-        return client[0] if client else ""
+        """The client's, behind proxies that are trusted. Raises MalformedRequest where one of them says nonsense."""
+        return self._find_address(self._scope, self.headers)
 
     def base_url(self) -> str:
         """The server's address: the one that is set, or else the one that the client used."""

@@ -1,5 +1,6 @@
 """`toolyard explain`, from the server that runs or from the settings and the tools alone."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,8 @@ from ..trust.identity import Identity
 from ..wires.explain import Asked, Explanation
 from .admin_reach import reach, running
 from .compose import sources_of
-from .explaining import explain
+from .explaining import Rules, explain
+from .limiting import Limiting
 from .settings import Settings
 
 __all__ = ["Asked", "Explanation", "found_out"]
@@ -26,7 +28,8 @@ def found_out(asked: Asked, settings: Settings, tools: list[str]) -> Explanation
     keys = _keys(settings) if asked.key is not None else ()
     sources = sources_of(tools or settings.tools or ["toolyard.reference"])
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
-    return explain(catalogue, Access(settings.access), asked, keys)
+    limits = Limiting(settings, time.time).limits
+    return explain(catalogue, Rules(Access(settings.access), limits), asked, keys)
 
 
 def _keys(settings: Settings) -> Iterable[Identity]:

@@ -1,6 +1,8 @@
 """Why a caller may call a tool, or may not: for whoever runs the server, who wants to know which rule says so."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
 
 from ..catalogue import Catalogue
 from ..model.errors import InvalidInput, Problem
@@ -8,6 +10,7 @@ from ..store.contract import Keys
 from ..trust.access import Access
 from ..trust.api_keys import identity_of
 from ..trust.identity import Identity
+from ..trust.limits import Limit
 from ..wires.contract import Reply
 from ..wires.explain import PATH, Asked, Explanation, decode_asked, encode_explanation
 from ..wires.family import requirements_json
@@ -17,22 +20,30 @@ from .exchange import Exchange
 from .routes import Route
 
 
-def explain(catalogue: Catalogue, access: Access, asked: Asked, keys: Iterable[Identity]) -> Explanation:
+class Rules(Struct):
+    """What is asked about: who sees what, and how much they may have of it."""
+
+    access: Access
+    limits: Sequence[Limit]
+
+
+def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Identity]) -> Explanation:
     """`keys` are those that are good. Raises ToolNotFound for a tool that nobody has."""
-    tool = catalogue.named(asked.tool) or catalogue.resolve(asked.tool)
-    verdict = access.view(_identity(asked, keys)).of(tool)
+    tool, identity = catalogue.named(asked.tool) or catalogue.resolve(asked.tool), _identity(asked, keys)
+    verdict = rules.access.view(identity).of(tool)
     may_call = verdict.sees and not verdict.lacks
     needs = requirements_json(tool.requirements, with_user_id=True)
-    return Explanation(tool.reference, verdict.sees, may_call, verdict.rule, verdict.lacks, needs)
+    limits = [limit.in_words() for limit in rules.limits if limit.who.fits(identity) and limit.is_about(tool)]
+    return Explanation(tool.reference, verdict.sees, may_call, verdict.rule, verdict.lacks, needs, limits)
 
 
-def routes(catalogue: Catalogue, access: Access, store: Keys, admit: Admit) -> list[Route]:
+def routes(catalogue: Catalogue, rules: Rules, store: Keys, admit: Admit) -> list[Route]:
     """Asks `admit` first."""
 
     async def ask(exchange: Exchange) -> Reply:
         admit(exchange.headers)
         keys = [identity_of(key) for key in await store.keys() if key.revoked is None]
-        return encode_explanation(explain(catalogue, access, decode_asked(exchange.body), keys))
+        return encode_explanation(explain(catalogue, rules, decode_asked(exchange.body), keys))
 
     return [Route("POST", PATH, ask, LIFECYCLE, reads_json=True, who="operator")]
 

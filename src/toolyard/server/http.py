@@ -18,8 +18,11 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..wires.family import encode
+from .connections import Connections, Patience
 
 SWEEP_S = 0.2
+SWEPT_AT_ONCE = 100
+"""Connections that are looked at before whoever waits for the loop has its turn."""
 
 
 class Phase(IntEnum):
@@ -48,10 +51,10 @@ class HeaderTooLarge(Exception):
 class PoliteProtocol(HttpToolsProtocol):
     """Made by `polite`, which sets the limits."""
 
-    header_timeout_s = 10.0
-    body_timeout_s = 30.0
+    patience = Patience()
     max_header_bytes = 65536
     allow = b""
+    counted = Connections()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -59,9 +62,14 @@ class PoliteProtocol(HttpToolsProtocol):
         self._answered = Ticks.now
         self.when_gone: list[Callable[[], object]] = []
         """To be called if the client leaves before the request that is being answered has its reply."""
+        self._unread, self._read_at = 0, Ticks.now
+        self._address = self.client[0] if self.client else ""
+        if not self.counted.enter(self._address):
+            self._refuse(503, "There are too many connections", b"retry-after: 1\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.counted.leave(self._address)
         for callback in self.when_gone:
             self.loop.call_soon(callback)
         self.when_gone = []
@@ -122,12 +130,12 @@ class PoliteProtocol(HttpToolsProtocol):
 
     def look(self) -> None:
         """Called by the sweep: ends a wait that has been too long, or that is for nobody."""
-        if self.when_gone and self.flow.read_paused and self._has_left():
+        if (self.when_gone and self.flow.read_paused and self._has_left()) or self._does_not_read():
             self.transport.abort()
         elif self._phase is IDLE:
             if self.cycle.response_complete and self._is_over(self._answered, self.timeout_keep_alive):
                 self.transport.close()
-        elif self._is_over(self._since, self.header_timeout_s if self._phase is HEADER else self.body_timeout_s):
+        elif self._is_over(self._since, self.patience.header_s if self._phase is HEADER else self.patience.body_s):
             self._refuse_late()
 
     def _has_left(self) -> bool:
@@ -138,6 +146,14 @@ class PoliteProtocol(HttpToolsProtocol):
         asked = select.poll()
         asked.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
         return bool(asked.poll(0))
+
+    def _does_not_read(self) -> bool:
+        """Whether nothing of what was written to the client has gone out for too long."""
+        unread: int = self.transport.get_write_buffer_size()
+        if not unread or unread < self._unread:
+            self._read_at = Ticks.now
+        self._unread = unread
+        return unread > 0 and self._is_over(self._read_at, self.patience.write_s)
 
     def _is_over(self, since: float, limit_s: float) -> bool:
         """Whether a wait has been longer than its limit. `since` may be older than it says, by one sweep."""
@@ -199,14 +215,14 @@ class PoliteProtocol(HttpToolsProtocol):
 
 
 def polite(
-    header_timeout_s: float, body_timeout_s: float, max_header_bytes: int, methods: Iterable[str]
+    patience: Patience, max_header_bytes: int, methods: Iterable[str], counted: Connections
 ) -> type[PoliteProtocol]:
     """The protocol with these limits. `methods` are those that something is served for."""
     limits: dict[str, Any] = {
-        "header_timeout_s": header_timeout_s,
-        "body_timeout_s": body_timeout_s,
+        "patience": patience,
         "max_header_bytes": max_header_bytes,
         "allow": ", ".join(methods).encode(),
+        "counted": counted,
     }
     return type("PoliteProtocol", (PoliteProtocol,), limits)
 
@@ -215,7 +231,9 @@ async def sweep(connections: set[Any]) -> None:
     """Ends connections whose request does not arrive in time. Runs until cancelled."""
     while True:
         Ticks.now = time.monotonic()
-        for connection in list(connections):
+        for number, connection in enumerate(list(connections), 1):
             if isinstance(connection, PoliteProtocol):
                 connection.look()
+            if number % SWEPT_AT_ONCE == 0:
+                await asyncio.sleep(0)
         await asyncio.sleep(SWEEP_S)

@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-import ipaddress
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -13,22 +13,28 @@ import uvicorn
 from ..model.errors import SettingsError, SetupError
 from .admin_file import AdminFile
 from .compose import Yard
+from .connections import Patience
 from .direct import Direct
 from .http import polite, sweep
 from .ledger_keys import has_keys
+from .limiting import is_loopback
 from .settings import Settings
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
+OWN_FILES = 512
+"""What is open besides connections."""
 
 
 def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
+    allow_files(settings.max_connections + OWN_FILES)
+    patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
         Direct(yard.asgi),
-        http=polite(settings.header_timeout_s, settings.body_timeout_s, settings.max_header_bytes, yard.asgi.methods),
+        http=polite(patience, settings.max_header_bytes, yard.asgi.methods, yard.limiting.connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -95,7 +101,7 @@ class Server(uvicorn.Server):
 
 def listen(settings: Settings) -> socket.socket:
     """A listening socket. Raises SetupError when the address is taken or not safe to listen on."""
-    if not _is_loopback(settings.host):
+    if not is_loopback(settings.host):
         refuse_unsafe(settings, settings.has_authentication or asyncio.run(has_keys(settings)))
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -115,10 +121,18 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
+def allow_files(wanted: int) -> None:
+    """A connection is an open file, and what a process starts with is often 1024 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
     """Without authentication nobody beyond this machine may call. Asked before anything is loaded, and again once the
     ledger is open that is served."""
-    if needs_credentials or _is_loopback(settings.host):
+    if needs_credentials or is_loopback(settings.host):
         return
     raise SettingsError(
         f"{settings.host} can be reached from other machines, and no authentication is set; make an API key first: "
@@ -130,10 +144,3 @@ def address_of(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{scheme}://{shown}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

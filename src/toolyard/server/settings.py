@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 from ..doors import open_door
 from ..model.errors import Place, SettingsError
 from ..trust.access import Rule
+from ..trust.limit_rules import read_limits
+from ..trust.limits import Limit
 from ..trust.rules import WorkerRule, read_rules, read_worker_rules
 from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
@@ -117,6 +119,10 @@ def origins(value: Any) -> list[str]:
 
 def rules(value: Any) -> list[Rule]:
     return _tables(value, read_rules)
+
+
+def limits(value: Any) -> list[Limit]:
+    return _tables(value, read_limits)
 
 
 def worker_rules(value: Any) -> list[WorkerRule]:
@@ -224,6 +230,22 @@ class Settings:
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    limits: list[Limit] | None = row(
+        None, "How much who may call: [[limits]] tables. Away from loopback there are some; [] has none.", limits
+    )
+    auth_failures_per_minute: int | None = row(
+        None,
+        "How many wrong credentials an address may send; 0 is any number. Away from loopback, 60.",
+        whole(0, 10**6),
+    )
+    trusted_proxies: list[str] = row([], "Addresses or networks whose X-Forwarded-For is believed.", texts)
+    max_connections: int = row(10_000, "How many connections there may be.", whole(1, 10**6))
+    max_connections_per_address: int | None = row(
+        None, "How many of them from one address. Away from loopback, 256.", whole(1, 10**6)
+    )
+    max_streams_per_caller: int | None = row(
+        None, "How many streams a caller may hold open. Away from loopback, 32.", whole(1, 10**6)
+    )
     jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text)
     jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds)
     issuers: list[TrustedIssuer] = row([], "Identity providers whose bearer tokens are taken.", issuers)
@@ -240,6 +262,7 @@ class Settings:
     max_header_bytes: int = row(64 * 2**10, "The largest request header.", whole(1024, 2**24))
     header_timeout_s: float = row(10.0, "How long a client may take to send its headers.", seconds)
     body_timeout_s: float = row(30.0, "How long a client may take to send its body.", seconds)
+    write_timeout_s: float = row(30.0, "How long a client may read nothing of what it is sent.", seconds)
     keep_alive_s: float = row(15.0, "How long an idle connection is kept.", seconds)
     grace_s: float = row(10.0, "How long running calls may take to end when the server stops.", seconds)
 

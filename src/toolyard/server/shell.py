@@ -12,11 +12,13 @@ from ..model.errors import InternalError, NotAuthenticated, ToolyardError, Unsup
 from ..wires.contract import Answers, Reply, Stream
 from .admission import Admission
 from .cors import Cors
-from .exchange import BodyReader, Exchange, Gone
+from .exchange import BodyReader, Exchange, Gone, peer_of
+from .limiting import Limiting
 from .line import AsgiLine, Line, Receive, Scope, Send
 from .logs import current
 from .routes import Route, RouteTable, sent_path
 from .settings import Settings
+from .stream_count import StreamCount
 from .streams import Streams
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
@@ -37,6 +39,7 @@ class Shell:
         lifespan: Lifespan,
         ready: Callable[[], Awaitable[None]],
         settings: Settings,
+        limiting: Limiting | None = None,
     ) -> None:
         """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request."""
         self._table = RouteTable(routes)
@@ -50,6 +53,8 @@ class Shell:
         self.methods = self._table.methods
         self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
         self.streams = Streams()
+        self._stream_count = StreamCount() if limiting is None else limiting.streams
+        self._find_address = peer_of if limiting is None else limiting.proxies.address
         self._is_ready = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +78,7 @@ class Shell:
         if root and path.startswith(root):
             path = path[len(root) :] or "/"
         route = self._exact.get((method, path))
-        exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line)
+        exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line, self._find_address)
         current.set(exchange)
         try:
             if self._cors is not None and self._cors.is_preflight(method, exchange):
@@ -94,6 +99,8 @@ class Shell:
             reply = await route.handler(exchange)
             if route.changes:
                 await self._operated(method, exchange)
+            if type(reply) is Stream:
+                reply = self._stream_count.counted(reply, exchange.caller)
         except ToolyardError as error:
             if isinstance(error, NotAuthenticated):
                 await self._turned_away()

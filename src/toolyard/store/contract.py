@@ -111,6 +111,17 @@ class Wanted(Struct, frozen=True):
         return not self.tools or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
+class Usage(Struct, frozen=True):
+    """What a node used of something limited, in a minute by the clock and the one before it, and what runs there now.
+    `window` is the minute's number since 1970."""
+
+    name: bytes
+    window: int
+    used: int
+    before: int
+    running: int
+
+
 def only_stars(pattern: str) -> str:
     """As a glob in which nothing but `*` means anything."""
     return pattern.replace("[", "[[]").replace("?", "[?]")
@@ -380,7 +391,17 @@ class Keys(Protocol):
         ...
 
 
-class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Protocol):
+class Shares(Protocol):
+    """What nodes use of what is limited on all of them together."""
+
+    async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
+        """Says what changed of this node's use since the last time; the ledger's time, and what each of the other
+        nodes that are alive said last. What a node said is gone with it. Nothing is promised after a crash of the
+        store."""
+        ...
+
+
+class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Shares, Protocol):
     """A ledger."""
 
     node: str

@@ -3,8 +3,8 @@
 Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
 each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
-`_questions` `_keys` `_standing` `_events` `_audit` the writes, `_lease` the node's sign of life, `_hints` what others
-hear.
+`_questions` `_keys` `_standing` `_events` `_audit` `_usage` the writes, `_lease` the node's sign of life, `_hints` what
+others hear.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from . import postgres_nodes as running
 from . import postgres_queries as queries
 from . import postgres_questions as asking
 from . import postgres_requests as working
-from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Wanted
+from . import postgres_usage as usage
+from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
 from .hints import Hints, Topic
 from .postgres_batches import Batches
 from .postgres_begin import Beginning, Terms
@@ -316,6 +317,11 @@ class PostgresStore:
 
     async def give_slot(self, tool: str) -> None:
         await self._slots.give(tool)
+
+    # -- what is limited ---------------------------------------------------------------------------
+
+    async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
+        return await self._unflushed.write(partial(usage.share, node=self.node, news=news))
 
     # -- writes made together ----------------------------------------------------------------------
 

@@ -76,6 +76,7 @@ async def sweep(connection: Connection, again: bool, retention_s: float, limit: 
     await connection.execute(SQL.sweep_notes, limit)
     await connection.execute(SQL.sweep_sessions, retention_s, limit)
     await connection.execute(SQL.sweep_nodes, NODES_ARE_FORGOTTEN_S)
+    await connection.execute(SQL.sweep_usage)
     return removed
 
 

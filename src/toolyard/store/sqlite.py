@@ -35,7 +35,7 @@ from . import sqlite_audit as audit
 from . import sqlite_keys as api_keys
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
-from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Wanted
+from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
 from .hints import Hints, Topic
 from .sqlite_file import lock, opened
 from .sqlite_rows import SQL, Told
@@ -349,7 +349,7 @@ class SqliteStore:
     async def drop_audit(self, anchor: Mark) -> int:
         return await self._write(lambda cursor: audit.drop(cursor, anchor))
 
-    # -- slots: there is one node ------------------------------------------------------------------
+    # -- what nodes share: there is one ---------------------------------------------------------------
 
     async def take_slot(self, tool: str, most: int) -> bool:
         if self._slots[tool] >= most:
@@ -359,6 +359,9 @@ class SqliteStore:
 
     async def give_slot(self, tool: str) -> None:
         self._slots[tool] -= 1
+
+    async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
+        return self._now(), []
 
     # -- what they share ---------------------------------------------------------------------------
 

@@ -65,8 +65,9 @@ class Rule(Struct, frozen=True):
 class Access:
     """Views, by identity."""
 
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
-        self._rules = rules
+    def __init__(self, rules: Sequence[Rule] = (), limited: Sequence[Who] = ()) -> None:
+        """`limited`: whom each of the limits is about."""
+        self._rules, self._limited = rules, limited
         self._named = frozenset(scope for rule in rules for scope in rule.scopes)
         self._views: OrderedDict[Any, View] = OrderedDict()
 
@@ -78,10 +79,12 @@ class Access:
     def view(self, identity: Identity) -> View:
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
         scopes = None if identity.scopes is None else identity.scopes & self._named
-        profile = (identity.tenant, identity.allow, fitting, scopes)
+        limits = tuple(number for number, who in enumerate(self._limited) if who.fits(identity))
+        profile = (identity.tenant, identity.allow, fitting, scopes, limits)
         view = self._views.get(profile)
         if view is None:
             view = self._views[profile] = self._new(identity, [self._rules[index] for index in fitting], scopes)
+            view.limits = limits
             if len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
         return view

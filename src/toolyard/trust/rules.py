@@ -41,17 +41,17 @@ class WorkerRules:
 
 def read_rules(given: Any) -> list[Rule]:
     """Of `access`. Raises ValueError."""
-    return [_rule(table, f"access[{number}]") for number, table in _tables(given, "access")]
+    return [_rule(table, f"access[{number}]") for number, table in tables(given, "access")]
 
 
 def read_worker_rules(given: Any) -> list[WorkerRule]:
     """Of `workers`. Raises ValueError."""
-    return [_worker_rule(table, f"workers[{number}]") for number, table in _tables(given, "workers")]
+    return [_worker_rule(table, f"workers[{number}]") for number, table in tables(given, "workers")]
 
 
 def _rule(table: Mapping[str, Any], at: str) -> Rule:
-    _only(table, at, "who", "tools", "allow", "scopes", "name")
-    allow, scopes = table.get("allow", True), _texts(table.get("scopes", ()), f"{at}.scopes")
+    only(table, at, "who", "tools", "allow", "scopes", "name")
+    allow, scopes = table.get("allow", True), texts_of(table.get("scopes", ()), f"{at}.scopes")
     if not isinstance(allow, bool):
         raise ValueError(f"{at}.allow must be true or false")
     if scopes and not allow:
@@ -59,36 +59,36 @@ def _rule(table: Mapping[str, Any], at: str) -> Rule:
     name = table.get("name", at)
     if not isinstance(name, str) or not name:
         raise ValueError(f"{at}.name must be text")
-    return Rule(_patterns(table, at), _who(table.get("who", {}), f"{at}.who"), allow, scopes, name)
+    return Rule(patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who"), allow, scopes, name)
 
 
 def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
-    _only(table, at, "who", "tools", "tenants", "trusted")
+    only(table, at, "who", "tools", "tenants", "trusted")
     trusted = table.get("trusted", False)
     if not isinstance(trusted, bool):
         raise ValueError(f"{at}.trusted must be true or false")
-    patterns, who = _patterns(table, at), _who(table.get("who", {}), f"{at}.who")
+    patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")
     if who.key or who.scope or who.claim:
         raise ValueError(f"{at}.who: a worker is known by its subject and tenant alone")
     if any(pattern[0] in "#@" for pattern in patterns):
         raise ValueError(f"{at}.tools: what a worker may offer goes by ids, such as Sms.*")
-    tenants = _texts(table.get("tenants", ()), f"{at}.tenants")
+    tenants = texts_of(table.get("tenants", ()), f"{at}.tenants")
     return WorkerRule(who, patterns, tenants, trusted)
 
 
-def _who(table: Any, at: str) -> Who:
+def who_of(table: Any, at: str) -> Who:
     if not isinstance(table, Mapping):
         raise ValueError(f'{at} must be a table such as {{ subject = "user-*" }}')
-    _only(table, at, "subject", "tenant", "key", "scope", "claim")
+    only(table, at, "subject", "tenant", "key", "scope", "claim")
     claims = table.get("claim", {})
     if not isinstance(claims, Mapping):
         raise ValueError(f'{at}.claim must be a table such as {{ role = "admin" }}')
-    texts = {name: _texts(table.get(name, ()), f"{at}.{name}") for name in ("subject", "tenant", "key", "scope")}
-    return Who(**texts, claim={name: _texts(value, f"{at}.claim.{name}") for name, value in claims.items()})
+    texts = {name: texts_of(table.get(name, ()), f"{at}.{name}") for name in ("subject", "tenant", "key", "scope")}
+    return Who(**texts, claim={name: texts_of(value, f"{at}.claim.{name}") for name, value in claims.items()})
 
 
-def _patterns(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
-    patterns = _texts(table.get("tools", "*"), f"{at}.tools")
+def patterns_of(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
+    patterns = texts_of(table.get("tools", "*"), f"{at}.tools")
     for pattern in patterns:
         check_pattern(pattern, f"{at}.tools")
     if not patterns:
@@ -104,20 +104,20 @@ def check_pattern(pattern: str, at: str) -> None:
         raise ValueError(f"{at}: {pattern!r} is no mark; there are {', '.join('@' + mark for mark in MARKS)}")
 
 
-def _tables(given: Any, name: str) -> list[tuple[int, Mapping[str, Any]]]:
+def tables(given: Any, name: str) -> list[tuple[int, Mapping[str, Any]]]:
     if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
         raise ValueError(f"a list of tables: [[{name}]]")
     return list(enumerate(given, 1))
 
 
-def _texts(given: Any, at: str) -> tuple[str, ...]:
+def texts_of(given: Any, at: str) -> tuple[str, ...]:
     values = (given,) if isinstance(given, str) else given
     if isinstance(values, list | tuple) and all(isinstance(value, str) and value for value in values):
         return tuple(values)
     raise ValueError(f"{at} must be text or a list of texts")
 
 
-def _only(table: Mapping[str, Any], at: str, *known: str) -> None:
+def only(table: Mapping[str, Any], at: str, *known: str) -> None:
     for name in table:
         if name not in known:
             raise ValueError(f"{at} has no {name!r}; there are {', '.join(known)}")

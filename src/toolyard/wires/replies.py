@@ -44,7 +44,7 @@ def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
     """`result_of` finds the flat result in a wire's body."""
     body = body_of(reply)
     if reply.status != 200:
-        raise refusal_from(reply.status, body)
+        raise refusal_from(reply.status, {**_when_to_come_back(reply), **body})
     result = result_of(body)
     if not isinstance(result.get("success"), bool):
         raise InternalError(
@@ -57,6 +57,12 @@ def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
     else:
         outcome.error = ToolError.from_members(result.get("error") or {})
     return outcome
+
+
+def _when_to_come_back(reply: Reply) -> Body:
+    """From the headers: not every wire has a member for it."""
+    after = dict(reply.headers).get(b"retry-after-ms", b"")
+    return {"retry_after_ms": int(after)} if after.isdigit() else {}
 
 
 def refusal_from(status: int, body: Body) -> ToolyardError:

@@ -13,6 +13,7 @@ from .peer import Outlet, Peer
 
 KIND, PREFIX = "mcp answer", "asked-"
 KEEP_S, LOOK_S = 3600.0, 0.2
+Names = tuple[str, str, str | None]
 
 
 class Asking:
@@ -20,12 +21,12 @@ class Asking:
 
     def __init__(self, store: Store, new_id: Callable[[], str]) -> None:
         self._store, self._new_id = store, new_id
-        self._waiting: dict[tuple[str, Caller], asyncio.Future[Any]] = {}
+        self._waiting: dict[tuple[str, Names], asyncio.Future[Any]] = {}
 
     async def ask(self, peer: Peer, outlet: Outlet, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The client's result. Raises RpcError for its error."""
         id = PREFIX + self._new_id()
-        key = (id, peer.caller)
+        key = (id, peer.caller.names)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         outlet.send(encode_request(id, method, params))
@@ -45,7 +46,7 @@ class Asking:
             return
         said = {"result": message.result} if message.error is msgspec.UNSET else {"error": message.error}
         data = msgspec.json.encode(said)
-        waiting = self._waiting.get((id, caller))
+        waiting = self._waiting.get((id, caller.names))
         if waiting is not None:
             if not waiting.done():
                 waiting.set_result(data)

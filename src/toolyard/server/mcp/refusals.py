@@ -6,6 +6,7 @@ from ...model.errors import (
     Busy,
     Forbidden,
     ForeignPage,
+    LimitReached,
     MethodNotAllowed,
     Misdirected,
     NotAuthenticated,
@@ -15,6 +16,7 @@ from ...model.errors import (
     UnsupportedMediaType,
 )
 from ...wires.contract import JSON, Headers, Reply
+from ...wires.family import error_headers
 from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_REQUEST, RpcError, encode_error
 
 ACCEPTED = Reply(202, b"", [])
@@ -29,6 +31,7 @@ _STATUSES: dict[type[ToolyardError], int] = {
     BodyTooLarge: 413,
     UnsupportedMediaType: 415,
     RequestError: 400,
+    LimitReached: 429,
     Busy: 503,
 }
 """The first that fits."""
@@ -48,6 +51,8 @@ def refused(error: ToolyardError, id: int | str | None) -> Reply:
     rpc = error if isinstance(error, RpcError) else as_rpc(error)
     if isinstance(error, NotAuthenticated | Forbidden):
         return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, (b"www-authenticate", error.challenge.encode())])
+    if isinstance(error, LimitReached):
+        return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, *error_headers(error)])
     return Reply(rpc.status, encode_error(id, rpc), HEADERS)
 
 

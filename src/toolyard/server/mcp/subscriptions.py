@@ -15,6 +15,7 @@ from ...store.hints import Topic
 from ...wires.mcp.envelope import Incoming, encode_notification
 from ...wires.mcp.params import SERVER_INFO, SUBSCRIPTION, Listen, Wanted, decode_params
 from ...wires.mcp.tools import INFO
+from ..stream_count import StreamCount
 from .calling import needs_tasks
 from .peer import Outlet, Peer
 from .tasks import Tasks
@@ -37,8 +38,8 @@ class Subscriber(Struct, eq=False):
 class Subscriptions:
     """Of this node."""
 
-    def __init__(self, catalogue: Catalogue, store: Store, tasks: Tasks) -> None:
-        self._store, self._tasks = store, tasks
+    def __init__(self, catalogue: Catalogue, store: Store, tasks: Tasks, streams: StreamCount) -> None:
+        self._store, self._tasks, self._streams = store, tasks, streams
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         catalogue.subscribe(self.tools_changed)
@@ -81,8 +82,9 @@ class Subscriptions:
         def tell(method: str, params: dict[str, Any]) -> None:
             outlet.send(encode_notification(method, {**mark, **params}))
 
-        tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
         with ExitStack() as stack:
+            stack.enter_context(self._streams.one(peer.caller))
+            tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
             stack.enter_context(self.hearing(Subscriber(wanted, tell)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
@@ -118,7 +120,7 @@ class Subscriptions:
             if shown["status"] in ENDED_AS:
                 forget()
             for each in self._subscribers:
-                if each.tasks_of == peer.caller:
+                if each.tasks_of is not None and each.tasks_of.names == peer.caller.names:
                     each.tell("notifications/tasks/status", shown)
 
         _, forget = self._on_change(seq, peer, tell)

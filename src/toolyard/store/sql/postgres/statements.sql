@@ -392,7 +392,7 @@ ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
 SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'
 
 -- name: leave
-WITH gone AS (DELETE FROM nodes WHERE name = $1) UPDATE slots SET node = NULL, token = NULL WHERE node = $1
+WITH gone AS (DELETE FROM nodes WHERE name = $1), unused AS (DELETE FROM usage WHERE node = $1) UPDATE slots SET node = NULL, token = NULL WHERE node = $1
 
 -- name: make_slots
 INSERT INTO slots (tool, number) SELECT $1, number FROM generate_series(1, $2) AS number ON CONFLICT DO NOTHING
@@ -407,6 +407,28 @@ RETURNING 1
 
 -- name: give_slot
 UPDATE slots SET node = NULL, token = NULL WHERE tool = $1 AND token = $2
+
+-- What is limited on all nodes together. -------------------------------------------------------------
+
+-- name: put_usage
+INSERT INTO usage (node, name, minute, used, before, running)
+SELECT $1, name, minute, used, before, running
+FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS news (name, minute, used, before, running)
+ON CONFLICT (node, name) DO UPDATE
+SET minute = excluded.minute, used = excluded.used, before = excluded.before, running = excluded.running
+
+-- name: usage_elsewhere
+SELECT name, minute, used, before, running FROM usage
+WHERE node <> $1 AND (running > 0 OR minute >= floor(ledger_now() / 60)::bigint - 1)
+    AND EXISTS (SELECT 1 FROM nodes WHERE nodes.name = node AND lease_until > ledger_now())
+
+-- name: now
+SELECT ledger_now()
+
+-- name: sweep_usage
+DELETE FROM usage WHERE minute < floor(ledger_now() / 60)::bigint - 2
+    AND (running = 0 OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.name = node))
 
 -- API keys. -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""What the settings say of limits, and what holds where they say nothing: a server that only this machine can reach has
+none, one that others can reach has some."""
+
+import ipaddress
+from collections.abc import Callable, Sequence
+
+from ..trust.limit_rules import DEFAULTS
+from ..trust.limits import Limit, Limiter
+from ..trust.patience import Failures
+from .admission import Proxies
+from .connections import Connections
+from .settings import Settings
+from .stream_count import StreamCount
+
+FAILURES_PER_MINUTE = 60
+CONNECTIONS_PER_ADDRESS = 256
+STREAMS_PER_CALLER = 32
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Limiting:
+    """Everything that limits, as the settings want it."""
+
+    def __init__(self, settings: Settings, now: Callable[[], float]) -> None:
+        is_open = not is_loopback(settings.host)
+        given = settings.limits if settings.limits is not None else list(DEFAULTS) if is_open else []
+        self.limits: Sequence[Limit] = given
+        self.limiter = Limiter(given, now) if given else None
+        wants_failures = is_open and (settings.limits is None or bool(settings.limits))
+        most_failures = _or(settings.auth_failures_per_minute, FAILURES_PER_MINUTE if wants_failures else 0)
+        self.failures = Failures(most_failures, now) if most_failures else None
+        self.proxies = Proxies(settings.trusted_proxies)
+        self.streams = StreamCount(_or(settings.max_streams_per_caller, STREAMS_PER_CALLER if is_open else None))
+        per_address = _or(settings.max_connections_per_address, CONNECTIONS_PER_ADDRESS if is_open else None)
+        self.connections = Connections(settings.max_connections, per_address, self.proxies.is_trusted)
+
+    @property
+    def is_by_address(self) -> bool:
+        """Whether a limit depends on where a call comes from."""
+        return any("address" in limit.per for limit in self.limits)
+
+
+def _or(given: int | None, otherwise: int | None) -> int | None:
+    return otherwise if given is None else given

@@ -1,0 +1,208 @@
+"""How much each caller, tenant, address or tool may have: so many calls a minute, and so many at once. Every limit that
+is about a call must allow it.
+
+A minute's calls may come all at once; then they come back one by one, evenly. All of it is whole numbers, so the moment
+at which a refused call would be taken is known exactly. Decisions are made in memory, and what other nodes use counts
+as of the last time they said so.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from msgspec import Struct
+
+from ..model.caller import Caller
+from ..model.errors import LimitReached
+from ..model.tool import Tool
+from ..store.contract import Usage
+from .access import Who, matches
+from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, Meter, added, refusal
+
+FULL_RETRY_MS = 1000
+"""Nobody knows when a call ends."""
+MOST_GATES = 20_000
+MOST_METERS = 100_000
+PER = ("caller", "tenant", "address", "tool")
+
+
+class Limit(Struct, frozen=True):
+    """One `[[limits]]` table. Each combination of what is in `per` has its own count."""
+
+    name: str
+    per: tuple[str, ...] = ("caller",)
+    who: Who = Who()
+    tools: tuple[str, ...] = ("*",)
+    calls_per_minute: int | None = None
+    at_once: int | None = None
+
+    def is_about(self, tool: Tool) -> bool:
+        return any(matches(pattern, tool) for pattern in self.tools)
+
+    def in_words(self) -> str:
+        """For whoever runs the server."""
+        most = [f"{self.calls_per_minute} a minute"] if self.calls_per_minute else []
+        most += [f"{self.at_once} at once"] if self.at_once else []
+        return f"{self.name}: {' and '.join(most)}, for each {' and '.join(self.per)}"
+
+    def key(self, tool: Tool, caller: Caller) -> tuple[str, ...] | None:
+        """Whose count a call is on. None where the address matters and there is none."""
+        parts: tuple[str, ...] = (self.name,)
+        for each in self.per:
+            if each == "caller":
+                parts += (caller.tenant, caller.subject)
+            elif each == "address":
+                if not caller.address:
+                    return None
+                parts += (house_of(caller.address),)
+            else:
+                parts += (caller.tenant if each == "tenant" else tool.id,)
+        return parts
+
+
+class Limiter:
+    """Lets calls in, or says when to come back. `now` is the time of day, in seconds: nodes share minutes.
+
+    Which counts a call is on is found once for each caller, place and tool, and remembered.
+    """
+
+    def __init__(self, limits: Sequence[Limit], now: Callable[[], float]) -> None:
+        self._limits, self._now = limits, now
+        self._gates: dict[Any, tuple[Meter, ...]] = {}
+        self._meters: dict[tuple[str, ...], Meter] = {}
+        self._limit_of: dict[bytes, Limit] = {}
+        self._away: dict[bytes, Usage] = {}
+        self.ahead_ms = 0
+        """By how much the ledger's clock is ahead of this machine's."""
+
+    def admit(self, tool: Tool, caller: Caller) -> Admitted:
+        """Raises LimitReached."""
+        now_ms = int(self._now() * 1000) + self.ahead_ms
+        who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
+        meters = self._gates.get(who)
+        if meters is None:
+            meters = self._find(who, tool, caller, now_ms)
+        for meter in meters:
+            if meter.at_ms != now_ms:
+                meter.advance(now_ms)
+            if meter.debt > meter.room or meter.running + meter.away_running >= meter.at_once:
+                raise self._refusal(meters, now_ms)
+        for meter in meters:
+            meter.used += 1
+            meter.running += 1
+            meter.debt += MINUTE_MS
+            meter.has_news = True
+        return Admitted(meters, now_ms // MINUTE_MS)
+
+    def news(self) -> list[Usage]:
+        """What changed here since this was last asked."""
+        changed = [meter for meter in self._meters.values() if meter.has_news]
+        for meter in changed:
+            meter.has_news = False
+        return [Usage(meter.name, meter.window, meter.used, meter.before, meter.running) for meter in changed]
+
+    def say_again(self) -> None:
+        """Nobody heard the news."""
+        for meter in self._meters.values():
+            meter.has_news = True
+
+    def hear(self, uses: Iterable[Usage]) -> None:
+        """What each of the other nodes used by now."""
+        now_ms = self.now_ms()
+        self._away = added(uses, now_ms // MINUTE_MS)
+        for meter in self._meters.values():
+            meter.advance(now_ms)
+            meter.hear(self._away.get(meter.name, NOTHING))
+
+    def drop_idle(self) -> None:
+        """What would decide nothing any more."""
+        now_ms = self.now_ms()
+        idle = []
+        for key, meter in self._meters.items():
+            if not meter.running and meter.window < now_ms // MINUTE_MS - 1:
+                meter.advance(now_ms)
+                if not meter.debt:
+                    idle.append(key)
+        self._drop(idle)
+
+    def __len__(self) -> int:
+        """How many counts are kept."""
+        return len(self._meters)
+
+    def now_ms(self) -> int:
+        return int(self._now() * 1000) + self.ahead_ms
+
+    def _drop(self, keys: Iterable[tuple[str, ...]]) -> None:
+        for key in keys:
+            del self._limit_of[self._meters.pop(key).name]
+            self._gates = {}
+
+    def _find(self, who: Any, tool: Tool, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
+        if len(self._meters) >= MOST_METERS - len(self._limits):
+            self._make_room()
+        if len(self._gates) >= MOST_GATES:
+            self._gates = {}
+        about = [limit for limit in (self._limits[number] for number in caller.view.limits) if limit.is_about(tool)]
+        keys = [(limit, key) for limit in about if (key := limit.key(tool, caller)) is not None]
+        found = tuple(self._meters.get(key) or self._new_meter(key, limit, now_ms) for limit, key in keys)
+        self._gates[who] = found
+        return found
+
+    def _new_meter(self, key: tuple[str, ...], limit: Limit, now_ms: int) -> Meter:
+        meter = Meter(_digest(key), now_ms, limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED)
+        self._meters[key], self._limit_of[meter.name] = meter, limit
+        meter.hear(self._away.get(meter.name, NOTHING))
+        return meter
+
+    def _make_room(self) -> None:
+        """The oldest go first that nothing runs under."""
+        self.drop_idle()
+        spare = [key for key, meter in self._meters.items() if not meter.running]
+        self._drop(spare[: max(0, len(self._meters) - MOST_METERS * 9 // 10)])
+
+    def _refusal(self, meters: Iterable[Meter], now_ms: int) -> LimitReached:
+        """By the limit that takes longest to allow it."""
+        waits: list[tuple[int, str]] = []
+        for meter in meters:
+            meter.advance(now_ms)
+            limit = self._limit_of[meter.name]
+            per = " and ".join(limit.per)
+            waits.append((meter.wait_ms(), f"{limit.name}: {limit.calls_per_minute} calls a minute per {per}"))
+            if meter.is_full:
+                waits.append((FULL_RETRY_MS, f"{limit.name}: {limit.at_once} at once per {per}"))
+        return refusal(*max(waits))
+
+
+def house_of(address: str) -> str:
+    """An IPv6 address stands for its whole network: whoever has one has all of them."""
+    if ":" not in address:
+        return address
+    house = _houses.get(address)
+    if house is None:
+        if len(_houses) >= MOST_GATES:
+            _houses.clear()
+        house = _houses[address] = _house(address)
+    return house
+
+
+def _house(address: str) -> str:
+    try:
+        ip: Any = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if ip.version == 6 and ip.ipv4_mapped:
+        return str(ip.ipv4_mapped)
+    return str(ip_network(f"{ip}/64", strict=False)) if ip.version == 6 else str(ip)
+
+
+_houses: dict[str, str] = {}
+
+
+def _digest(key: Sequence[str]) -> bytes:
+    """The same on all nodes, and nobody's name in the clear."""
+    digest = blake2b(digest_size=16)
+    for part in key:
+        said = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(said) + said)
+    return digest.digest()
