@@ -168,6 +168,10 @@ class Scene(Struct):
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return await self.send(role, "POST", "/mcp", body, headers)
 
+    def bearer(self, tenant: str, subject: str) -> dict[bytes, bytes]:
+        """Of somebody else."""
+        return _bearer(_token(tenant, subject, 600))
+
     async def opened(self, role: str) -> str:
         """An MCP session."""
         hello = {"protocolVersion": OLDER, "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from toolyard import Toolkit
 from toolyard.model.caller import Caller
@@ -46,7 +47,7 @@ class Yard:
 
     def caller(self, subject: str = "a", address: str = "", **more: Any) -> Caller:
         made = self._access.caller(Identity(more.pop("tenant", "default"), subject, **more))
-        return Caller(made.tenant, made.subject, None, made.view, made.is_operator, address)
+        return replace(made, address=address)
 
     def let_in(self, tool: Tool = ONE, caller: Caller | None = None, times: int = 1) -> int:
         """How many of so many."""

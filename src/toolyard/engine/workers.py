@@ -22,7 +22,7 @@ from ..model.tool import Hints, OnLost, Tool, ToolkitInfo, Version
 from ..running.validation import compile_schema
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
-from ..trust.rules import WorkerRules
+from ..trust.rules import WorkerRule, WorkerRules
 
 LOOK_AGAIN_S = 2.0
 _log = logging.getLogger("toolyard.workers")
@@ -59,7 +59,7 @@ class Made(Struct, frozen=True):
     """What a tool was made of: its definition as JSON, for whom it is, and whether its worker's word counts."""
 
     definition: bytes
-    tenants: tuple[str, ...]
+    tenants: tuple[str, ...] | None
     is_trusted: bool
 
 
@@ -70,12 +70,22 @@ class Offer(Struct):
     worker: str
     is_trusted: bool
     tenants: set[str] = field(default_factory=set)
+    is_everybodys: bool = False
+
+    def add(self, tenant: str, rule: WorkerRule) -> None:
+        self.tenants |= {tenant, *(rule.houses or ())}
+        self.is_everybodys |= rule.houses is None
+        self.is_trusted &= rule.trusted
+
+    @property
+    def _whose(self) -> tuple[str, ...] | None:
+        return None if self.is_everybodys else tuple(sorted(self.tenants))
 
     def made(self) -> Made:
-        return Made(_encode(self.definition), tuple(sorted(self.tenants)), self.is_trusted)
+        return Made(_encode(self.definition), self._whose, self.is_trusted)
 
     def tool(self) -> Tool:
-        return tool_of(self.definition, self.worker, tuple(sorted(self.tenants)), is_trusted=self.is_trusted)
+        return tool_of(self.definition, self.worker, self._whose, is_trusted=self.is_trusted)
 
 
 class WorkerTools:
@@ -89,11 +99,14 @@ class WorkerTools:
         self._served: dict[tuple[str, str], frozenset[str]] = {}
         self._offerers: dict[str, set[tuple[str, str, str]]] = {}
         """By reference: the workers that offer it."""
+        self._owners: dict[str, tuple[str, str]] = {}
+        """By id: whose tool it is, while somebody offers it."""
 
     def who(self, caller: Caller, worker: str = "") -> Who:
         """A caller as somebody who works on requests."""
         serves = self._served.get((caller.tenant, caller.subject), frozenset())
-        return Who(caller.tenant, caller.subject, worker, serves)
+        rule = self._rules.of(caller.tenant, caller.subject)
+        return Who(caller.tenant, caller.subject, worker, serves, frozenset() if rule is None else rule.houses)
 
     async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
         """All of them or none. Raises InvalidInput, Refused for a tool that is somebody else's, and Forbidden for one
@@ -119,18 +132,21 @@ class WorkerTools:
 
     async def sync(self) -> None:
         """Makes the catalogue agree with the ledger."""
+        workers = await self._store.workers()
+        self._owners = owners = self._owners_among(workers)
         wanted: dict[str, Offer] = {}
         served: dict[tuple[str, str], set[str]] = {}
         self._offerers = offerers = dict[str, set[tuple[str, str, str]]]()
-        for worker in await self._store.workers():
+        for worker in workers:
             rule = self._rules.of(worker.tenant, worker.subject)
             for definition in _decode(worker.tools):
                 if rule is None or not rule.lets(definition.id):
                     continue
+                if not self._rules.are_given and owners[definition.id] != (worker.tenant, worker.subject):
+                    continue
                 reference = _reference(definition)
                 offer = wanted.setdefault(reference, Offer(definition, worker.name, rule.trusted))
-                offer.tenants.update(rule.tenants or (worker.tenant,))
-                offer.is_trusted &= rule.trusted
+                offer.add(worker.tenant, rule)
                 served.setdefault((worker.tenant, worker.subject), set()).add(reference)
                 offerers.setdefault(reference, set()).add((worker.tenant, worker.subject, worker.name))
         self._served = {whose: frozenset(references) for whose, references in served.items()}
@@ -139,6 +155,16 @@ class WorkerTools:
         for reference, offer in wanted.items():
             if reference not in self._offered and offer.definition.id not in self._own:
                 self._add(reference, offer.made(), offer.tool())
+
+    def _owners_among(self, workers: Sequence[Worker]) -> dict[str, tuple[str, str]]:
+        """Where no rules say who offers what, a tool, in all its versions, is of whoever has it already, or else of
+        the first; others would get at its calls."""
+        offering: dict[str, list[tuple[str, str]]] = {}
+        for worker in workers:
+            for definition in _decode(worker.tools):
+                offering.setdefault(definition.id, []).append((worker.tenant, worker.subject))
+        before = self._owners
+        return {id: before[id] if before.get(id) in those else those[0] for id, those in offering.items()}
 
     async def follow(self) -> None:
         """Syncs whenever something changes. Until cancelled."""
@@ -152,6 +178,9 @@ class WorkerTools:
         if definition.id in self._own:
             raise Refused(f"{definition.id} is a tool of the server itself; a worker cannot offer it", "conflict")
         offered = self._offered.get(_reference(definition))
+        owner = self._owners.get(definition.id)
+        if not self._rules.are_given and owner not in (None, worker[:2]):
+            raise Refused(f"{definition.id} is offered by another caller; choose another name", "conflict")
         others = self._offerers.get(_reference(definition), set()) - {worker}
         if others and offered is not None and offered[0].definition != _encode(definition):
             raise Refused(
@@ -183,7 +212,7 @@ class WorkerTools:
             _log.info("%s: no worker offers it any more", ", ".join(references))
 
 
-def tool_of(definition: Definition, worker: str, tenants: tuple[str, ...], *, is_trusted: bool) -> Tool:
+def tool_of(definition: Definition, worker: str, tenants: tuple[str, ...] | None, *, is_trusted: bool) -> Tool:
     """A worker's word for what its tool does counts as far as its own effects go. Hints to clients, and the tags that
     access rules look at, it may give only where it is trusted."""
     hints = Hints(definition.read_only, definition.idempotent, definition.destructive, definition.open_world)
@@ -210,6 +239,7 @@ def tool_of(definition: Definition, worker: str, tenants: tuple[str, ...], *, is
         hints=hints if is_trusted else Hints(),
         tags=definition.tags if is_trusted else (),
         tenants=tenants,
+        is_trusted=is_trusted,
     )
 
 

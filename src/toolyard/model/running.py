@@ -208,9 +208,9 @@ class Run(Struct, eq=False):
         """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
         number cannot be told."""
         self.alive_at = time.monotonic()
-        if not isfinite(done):
+        if not _is_finite(done):
             return
-        total = total if total is not None and isfinite(total) else None
+        total = total if total is not None and _is_finite(total) else None
         self.said = done, total, None if message is None else tellable(message)
         self.channel.progress(*self.said)
 
@@ -313,3 +313,11 @@ class Source(Protocol):
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls `listener` after each change of `tools`, until what this returns is called."""
         ...
+
+
+def _is_finite(number: Any) -> bool:
+    """Whatever an author passes."""
+    try:
+        return isfinite(number)
+    except (TypeError, OverflowError):
+        return False

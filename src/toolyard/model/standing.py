@@ -63,12 +63,19 @@ class Standing(Struct):
 
 
 class Who(Struct, frozen=True):
-    """Whoever works on requests: `worker` tells apart those of one subject, `serves` are the tools it registered."""
+    """Whoever works on requests: `worker` tells apart those of one subject, `serves` are the tools it registered, and
+    `tenants` those besides its own whose calls of them it may have. None: everybody's."""
 
     tenant: str
     subject: str
     worker: str = ""
     serves: frozenset[str] = frozenset()
+    tenants: frozenset[str] | None = frozenset()
+
+    @property
+    def houses(self) -> list[str] | None:
+        """The tenants whose calls it may have."""
+        return None if self.tenants is None else sorted({self.tenant, *self.tenants})
 
     @property
     def holder(self) -> str:
@@ -77,7 +84,8 @@ class Who(Struct, frozen=True):
     def may_touch(self, call: Standing) -> bool:
         """A session's own requests are its owner's; a worker's tools are for those who serve them."""
         if call.queue == "worker":
-            return call.reference in self.serves
+            may = self.tenants is None or call.tenant == self.tenant or call.tenant in self.tenants
+            return may and call.reference in self.serves
         return call.queue == "session" and self._owns(call)
 
     def may_see(self, call: Standing) -> bool:

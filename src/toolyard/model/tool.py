@@ -113,8 +113,10 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     """Whether a client may, should or must have a call of it as a task, where its protocol has tasks."""
     asks: tuple[Asks, ...] = ()
     """What its questions need of a client. One that cannot do that is refused before the tool runs."""
+    is_trusted: bool = True
+    """Whether what it says of itself counts. A stranger's tool may do anything, whatever it says."""
     tenants: tuple[str, ...] | None = None
-    """Patterns of the tenants that a worker's tool is for. None: everybody's."""
+    """Those that a worker's tool is for. None: everybody's."""
     id: str = ""
     """`Toolkit.Tool`"""
     reference: str = ""

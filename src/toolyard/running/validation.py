@@ -19,6 +19,7 @@ from ..model.tool import Tool
 MOST_PROBLEMS = 20
 SMALL = 1000
 """How many parts a value may have to be explained in full."""
+MOST_PARTS = 50_000
 _LINEAR = jsonschema_rs.RegexOptions()
 
 
@@ -39,12 +40,46 @@ DIALECTS = {
 }
 
 
+def weight(schema: Any) -> int:
+    """How many parts it has when each reference within it stands for what it refers to: a short schema can be made to
+    double at every step. What refers to itself counts once."""
+    known: dict[str, int] = {}
+
+    def of(part: Any) -> int:
+        if isinstance(part, dict):
+            named = part.get("$ref")
+            here = referred(named) if isinstance(named, str) else 0
+            return 1 + here + sum(map(of, part.values()))
+        return 1 + sum(map(of, part)) if isinstance(part, list) else 1
+
+    def referred(pointer: str) -> int:
+        if pointer not in known:
+            known[pointer] = 1
+            known[pointer] = min(of(_at(schema, pointer)), MOST_PARTS + 1)
+        return known[pointer]
+
+    whole = {name: part for name, part in schema.items() if name not in ("$defs", "definitions")}
+    return of(whole) if isinstance(schema, dict) else 1
+
+
+def _at(schema: Any, pointer: str) -> Any:
+    """What a reference within a schema is to; nothing for any other."""
+    if not pointer.startswith("#/"):
+        return None
+    for step in pointer[2:].split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        schema = schema.get(name) if isinstance(schema, dict) else None
+    return schema
+
+
 def _validator(schema: dict[str, Any]) -> Any:
     """In the dialect that the schema names; without one, 2020-12. Raises ValueError for one that is not known."""
     named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     dialect = DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
     if dialect is None:
         raise ValueError(f"$schema {named!r} is not supported; supported: {', '.join(DIALECTS)}")
+    if weight(schema) > MOST_PARTS:
+        raise ValueError(f"it has more than {MOST_PARTS} parts, counting each as often as it is referred to")
     return dialect(
         schema,
         validate_formats=True,

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from msgspec.structs import replace
 
 from ..model.caller import Caller
-from ..model.errors import MalformedRequest, NotAuthenticated, SettingsError
+from ..model.errors import NotAuthenticated, SettingsError
 from ..store.contract import StoreDown
 from ..trust.authentication import Authenticate
 from ..trust.patience import Failures
@@ -75,8 +75,8 @@ class Admission:
     def _refused(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
         """Says where tokens are to be had, where somebody gives them out."""
         self._witness.refused(error, None, exchange.address, exchange.path)
-        if self._failures is not None:
-            self._failures.note(exchange.address)
+        if self._failures is not None and not _CREDENTIALS.isdisjoint(exchange.headers):
+            self._failures.note(exchange.address)  # who sends none guesses nothing
         if self._has_issuers:
             error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
         return error
@@ -118,11 +118,12 @@ class Proxies:
         address: str = client[0] if client else ""
         if not self._trusted or b"x-forwarded-for" not in headers or not self.is_trusted(address):
             return address
-        for each in reversed(headers[b"x-forwarded-for"].decode("latin-1").split(",")):
+        said = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
+        for each in reversed(said.decode("latin-1").split(",")):
             address = each.strip()
             if not self.is_trusted(address):
                 break
-        return _checked(address)
+        return _checked(address) or str(client[0] if client else "")
 
     def is_trusted(self, address: str) -> bool:
         try:
@@ -133,12 +134,11 @@ class Proxies:
 
 
 def _checked(address: str) -> str:
+    """Nothing where a proxy passed nonsense on."""
     try:
         return str(ip_address(address))
     except ValueError:
-        raise MalformedRequest(
-            "The request is not valid", developer_message="X-Forwarded-For must have addresses alone"
-        ) from None
+        return ""
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

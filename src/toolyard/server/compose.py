@@ -253,7 +253,8 @@ class Yard:
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
-        why = explaining.routes(self.catalogue, explaining.Rules(self.access, self.limiting.limits), self.store, admit)
+        rules = explaining.Rules(self.access, self.limiting.limits)
+        why = explaining.routes(self.catalogue, rules, self.store, seam.now, admit)
         return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
 
     def _mcp(self, seam: Seam) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ..wires.contract import Headers, Reply, Stream
 from .exchange import Exchange
 
@@ -28,10 +30,12 @@ class Cors:
             said.append((b"access-control-allow-headers", wanted))
         return Reply(204, b"", said + self._allowed(exchange))
 
-    def add(self, reply: Reply | Stream, exchange: Exchange) -> None:
-        if self._lets(exchange):
-            exposed = (b"access-control-expose-headers", EXPOSED)
-            reply.headers = [*reply.headers, exposed, *self._allowed(exchange)]
+    def added(self, reply: Reply | Stream, exchange: Exchange) -> Reply | Stream:
+        """Another one: a reply may be one that everybody gets."""
+        if not self._lets(exchange):
+            return reply
+        exposed = (b"access-control-expose-headers", EXPOSED)
+        return replace(reply, headers=[*reply.headers, exposed, *self._allowed(exchange)])
 
     def _allowed(self, exchange: Exchange) -> Headers:
         if self._any:

@@ -1,6 +1,6 @@
 """Why a caller may call a tool, or may not: for whoever runs the server, who wants to know which rule says so."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -37,12 +37,12 @@ def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Ide
     return Explanation(tool.reference, verdict.sees, may_call, verdict.rule, verdict.lacks, needs, limits)
 
 
-def routes(catalogue: Catalogue, rules: Rules, store: Keys, admit: Admit) -> list[Route]:
+def routes(catalogue: Catalogue, rules: Rules, store: Keys, now: Callable[[], float], admit: Admit) -> list[Route]:
     """Asks `admit` first."""
 
     async def ask(exchange: Exchange) -> Reply:
         admit(exchange.headers)
-        keys = [identity_of(key) for key in await store.keys() if key.revoked is None]
+        keys = [identity_of(key) for key in await store.keys() if key.state(now()) == "live"]
         return encode_explanation(explain(catalogue, rules, decode_asked(exchange.body), keys))
 
     return [Route("POST", PATH, ask, LIFECYCLE, reads_json=True, who="operator")]

@@ -19,6 +19,7 @@ _secrets = re.compile(
 )
 """API keys, JWTs, a password in an address, and whatever an Authorization header has."""
 HIDDEN = "[hidden]"
+LONGEST = 300
 TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -49,12 +50,12 @@ class JsonLines(logging.Formatter):
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_secrets(record.getMessage()),
             **_about(current.get()),
         }
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return without_secrets(json.dumps(said, ensure_ascii=False, default=str))
+            said["exception"] = without_secrets(self.formatException(record.exc_info))
+        return json.dumps(said, ensure_ascii=False, default=str)
 
 
 def set_up_logging(level: str, style: str = "text") -> None:
@@ -72,9 +73,15 @@ def _about(exchange: Exchange | None) -> dict[str, str]:
     """Which request, whose trace, and whose request."""
     if exchange is None:
         return {}
-    about = {"request": exchange.id, "path": exchange.path}
+    about = {"request": exchange.id, "path": _in_one_line(exchange.path)}
     if (trace := trace_of(exchange.headers)) is not None:
         about["trace"] = trace[0]
     if exchange.is_admitted:
-        about["caller"] = f"{exchange.caller.tenant}/{exchange.caller.subject}"
+        about["caller"] = _in_one_line(f"{exchange.caller.tenant}/{exchange.caller.subject}")
     return about
+
+
+def _in_one_line(given: str) -> str:
+    """Whatever a client put into it: it must not look like another line, nor hold a credential."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in given[:LONGEST])
+    return without_secrets(shown)

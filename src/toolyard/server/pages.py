@@ -4,6 +4,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from ..trust.authentication import NOBODY
+
 if TYPE_CHECKING:
     from .compose import Yard
 
@@ -22,8 +24,7 @@ pre { padding: .8rem; background: #8882; border-radius: .3rem; overflow-x: auto;
 
 def front(yard: "Yard", base_url: str) -> str:
     """What is here, ready to paste. Tools are named only where anyone may list them."""
-    count = len(yard.catalogue)
-    body = f"<p>{count} tool{'' if count == 1 else 's'}, over every wire.</p>"
+    body = "<p>Tools, over every wire.</p>"
     body += _table(
         [
             ("OXP 1.0", f"{base_url}/oxp"),
@@ -35,7 +36,7 @@ def front(yard: "Yard", base_url: str) -> str:
     if not yard.needs_credentials:
         rows = [
             (f"<code>{escape(tool.reference)}</code>", escape(tool.description.split("\n")[0]))
-            for tool in yard.catalogue.newest()[:100]
+            for tool in yard.catalogue.newest(yard.access.view(NOBODY))[:100]
         ]
         body += "<h2>Tools</h2><table>" + "".join(f"<tr><td>{a}</td><td>{b}</td></tr>" for a, b in rows) + "</table>"
     else:

@@ -113,7 +113,7 @@ class Shell:
         if reply.status == 401:
             reply.status = self._auth_failure_status
         if self._cors is not None and b"origin" in exchange.headers:
-            self._cors.add(reply, exchange)
+            return self._cors.added(reply, exchange)
         return reply
 
     def _answering(self, route: Route | None, exchange: Exchange, error: ToolyardError) -> Answers:

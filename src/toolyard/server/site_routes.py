@@ -1,5 +1,6 @@
 """What is served besides the protocols: the front page, the documentation, metrics, and probes."""
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ..doors import open_door
@@ -26,12 +27,15 @@ HTML = [
 def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     """These routes are in the OpenAPI document too, so the document is asked for all of them."""
     made: list[Route] = []
+    document = cache(lambda: open_door("openapi")(others + made))
+    described = cache(lambda: encode(document()))
+    shown = cache(lambda: open_door("pages").docs(document()))
 
     async def front(exchange: Exchange) -> Reply:
         return _html(open_door("pages").front(yard, exchange.base_url()))
 
     async def docs(exchange: Exchange) -> Reply:
-        return _html(open_door("pages").docs(open_door("openapi")(others + made)))
+        return _html(shown())
 
     async def style(exchange: Exchange) -> Reply:
         return Reply(
@@ -41,7 +45,7 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
         )
 
     async def openapi(exchange: Exchange) -> Reply:
-        return Reply(200, encode(open_door("openapi")(others + made)), [JSON])
+        return Reply(200, described(), [JSON])
 
     async def metrics(exchange: Exchange) -> Reply:
         _only_for_operators(exchange)
@@ -57,14 +61,14 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     async def metadata(exchange: Exchange) -> Reply:
         """RFC 9728: which resource this is, and who gives out tokens for it."""
         resource = exchange.path.removeprefix(METADATA)
-        described: dict[str, object] = {
+        said: dict[str, object] = {
             "resource": exchange.base_url() + resource,
             "resource_name": "toolyard",
             "bearer_methods_supported": ["header"],
             "authorization_servers": [each.issuer for each in yard.settings.issuers],
             "scopes_supported": sorted({scope for rule in yard.settings.access for scope in rule.scopes}),
         }
-        return Reply(200, encode({name: value for name, value in described.items() if value}), [JSON])
+        return Reply(200, encode({name: value for name, value in said.items() if value}), [JSON])
 
     made += [
         _get(METADATA, metadata),

@@ -16,7 +16,8 @@ def routes(workers: WorkerTools, witness: Witness, lease_s: float) -> list[Route
         caller, name = exchange.caller, _name(exchange)
         tools = wire.decode_worker(exchange.body)
         await workers.register(caller, name, tools)
-        witness.did("worker", f"{name} offers {len(tools)} tools", caller, exchange.address)
+        witness.did("worker", f"{name} offers {', '.join(tool.id for tool in tools)}", caller, exchange.address)
+        await witness.written()
         return wire.encode_worker(name, tools, int(lease_s * 1000))
 
     async def beat(exchange: Exchange) -> Reply:

@@ -59,8 +59,9 @@ def requests(wanted: Wanted) -> Query:
     tools = [like(tool) for tool in wanted.tools] or None
     where.add(
         "(queue = 'session' AND tenant = ? AND subject = ? AND (?::text[] IS NULL OR tool LIKE ANY (?::text[]))"
-        " OR queue = 'worker' AND reference = ANY (?::text[]))",
+        " OR queue = 'worker' AND reference = ANY (?::text[]) AND (?::text[] IS NULL OR tenant = ANY (?::text[])))",
         who.tenant, text(who.subject), tools, tools, [text(reference) for reference in wanted.references],
+        who.houses, who.houses,
     )  # fmt: skip
     if wanted.session is not None:
         where.add("session = ?", text(wanted.session))

@@ -42,7 +42,9 @@ async def _claim(connection: Connection, wanted: Wanted, token: int, limits: Lim
     look_at = wanted.limit + 16
     while True:
         limit = wanted.limit - len(claims)
-        rows = await connection.fetch(SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s)
+        rows = await connection.fetch(
+            SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s, wanted.who.houses
+        )
         claims += [call_of(row) for _, *row in rows]
         if not rows or len(claims) == wanted.limit or rows[0][0] < look_at:
             return claims
@@ -79,7 +81,9 @@ class _Whos:
         """The first parameters of what {fits} is in."""
         people = [(number, who.tenant, text(who.subject), text(who.holder)) for who, number in self._numbers.items()]
         serving = [(number, text(tool)) for who, number in self._numbers.items() for tool in who.serves]
-        return [*columns(people), *(columns(serving) or ([], []))]
+        free = [number for who, number in self._numbers.items() if who.houses is None]
+        housed = [(number, text(house)) for who, number in self._numbers.items() for house in who.houses or ()]
+        return [*columns(people), *(columns(serving) or ([], [])), free, *(columns(housed) or ([], []))]
 
 
 async def beat(

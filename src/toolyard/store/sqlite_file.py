@@ -49,12 +49,14 @@ async def lock(path: Path) -> IO[bytes]:
 def opened(path: Path) -> apsw.Connection:
     """Raises SetupError where it is no ledger, or one of a newer toolyard."""
     try:
+        if not path.exists():  # what callers said and got is nobody else's on this machine
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = apsw.Connection(str(path))
         connection.set_busy_timeout(5000)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         _migrate(connection, path)
-    except apsw.Error as error:
+    except (apsw.Error, OSError) as error:
         raise SetupError(f"the ledger cannot be opened: {error}", Place(str(path))) from error
     return connection
 

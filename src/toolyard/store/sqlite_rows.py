@@ -203,8 +203,10 @@ def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     given = () if wanted.session is None else (wanted.session,)
     own = (who.tenant, who.subject, *map(only_stars, wanted.tools), *given)
     found = [_OWN.format(named=_named(wanted), session=session, limit=limit)]
-    found += [_SERVED.format(session=session, limit=limit)] * len(wanted.references)
-    served = [value for reference in wanted.references for value in (reference, *given)]
+    houses = who.houses or []
+    tenants = "" if who.houses is None else f" AND tenant IN ({', '.join('?' * len(houses))})"
+    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(wanted.references)
+    served = [value for reference in wanted.references for value in (reference, *houses, *given)]
     return f"seq IN ({' UNION ALL '.join(found)})", (*own, *served)
 
 
@@ -214,18 +216,19 @@ _OWN = (
 )
 _SERVED = (
     "SELECT seq FROM (SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING' AND queue = 'worker' "
-    "AND reference = ? AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
+    "AND reference = ?{tenants} AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
 )
 
 
 def _in_any_state(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     who, serves = wanted.who, wanted.references
-    places = ", ".join("?" * len(serves))
+    places, houses = ", ".join("?" * len(serves)), who.houses or []
+    tenants = "" if who.houses is None else f" AND tenant IN ({', '.join('?' * len(houses))})"
     found = [
         f"(queue = 'session' AND tenant = ? AND subject = ? AND ({_named(wanted)})"
-        f" OR queue = 'worker' AND reference IN ({places}))"
+        f" OR queue = 'worker' AND reference IN ({places}){tenants})"
     ]
-    given: list[Any] = [who.tenant, who.subject, *map(only_stars, wanted.tools), *serves]
+    given: list[Any] = [who.tenant, who.subject, *map(only_stars, wanted.tools), *serves, *houses]
     if wanted.state is not None:
         found.append(_ALIVE.get(wanted.state, f"state = '{wanted.state}'"))
     if wanted.session is not None:

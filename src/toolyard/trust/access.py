@@ -106,7 +106,7 @@ class TenantsView(View):
         return ALL if self.sees(tool) else ELSEWHERE
 
     def sees(self, tool: Tool) -> bool:
-        return tool.tenants is None or _fits(tool.tenants, self._tenant)
+        return tool.tenants is None or self._tenant in tool.tenants
 
 
 class RuledView(View):
@@ -133,7 +133,7 @@ class RuledView(View):
         return verdict
 
     def _judge(self, tool: Tool) -> Verdict:
-        if tool.tenants is not None and not _fits(tool.tenants, self._tenant):
+        if tool.tenants is not None and self._tenant not in tool.tenants:
             return ELSEWHERE
         if self._allow and not any(matches(pattern, tool) for pattern in self._allow):
             return Verdict(False, rule=f"the key is for {', '.join(self._allow)}")
@@ -170,8 +170,8 @@ def _mark(tool: Tool, name: str) -> bool:
     marks = {
         "read_only": hints.read_only,
         "idempotent": hints.idempotent,
-        "destructive": hints.destructive is True,
-        "open_world": hints.open_world is True,
+        "destructive": hints.destructive is True or not tool.is_trusted,
+        "open_world": hints.open_world is True or not tool.is_trusted,
     }
     return marks[name]
 

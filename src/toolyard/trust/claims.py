@@ -10,6 +10,7 @@ from .identity import Identity
 from .token import refused
 
 CLOCK_SKEW_S = 30
+LONGEST_NAME = 256
 
 
 class Rules(Struct, frozen=True):
@@ -81,9 +82,11 @@ def _moment(claims: Mapping[str, Any], name: str) -> float | None:
 
 def _name(claims: Mapping[str, Any], claim: str, default: str | None) -> str:
     value = claims.get(claim, default)
-    if isinstance(value, str) and value:
-        return value
-    raise refused(f"the token's {claim} is missing, empty or not text")
+    if not isinstance(value, str) or not value:
+        raise refused(f"the token's {claim} is missing, empty or not text")
+    if len(value) > LONGEST_NAME or not value.isprintable():
+        raise refused(f"the token's {claim} has more than {LONGEST_NAME} characters, or some that cannot be shown")
+    return value
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from random import uniform
 
 from .limits import house_of
-from .meters import Meter, refusal
+from .meters import MINUTE_MS, Meter, refusal
 
 FREE = 1
 """So many refusals in a row cost nothing: a caller that waits as it was told never has more."""
@@ -84,3 +84,4 @@ class Failures:
             meter = self._meters[house] = Meter(b"", now_ms, self._per_minute)
         meter.advance(now_ms)
         meter.take()
+        meter.debt = min(meter.debt, 2 * self._per_minute * MINUTE_MS)  # never away for longer than a minute or two

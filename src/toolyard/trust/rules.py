@@ -19,9 +19,14 @@ class WorkerRule(Struct, frozen=True):
     who: Who = Who()
     tools: tuple[str, ...] = ("*",)
     tenants: tuple[str, ...] = ()
-    """Those whose callers see the tools; none given: the worker's own."""
+    """Those whose callers see the tools, besides the worker's own; `*` is all of them."""
     trusted: bool = False
     """Whether its word for what a tool does counts: its tags, and whether it only reads."""
+
+    @property
+    def houses(self) -> frozenset[str] | None:
+        """The tenants besides the worker's own. None: everybody."""
+        return None if "*" in self.tenants else frozenset(self.tenants)
 
     def lets(self, tool_id: str) -> bool:
         return any(fnmatchcase(tool_id, pattern) for pattern in self.tools)
@@ -32,6 +37,7 @@ class WorkerRules:
 
     def __init__(self, rules: Sequence[WorkerRule] = ()) -> None:
         self._rules = rules or [WorkerRule()]
+        self.are_given = bool(rules)
 
     def of(self, tenant: str, subject: str) -> WorkerRule | None:
         """None where that caller may have no workers."""
@@ -73,6 +79,8 @@ def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
     if any(pattern[0] in "#@" for pattern in patterns):
         raise ValueError(f"{at}.tools: what a worker may offer goes by ids, such as Sms.*")
     tenants = texts_of(table.get("tenants", ()), f"{at}.tenants")
+    if any("*" in tenant and tenant != "*" for tenant in tenants):
+        raise ValueError(f"{at}.tenants: name each tenant, or all of them with *")
     return WorkerRule(who, patterns, tenants, trusted)
 
 

@@ -14,11 +14,13 @@ from ...model.caller import Caller
 from ...model.errors import (
     Busy,
     DefinitionError,
+    Forbidden,
     InvalidInput,
     MissingRequirements,
     Problem,
     StillRunning,
     ToolNotFound,
+    ToolyardError,
 )
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
@@ -84,7 +86,7 @@ class Calling:
     async def call(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         params = decode_params(message, Call)
         meta = _NO_META if params.meta is UNSET else params.meta
-        tool = self.find(params.name, peer.caller, meta)
+        tool = self._found(params, peer, meta)
         if params.state is not UNSET:
             make = partial(self._channel, tool, params, meta, peer, outlet)
             return await self.following.resumed(tool, params, params.state, peer, outlet, make)
@@ -117,6 +119,9 @@ class Calling:
         except MissingRequirements as error:
             ended.code, ended.refused = type(error).__name__, True
             return self._missing(tool, error, peer)
+        except BaseException as error:
+            ended.code, ended.refused = type(error).__name__, isinstance(error, ToolyardError)
+            raise
         finally:
             self._witness.metrics.running -= 1
             self._witness.called(tool, command, peer.caller, peer, ended, self._monotonic() - started)
@@ -126,6 +131,15 @@ class Calling:
             return await self._created(peer, outcome.call_id)
         self._given.keep(tool, outcome, peer.caller)
         return encode_outcome(tool, outcome, peer.revision)
+
+    def _found(self, params: Call, peer: Peer, meta: Meta) -> Tool:
+        """As `find`; who asks for what is not there, or may not have it, is seen doing so."""
+        try:
+            return self.find(params.name, peer.caller, meta)
+        except (RpcError, Forbidden) as error:
+            command = CallTool(params.name[:256], params.arguments, wire="mcp")
+            self._witness.called(None, command, peer.caller, peer, Ended(type(error).__name__, refused=True), 0.0)
+            raise
 
     def find(self, name: str, caller: Caller, meta: Meta = _NO_META) -> Tool:
         """By its wire name or its id. Raises RpcError, and Forbidden where the caller's credentials are not for it."""

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from ...model.caller import Caller
 from ...wires.contract import JSON, Reply, Stream
 from ...wires.mcp.envelope import (
+    INVALID_PARAMS,
     INVALID_REQUEST,
     Incoming,
     RpcError,
@@ -29,6 +30,8 @@ from .resuming import OlderStreams
 from .running import RunningRequests
 from .sessions import McpSessions, SessionState
 
+MOST_AT_FIRST = 64 * 2**10
+"""What a client says of itself is kept for as long as its session."""
 Answer = Callable[[Incoming, Peer, Exchange], Awaitable[Reply]]
 
 
@@ -118,6 +121,8 @@ class OlderEra:
 
     async def _initialize(self, message: Incoming, caller: Caller) -> Reply:
         params = decode_params(message, Initialize)
+        if len(bytes(message.params)) > MOST_AT_FIRST:  # type: ignore[arg-type]
+            raise RpcError(INVALID_PARAMS, f"Invalid params: initialize has at most {MOST_AT_FIRST} bytes")
         revision = negotiated(params.version)
         id = await self._sessions.open(caller, SessionState(revision.name, params.capabilities))
         body = encode_result(message.id, self._initialized(revision))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@ the SDK, one request at a time, over our transports."""
 
 import asyncio
 import base64
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -121,7 +122,7 @@ def _own_logging() -> Iterator[None]:
 
 def _principal(context: Any) -> str | None:
     caller = context.request
-    return f"{caller.tenant}/{caller.subject}" if isinstance(caller, Caller) else None
+    return json.dumps([caller.tenant, caller.subject]) if isinstance(caller, Caller) else None
 
 
 class SdkLane:

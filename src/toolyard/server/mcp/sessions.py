@@ -55,7 +55,7 @@ class McpSessions:
         if known is not None and not self._store.shared:
             return known
         name, _, signature = id.partition(".")
-        if not hmac.compare_digest(signature, self._signature(name, caller)):
+        if not hmac.compare_digest(signature.encode(), self._signature(name, caller).encode()):
             raise _no_session()
         data = await self._store.note(KIND, caller.tenant, caller.subject, name)
         if data is None:

@@ -14,6 +14,7 @@ HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -3202
 RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED = -32002, -32042
 """Of the older revisions alone."""
 
+MOST_AT_ONCE = 50
 _encode = msgspec.json.Encoder().encode
 
 
@@ -57,8 +58,8 @@ def split_batch(body: bytes) -> list[bytes]:
         messages = _decode_many(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, f"Parse error: {error}") from None
-    if not messages:
-        raise RpcError(INVALID_REQUEST, "Invalid request: a batch has at least one message")
+    if not 1 <= len(messages) <= MOST_AT_ONCE:
+        raise RpcError(INVALID_REQUEST, f"Invalid request: a batch has 1 to {MOST_AT_ONCE} messages")
     return list(map(bytes, messages))
 
 

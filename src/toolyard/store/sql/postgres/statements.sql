@@ -204,20 +204,22 @@ UPDATE waiting SET due_at = deadline_at FROM again WHERE waiting.seq = again.seq
 
 -- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
 -- once, and as `model.standing` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
--- `$4` are who they are, `$5` and `$6` which tools they serve.
+-- `$4` are who they are, `$5` and `$6` which tools they serve, `$7` who serves everybody, and `$8` and `$9` which tenants
+-- the others do.
 -- name: fits
 seq = number AND state = 'PROCESSING' AND waiting_for IS NULL
     AND (attempt = by_attempt
         OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
     AND (queue = 'worker' AND (who, reference) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
+            AND (who = ANY ($7::integer[]) OR (who, tenant) IN (SELECT * FROM unnest($8::integer[], $9::text[])))
         OR queue = 'session' AND (who, tenant, subject) IN (SELECT * FROM unnest($1::integer[], $2::text[], $3::text[])))
     AND coalesce(least(deadline_at, run_until, lease_until), 'infinity') > ledger_now()
 
 -- name: beat
-UPDATE calls SET lease_until = ledger_now() + $7::double precision, seen_at = ledger_now(),
+UPDATE calls SET lease_until = ledger_now() + $10::double precision, seen_at = ledger_now(),
     heartbeat = coalesce(said, heartbeat), progress = coalesce(done, progress),
     run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
-FROM (SELECT each.*, {found} FROM unnest($8::new_beat[]) AS each OFFSET 0) AS beats
+FROM (SELECT each.*, {found} FROM unnest($11::new_beat[]) AS each OFFSET 0) AS beats
 WHERE {fits}
 RETURNING {standing}
 
@@ -226,7 +228,7 @@ RETURNING {standing}
 WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
         error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-    FROM (SELECT each.*, {found} FROM unnest($7::new_answer[]) AS each OFFSET 0) AS answers
+    FROM (SELECT each.*, {found} FROM unnest($10::new_answer[]) AS each OFFSET 0) AS answers
     WHERE {fits}
     RETURNING {standing}
 ), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
@@ -239,7 +241,8 @@ SELECT * FROM ended
 WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
     SELECT few.*, now FROM clock, unnest($2::text[]) AS served, LATERAL (
         SELECT seq AS number, created_at AS came FROM waiting
-        WHERE queue = 'worker' AND ready AND reference = served AND {wanted}
+        WHERE queue = 'worker' AND ready AND reference = served
+            AND ($11::text[] IS NULL OR tenant = ANY ($11::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
     UNION ALL
     SELECT few.*, now FROM clock, LATERAL (

@@ -1,0 +1,180 @@
+"""What strangers try: others' tools, others' calls, and more than their share of the server."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.running.validation import MOST_PARTS, checked, weight
+from toolyard.server.compose import Yard
+from toolyard.wires.mcp.envelope import MOST_AT_ONCE
+
+from .scene import Scene, kit, settings
+
+OFFER: dict[str, Any] = {"tools": [{"id": "Sms.Send", "version": "1.0.0", "input_schema": {"type": "object"}}]}
+PAGES = ("https://a.example", "https://b.example")
+
+
+def run(scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
+    async def play() -> None:
+        async with Scene(Yard([kit], settings(**more))) as made:
+            await scene(made)
+
+    asyncio.run(play())
+
+
+async def called(made: Scene) -> "asyncio.Task[Any]":
+    """A call of the owner's that waits for a worker."""
+    body = {"tool_id": "Sms.Send", "call_id": "k", "input": {"to": "secret number"}}
+    calling = asyncio.create_task(made.send("owner", "POST", "/tools/call", body))
+    while not (await made.send("owner", "GET", "/v1/calls")).json["calls"]:
+        await asyncio.sleep(0)
+    return calling
+
+
+async def claimed(made: Scene, role: str, name: str) -> list[Any]:
+    reply = await made.send(role, "POST", "/v1/tools/claim", {}, {b"toolyard-worker": name.encode()})
+    assert reply.status == 200
+    requests: list[Any] = reply.json["claims"]
+    return requests
+
+
+@pytest.mark.parametrize("role", ["neighbour", "foreigner"])
+def test_another_callers_worker_gets_neither_the_tool_nor_its_calls(role: str) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await made.send("owner", "PUT", "/v1/workers/one", OFFER)).status == 200
+        assert (await made.send(role, "PUT", "/v1/workers/two", OFFER)).status == 409
+        newer = {"tools": [{**OFFER["tools"][0], "version": "9.0.0", "name": "Other"}]}
+        assert (await made.send(role, "PUT", "/v1/workers/two", newer)).status == 409
+        await called(made)
+        assert await claimed(made, role, "two") == []
+        assert len(await claimed(made, "owner", "one")) == 1
+
+    run(scene)
+
+
+def test_a_call_that_waits_is_not_for_the_next_tenant_that_offers_the_tool() -> None:
+    async def scene(made: Scene) -> None:
+        await made.send("owner", "PUT", "/v1/workers/one", OFFER)
+        await called(made)
+        await made.send("owner", "DELETE", "/v1/workers/one")
+        assert (await made.send("foreigner", "PUT", "/v1/workers/two", OFFER)).status == 200
+        assert await claimed(made, "foreigner", "two") == []
+        listed = await made.send("foreigner", "GET", "/v1/tools/requests", None, {b"toolyard-worker": b"two"})
+        assert b"secret number" not in listed.body
+        answer = {"response": {"state": "COMPLETE", "result": "forged"}}
+        forged = await made.send(
+            "foreigner", "POST", "/v1/tools/response/direct/k", answer, {b"toolyard-worker": b"two"}
+        )
+        assert forged.status == 404
+
+    run(scene)
+
+
+def test_a_tenants_name_is_a_name_and_no_pattern() -> None:
+    async def scene(made: Scene) -> None:
+        made.credentials["star"] = made.bearer("*", "eve")
+        assert (await made.send("star", "PUT", "/v1/workers/one", OFFER)).status == 200
+        assert b"Sms" not in (await made.send("owner", "GET", "/tools")).body
+        assert b"Sms" in (await made.send("star", "GET", "/tools")).body
+
+    run(scene)
+
+
+def test_a_strangers_tool_may_do_anything_whatever_it_says() -> None:
+    async def scene(made: Scene) -> None:
+        await made.send("owner", "PUT", "/v1/workers/one", OFFER)
+        assert b"Sms" not in (await made.send("owner", "GET", "/tools")).body
+
+    run(scene, access=[{"tools": "@destructive", "allow": False}, {}])
+
+
+def test_over_mcp_what_is_refused_is_audited_as_that() -> None:
+    async def scene(made: Scene) -> None:
+        about = {"name": "Safe_Keep", "arguments": {"text": "a"}, "_meta": {"toolyard/callId": "k"}}
+        session = await made.opened("owner")
+        await made.older("owner", "tools/call", about, session)
+        await made.older("owner", "tools/call", about | {"arguments": {"text": "b"}}, session)
+        await made.older("owner", "tools/call", {"name": "Nope"}, session)
+        assert made.yard.audit is not None
+        await made.yard.audit.written()
+        blocks = await made.yard.store.audit_blocks("main", 0, 100)
+        entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
+        assert [(each["kind"], each["code"]) for each in entries if "wire" in each] == [
+            ("call", "success"), ("refused", "KeyConflict"), ("refused", "RpcError"),
+        ]  # fmt: skip
+
+    run(scene, audit="strict")
+
+
+def test_a_batch_has_an_end() -> None:
+    async def scene(made: Scene) -> None:
+        many = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(MOST_AT_ONCE + 1)]
+        assert (await made.send("owner", "POST", "/mcp", many)).status == 400
+        assert (await made.send("owner", "POST", "/mcp", many[1:])).status == 200
+
+    run(scene)
+
+
+def test_a_client_does_not_introduce_itself_for_ever() -> None:
+    async def scene(made: Scene) -> None:
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {"x": "y" * 100_000}, "clientInfo": {}}
+        assert "at most" in (await made.older("owner", "initialize", hello)).json["error"]["message"]
+
+    run(scene)
+
+
+def test_one_pages_leave_is_not_told_to_others() -> None:
+    async def scene(made: Scene) -> None:
+        said = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        for page in (*PAGES, None):
+            reply = await made.send("owner", "POST", "/mcp", said, {b"origin": page.encode()} if page else {})
+            allowed = [value.decode() for name, value in reply.headers if name == b"access-control-allow-origin"]
+            assert allowed == ([page] if page else [])
+
+    run(scene, cors_origins=list(PAGES))
+
+
+def test_a_session_id_of_any_bytes_is_just_not_known() -> None:
+    async def scene(made: Scene) -> None:
+        headers = {b"mcp-session-id": b"a.\xe9", b"mcp-protocol-version": b"2025-11-25"}
+        reply = await made.send("owner", "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers)
+        assert reply.status == 404
+
+    run(scene)
+
+
+def test_a_schema_that_doubles_at_every_step_is_refused_at_once() -> None:
+    defs: dict[str, Any] = {"s0": {"type": "string"}}
+    for step in range(1, 40):
+        defs[f"s{step}"] = {"anyOf": [{"$ref": f"#/$defs/s{step - 1}"}, {"$ref": f"#/$defs/s{step - 1}"}]}
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/s39"}}, "$defs": defs}
+    assert weight(schema) > MOST_PARTS
+    with pytest.raises(ValueError, match="more than"):
+        checked(schema)
+    tree = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}}
+    assert weight(tree) < 20
+    assert checked(tree).is_valid([[], [[]]])
+
+
+def test_the_ledger_is_its_owners_alone(tmp_path: Path) -> None:
+    def rights() -> set[int]:
+        return {path.stat().st_mode & 0o777 for path in tmp_path.glob("a.db*") if "lock" not in path.name}
+
+    async def scene() -> set[int]:
+        async with Yard([kit], settings(store=f"sqlite:{tmp_path}/a.db")).lifetime():
+            return await asyncio.to_thread(rights)
+
+    assert asyncio.run(scene()) == {0o600}
+
+
+def test_a_token_names_somebody_who_can_be_shown() -> None:
+    async def scene(made: Scene) -> None:
+        for subject in ("a\nb", "\x1b]0;owned\x07", "x" * 300):
+            made.credentials["odd"] = made.bearer("acme", subject)
+            assert (await made.send("odd", "GET", "/tools")).status == 401
+
+    run(scene)
