@@ -247,3 +247,19 @@ async def test_one_request_is_looked_at_by_its_owner_whoever_runs_it(store: Stor
         assert await store.request(who, "s", "hosted") is None
     assert await store.request(ADA, "s", "another") is None
     assert await store.request(ADA, "t", "r") is None
+
+
+@pytest.mark.parametrize(("tenants", "gets"), [(frozenset[str](), False), (frozenset({"default"}), True), (None, True)])
+async def test_a_worker_gets_calls_of_the_tenants_it_serves_alone(
+    tenants: frozenset[str] | None, gets: bool, store: Store
+) -> None:
+    await store.begin(worker_call("call-1"))
+    other = Who("elsewhere", "robot", "w1", frozenset({REFERENCE}), tenants)
+    assert await looked_at(store, other) == await looked_at(store, other, state=None) == (["call-1"] if gets else [])
+    assert await claimed(store, other) == (["call-1"] if gets else [])
+    if not gets:
+        assert await claimed(store, WORKER) == ["call-1"]
+        for attempt in (None, 1):
+            assert await store.beat([beat(other, attempt, "call-1", DIRECT)]) == [None]
+            assert await store.answer(answer(other, attempt, request="call-1", session=DIRECT)) is None
+        assert await store.request(other, DIRECT, "call-1") is None
