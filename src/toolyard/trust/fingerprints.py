@@ -5,6 +5,7 @@ brought into one form first, after RFC 8785: members in order, and one spelling 
 """
 
 import hmac
+import re
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -14,6 +15,8 @@ import msgspec
 from .keys import KeyRing
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_may_have_floats = re.compile(rb"[0-9][.eE]").search
+"""Without any, the one form is the one that is there."""
 
 
 class Fingerprints:
@@ -27,8 +30,10 @@ class Fingerprints:
         return hmac.new(self._ring.subkey("fingerprint"), digestmod=sha256)
 
     def of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
-        digest = self._start.copy()
-        digest.update(_encode((tool, user_id, canonical(input))))
+        digest, encoded = self._start.copy(), _encode((tool, user_id, input))
+        if _may_have_floats(encoded):
+            encoded = _encode((tool, user_id, canonical(input)))
+        digest.update(encoded)
         return digest.digest()
 
 
