@@ -62,7 +62,10 @@ async def test_nothing_that_was_kept_out_of_a_row_is_left_behind(
     connection.close()
 
 
-async def test_a_ledger_in_memory_works_alike(make_store: Opening, clock: Clock) -> None:
+async def test_a_ledger_in_memory_works_alike_and_leaves_no_file(
+    make_store: Opening, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     store = SqliteStore(":memory:", "a", TIMING, now=clock)
     await store.open()
     try:
@@ -70,6 +73,7 @@ async def test_a_ledger_in_memory_works_alike(make_store: Opening, clock: Clock)
         assert await store.find(KEY) is not None
     finally:
         await store.close()
+    assert not any(tmp_path.iterdir())
 
 
 async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(

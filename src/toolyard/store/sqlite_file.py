@@ -14,13 +14,14 @@ from .contract import StoreInUse
 from .migrations import missing
 
 LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
+MEMORY = ":memory:"
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "journal_size_limit=67108864")
 
 
 async def lock(path: Path) -> IO[bytes]:
     """One process writes to a file. The lock goes with the process, however that ends. A verb of the command line may
     have it for a moment."""
-    if str(path) == ":memory:":
+    if str(path) == MEMORY:
         return io.BytesIO()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +50,7 @@ async def lock(path: Path) -> IO[bytes]:
 def opened(path: Path) -> apsw.Connection:
     """Raises SetupError where it is no ledger, or one of a newer toolyard."""
     try:
-        if not path.exists():  # what callers said and got is nobody else's on this machine
+        if str(path) != MEMORY and not path.exists():  # what callers said and got is nobody else's on this machine
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = apsw.Connection(str(path))
         connection.set_busy_timeout(5000)
