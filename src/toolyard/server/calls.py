@@ -84,12 +84,10 @@ class CallDesk:
                 outcome = known
             else:
                 outcome = await self._engine.call(tool, command, caller, HttpChannel(exchange, wire), exchange.base_url)
-            ended.call_id = outcome.call_id
-            if outcome.error is not None:
-                ended.code = outcome.error.code
+            ended.with_outcome(outcome)
             reply = wire.encode_outcome(outcome)
         except ToolyardError as error:
-            ended.code, ended.refused = type(error).__name__, True
+            ended.with_error(error)
             reply = wire.encode_error(error, command)
         finally:
             self._metrics.running -= 1

@@ -5,47 +5,69 @@ one piece. The state that uvicorn keeps of a request, its cycle, is left as uvic
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
+from ..wires.family import encode
 from .http import PoliteProtocol
 from .mcp.refusals import HEADERS as MCP_HEADERS
 from .shell import Shell
 from .streams import Streams, close
 
+_log = logging.getLogger("toolyard.server")
+
 
 class Direct:
-    """The shell as an ASGI application for `PoliteProtocol` alone."""
+    """The shell for `PoliteProtocol` alone."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._shell(scope, receive, send)
-            return
-        cycle: RequestResponseCycle = receive.__self__
+    async def answer(self, cycle: RequestResponseCycle, tasks: "set[asyncio.Task[None]]") -> None:
+        """One request."""
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
+        scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
         line = CycleLine(cycle, self._shell.streams)
         try:
             reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
-        except asyncio.CancelledError:
-            if not cycle.response_complete:
-                raise
-            return  # what went on after an early answer was left to others
-        if cycle.flow.write_paused and not cycle.response_started:
-            await cycle.flow.drain()
-        if line.carrying is not None:
-            await line.carrying
-        elif type(reply) is Stream:
-            await line.carry(reply)
-        elif reply is not None and not cycle.response_started and not cycle.disconnected:
-            write(cycle, reply)
+            if cycle.flow.write_paused and not cycle.response_started:
+                await cycle.flow.drain()
+            if line.carrying is not None:
+                await line.carrying
+            elif type(reply) is Stream:
+                await line.carry(reply)
+            elif reply is not None and not cycle.response_started and not cycle.disconnected:
+                write(cycle, reply)
+        except BaseException as error:
+            if not (isinstance(error, asyncio.CancelledError) and cycle.response_complete):
+                _broken(cycle, error)  # else what went on after an early answer was left to others
+        finally:
+            cycle.on_response = _nothing
+            tasks.discard(asyncio.current_task())
+
+
+def _broken(cycle: RequestResponseCycle, error: BaseException) -> None:
+    """The shell answers for what goes wrong in it; what is left is that it was stopped, or a defect in here."""
+    cycle.keep_alive = False
+    if isinstance(error, asyncio.CancelledError):
+        reply = Reply(503, encode({"message": "The server stopped before this was done"}), oxp.FLAT.headers)
+    else:
+        _log.error("a reply could not be sent", exc_info=error)
+        reply = Reply(500, encode({"message": "The server failed; this is a defect"}), oxp.FLAT.headers)
+    if cycle.response_started or cycle.transport.is_closing():
+        cycle.transport.close()
+    else:
+        write(cycle, reply)
+
+
+def _nothing() -> None:
+    """A request that is over tells nobody."""
 
 
 class CycleLine(Struct):

@@ -6,16 +6,18 @@ A timer for every request would cost more than it is worth, so one sweep looks a
 """
 
 import asyncio
+import logging
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from enum import IntEnum
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ..wires.family import encode
 from .connections import Connections, Patience
@@ -23,6 +25,13 @@ from .connections import Connections, Patience
 SWEEP_S = 0.2
 SWEPT_AT_ONCE = 100
 """Connections that are looked at before whoever waits for the loop has its turn."""
+
+
+ASGI: Any = {"version": "3.0", "spec_version": "2.3"}
+MOST_PATHS, LONGEST_PATH = 1000, 200
+_PATHS: dict[bytes, tuple[str, bytes, bytes]] = {}
+"""What addresses were found to mean, of the first that came."""
+_METHODS = {b"GET": "GET", b"POST": "POST"}
 
 
 class Phase(IntEnum):
@@ -48,6 +57,25 @@ class HeaderTooLarge(Exception):
     """More than `max_header_bytes`."""
 
 
+class Cycle(RequestResponseCycle):
+    """uvicorn's state of one request; what is the same for all of them is made once."""
+
+    logger = access_logger = logging.getLogger("uvicorn.error")
+    access_log = False
+    default_headers = []
+    disconnected = response_started = response_complete = False
+    more_body = True
+    chunked_encoding = None
+    expected_content_length = 0
+
+    def __init__(self, protocol: "PoliteProtocol", keep_alive: bool) -> None:
+        self.scope, self.transport, self.flow = protocol.scope, protocol.transport, protocol.flow
+        self.on_response = protocol.on_response_complete
+        self.message_event = asyncio.Event()
+        self.keep_alive, self.waiting_for_100_continue = keep_alive, protocol.expect_100_continue
+        self.body = bytearray()
+
+
 class PoliteProtocol(HttpToolsProtocol):
     """Made by `polite`, which sets the limits."""
 
@@ -55,6 +83,8 @@ class PoliteProtocol(HttpToolsProtocol):
     max_header_bytes = 65536
     allow = b""
     counted = Connections()
+    answer: Callable[[RequestResponseCycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
+    """Answers a request, in a task that it takes out of the set in the end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -89,14 +119,44 @@ class PoliteProtocol(HttpToolsProtocol):
         if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.tasks.add(self.loop.create_task(self.answer(cycle, self.tasks)))
+
     # -- what the parser calls ---------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
     def on_headers_complete(self) -> None:
+        """As uvicorn's, without what is not used here, and without reading a known address again."""
         if self._header_bytes > self.max_header_bytes:
             self._measure_header()
-        HttpToolsProtocol.on_headers_complete(self)
+        parser, url = self.parser, self.url
+        method, version = parser.get_method(), parser.get_http_version()
+        path, raw_path, query = _PATHS.get(url) or _parsed(url)
+        self.scope = {
+            "type": "http",
+            "asgi": ASGI,
+            "http_version": version,
+            "method": _METHODS.get(method) or method.decode("ascii"),
+            "scheme": self.scheme or "http",
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": self.headers,
+            "client": self.client,
+            "server": self.server,
+        }
         self._phase = BODY
         self.headers = []  # trailers go here, and are not to be taken for headers
+        before = self.cycle
+        self.cycle = cycle = Cycle(self, version != "1.0" and parser.should_keep_alive())
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
 
     def on_chunk_header(self) -> None:
         self._phase, self._header_bytes = TRAILER, 0
@@ -214,8 +274,18 @@ class PoliteProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
 
+def _parsed(url: bytes) -> tuple[str, bytes, bytes]:
+    """The path as text and as it came, and the query."""
+    parsed = httptools.parse_url(url)
+    path = parsed.path.decode("ascii")
+    found = (unquote(path) if "%" in path else path, parsed.path, parsed.query or b"")
+    if len(_PATHS) < MOST_PATHS and len(url) < LONGEST_PATH:
+        _PATHS[url] = found
+    return found
+
+
 def polite(
-    patience: Patience, max_header_bytes: int, methods: Iterable[str], counted: Connections
+    answer: Any, patience: Patience, max_header_bytes: int, methods: Iterable[str], counted: Connections
 ) -> type[PoliteProtocol]:
     """The protocol with these limits. `methods` are those that something is served for."""
     limits: dict[str, Any] = {
@@ -223,6 +293,7 @@ def polite(
         "max_header_bytes": max_header_bytes,
         "allow": ", ".join(methods).encode(),
         "counted": counted,
+        "answer": staticmethod(answer),
     }
     return type("PoliteProtocol", (PoliteProtocol,), limits)
 

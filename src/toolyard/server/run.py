@@ -33,8 +33,10 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     allow_files(settings.max_connections + OWN_FILES)
     patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
-        Direct(yard.asgi),
-        http=polite(patience, settings.max_header_bytes, yard.asgi.methods, yard.limiting.connections),
+        yard.asgi,
+        http=polite(
+            Direct(yard.asgi).answer, patience, settings.max_header_bytes, yard.asgi.methods, yard.limiting.connections
+        ),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ..model.call import CallTool
+from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import ToolyardError, Unavailable
+from ..model.errors import StillRunning, ToolyardError, Unavailable
 from ..model.record import CallRecord
 from ..model.tool import Tool
 from ..trust.audit import Audit
@@ -24,6 +24,14 @@ class Ended(Struct):
     code: str = "success"
     call_id: str | None = None
     refused: bool = False
+
+    def with_outcome(self, outcome: Outcome) -> None:
+        self.call_id, error = outcome.call_id, outcome.error
+        if error is not None:
+            self.code = "still_running" if isinstance(error, StillRunning) else error.code
+
+    def with_error(self, error: BaseException) -> None:
+        self.code, self.refused = type(error).__name__, isinstance(error, ToolyardError)
 
 
 class Somewhere(Protocol):

@@ -4,10 +4,9 @@ Never the resolved version, so that a deploy does not turn a retry into a confli
 brought into one form first, after RFC 8785: members in order, and one spelling for each number.
 """
 
-import hmac
 import re
 from functools import cached_property
-from hashlib import sha256
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -26,8 +25,9 @@ class Fingerprints:
         self._ring = ring
 
     @cached_property
-    def _start(self) -> "hmac.HMAC":
-        return hmac.new(self._ring.subkey("fingerprint"), digestmod=sha256)
+    def _start(self) -> blake2b:
+        """A third of what an HMAC costs."""
+        return blake2b(key=self._ring.subkey("fingerprint"), digest_size=32)
 
     def of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
         digest, encoded = self._start.copy(), _encode((tool, user_id, input))

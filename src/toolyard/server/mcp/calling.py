@@ -86,7 +86,11 @@ class Calling:
     async def call(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         params = decode_params(message, Call)
         meta = _NO_META if params.meta is UNSET else params.meta
-        tool = self._found(params, peer, meta)
+        try:
+            tool = self.find(params.name, peer.caller, meta)
+        except (RpcError, Forbidden) as error:
+            await self._refused(params, peer, error)
+            raise
         if params.state is not UNSET:
             make = partial(self._channel, tool, params, meta, peer, outlet)
             return await self.following.resumed(tool, params, params.state, peer, outlet, make)
@@ -102,7 +106,7 @@ class Calling:
             if tool.hidden:
                 command.input = _with_hidden(tool, command.input, meta)
             if self._is_task(tool, params, peer):
-                return await self._as_task(tool, command, peer, base_url)
+                return await self._as_task(tool, command, peer, base_url, ended)
             command.is_patient = not peer.has_tasks
             channel = self._channel(tool, params, meta, peer, outlet)
             if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
@@ -110,17 +114,14 @@ class Calling:
                 if known is not None:
                     return known
             outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
-            ended.call_id = outcome.call_id
-            if outcome.error is not None:
-                ended.code = outcome.error.code
-        except (InvalidInput, Busy) as error:
-            ended.code, ended.refused = type(error).__name__, True
+            ended.with_outcome(outcome)
+        except (InvalidInput, Busy, MissingRequirements) as error:
+            ended.with_error(error)
+            if isinstance(error, MissingRequirements):
+                return self._missing(tool, error, peer)
             return encode_failure(error, peer.revision)
-        except MissingRequirements as error:
-            ended.code, ended.refused = type(error).__name__, True
-            return self._missing(tool, error, peer)
         except BaseException as error:
-            ended.code, ended.refused = type(error).__name__, isinstance(error, ToolyardError)
+            ended.with_error(error)
             raise
         finally:
             self._witness.metrics.running -= 1
@@ -132,14 +133,12 @@ class Calling:
         self._given.keep(tool, outcome, peer.caller)
         return encode_outcome(tool, outcome, peer.revision)
 
-    def _found(self, params: Call, peer: Peer, meta: Meta) -> Tool:
-        """As `find`; who asks for what is not there, or may not have it, is seen doing so."""
-        try:
-            return self.find(params.name, peer.caller, meta)
-        except (RpcError, Forbidden) as error:
-            command = CallTool(params.name[:256], params.arguments, wire="mcp")
-            self._witness.called(None, command, peer.caller, peer, Ended(type(error).__name__, refused=True), 0.0)
-            raise
+    async def _refused(self, params: Call, peer: Peer, error: ToolyardError) -> None:
+        """Who asks for what is not there, or may not have it, is seen doing so."""
+        command, ended = CallTool(params.name[:256], params.arguments, wire="mcp"), Ended()
+        ended.with_error(error)
+        self._witness.called(None, command, peer.caller, peer, ended, 0.0)
+        await self._witness.written()
 
     def find(self, name: str, caller: Caller, meta: Meta = _NO_META) -> Tool:
         """By its wire name or its id. Raises RpcError, and Forbidden where the caller's credentials are not for it."""
@@ -226,12 +225,15 @@ class Calling:
             raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} must be called as a task", status=200)
         return is_asked
 
-    async def _as_task(self, tool: Tool, command: CallTool, peer: Peer, base_url: Callable[[], str]) -> bytes:
+    async def _as_task(
+        self, tool: Tool, command: CallTool, peer: Peer, base_url: Callable[[], str], ended: Ended
+    ) -> bytes:
         command.wire = "mcp-task"
         seq = await self._engine.start(tool, command, peer.caller, TaskChannel(peer), base_url)
         call = await self._store.row(seq)
         if call is None:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
+        ended.code, ended.call_id = "accepted", call.key.call_id
         if not peer.revision.is_modern:
             self.when_task(seq, peer)
         return encode_created(call, peer.revision, self._ttl_ms)
