@@ -66,6 +66,15 @@ def test_what_comes_is_followed(yard: Yard) -> None:
             following.terminate()
 
 
+def test_what_a_verb_does_without_a_server_is_there(yard: Yard) -> None:
+    assert yard.toolyard("keys", "new", "laptop").code == 0
+    assert yard.toolyard("keys", "list").code == 0
+    assert yard.toolyard("keys", "revoke", "laptop").code == 0
+    expected = ["admin  POST /v1/admin/keys", "admin  POST /v1/admin/keys/laptop/revoke"]
+    assert shown(yard.toolyard("audit", "tail")) == expected
+    assert yard.toolyard("audit", "verify").code == 0
+
+
 def test_entries_are_exported_by_time(yard: Yard) -> None:
     run_once(yard)
     exported = lines(yard.toolyard("audit", "export", "--since", "1h"))

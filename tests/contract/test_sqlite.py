@@ -1,5 +1,6 @@
 """What is SQLite's alone: a file that one process writes to."""
 
+import os
 from pathlib import Path
 
 import apsw
@@ -73,7 +74,7 @@ async def test_a_ledger_in_memory_works_alike_and_leaves_no_file(
         assert await store.find(KEY) is not None
     finally:
         await store.close()
-    assert not any(tmp_path.iterdir())
+    assert os.listdir(tmp_path) == []
 
 
 async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(

@@ -95,6 +95,62 @@ def test_a_models_tool_uses_and_an_operators_changes_are_there() -> None:
     run(scene)
 
 
+def test_what_is_not_there_over_mcp_is_written_down_before_that_is_said() -> None:
+    async def scene(made: Scene) -> None:
+        await newer(made, "Nope")
+        assert [(each["kind"], each["tool"]) for each in await written(made) if "wire" in each] == [("refused", "Nope")]
+
+    run(scene)
+
+
+def test_a_task_is_accepted_and_may_be_cancelled() -> None:
+    async def scene(made: Scene) -> None:
+        session = await made.opened("owner")
+        about = {"name": "Safe_Ask", "arguments": {"text": "x"}, "task": {}}
+        task = (await made.older("owner", "tools/call", about, session)).json["result"]["task"]["taskId"]
+        await made.older("owner", "tasks/cancel", {"taskId": task}, session)
+        seen = [
+            (each["kind"], each.get("code"), each.get("call") or each["tool"]) for each in (await written(made))[1:]
+        ]
+        assert seen == [("call", "accepted", task), ("cancel", None, f"tasks/cancel {task}")]
+
+    run(scene)
+
+
+def test_what_workers_do_is_there() -> None:
+    async def scene(made: Scene) -> None:
+        at = "/v1/workers/one"
+        tool = {"id": "Sms.Send", "version": "1.0.0", "description": "Sends.", "input_schema": {"type": "object"}}
+        assert (await made.send("owner", "PUT", at, {"tools": [tool]})).status == 200
+        session = (await made.send("owner", "POST", "/v1/sessions", {})).json["sessionId"]
+        use = {"type": "tool_use", "id": "t-1", "name": "Sms_Send", "input": {}}
+        await made.send("owner", "POST", f"/v1/sessions/{session}/messages", {"role": "assistant", "content": [use]})
+        as_one = {b"toolyard-worker": b"one"}
+        claimed = (await made.send("owner", "POST", "/v1/tools/claim", {"limit": 1}, as_one)).json["claims"][0]
+        answer, attempt = f"/v1/tools/response/{session}/{claimed['requestId']}", str(claimed["attempt"]).encode()
+        sent = {"response": {"state": "COMPLETE", "content": "done"}}
+        await made.send("owner", "POST", answer, sent, {**as_one, b"toolyard-attempt": attempt})
+        await made.send("owner", "DELETE", at, None, as_one)
+        seen = [(each["kind"], each["tool"]) for each in (await written(made))[1:]]
+        assert seen == [
+            ("worker", "one offers Sms.Send"), ("call", "Sms.Send@1.0.0"), ("claim", "Sms.Send@1.0.0"),
+            ("answer", f"POST {answer}"), ("worker", f"DELETE {at}"),
+        ]  # fmt: skip
+
+    run(scene)
+
+
+def test_a_cancel_and_who_is_no_operator_are_there() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made, "Safe.Keep", call_id="c-1")
+        await made.send("owner", "POST", "/v1/calls/c-1/cancel")
+        assert (await made.send("owner", "GET", "/v1/admin/keys")).status == 401
+        seen = [(each["kind"], each.get("sub"), each["tool"]) for each in (await written(made))[-2:]]
+        assert seen == [("cancel", "ada", "POST /v1/calls/c-1/cancel"), ("auth", None, "/v1/admin/keys")]
+
+    run(scene)
+
+
 def test_no_secret_is_in_it() -> None:
     async def scene(made: Scene) -> None:
         context = {"secrets": [{"id": "A", "value": SECRET}], "authorization": [{"id": "google", "token": SECRET}]}

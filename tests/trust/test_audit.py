@@ -161,6 +161,38 @@ def test_entries_wait_while_the_store_is_away(tmp_path: Path, quick: None, caplo
     assert caplog.messages[1] == "the audit log is written again"
 
 
+@pytest.mark.parametrize("with_input", [False, True])
+def test_what_waits_for_the_store_holds_no_input_that_will_not_be_written(
+    tmp_path: Path, quick: None, with_input: bool
+) -> None:
+    async def outage(store: Store) -> None:
+        flaky = Flaky(store)
+        log = audit(flaky, with_input=with_input)
+        await log.open()
+        flaky.away = True
+        with pytest.raises(StoreDown):
+            await log.written()
+        late = entry(1, tool="A.B@1.0.0", input={"a": 1})
+        log.add(late)
+        assert (late.input is None, late.fingerprint is None) == (not with_input, with_input)
+        flaky.away = False
+        await log.close()
+        assert (await read(store)).entries[1]["fp"] == Fingerprints(RING).of("A.B", None, {"a": 1}).hex()
+
+    in_file(tmp_path / "a.db", outage)
+
+
+def test_entries_are_put_by_several_who_have_no_log_open(tmp_path: Path) -> None:
+    async def verbs(store: Store) -> None:
+        for number in range(3):
+            await asyncio.gather(*(writing.put(store, RING, writing.VERBS, entry(4 * number + n)) for n in range(4)))
+        found = await read(store, writing.VERBS)
+        found.verify()
+        assert len(found.entries) == 12
+
+    in_file(tmp_path / "a.db", verbs)
+
+
 def test_what_did_not_fit_is_counted_in_the_log(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

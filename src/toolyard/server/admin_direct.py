@@ -6,6 +6,8 @@ from urllib.parse import unquote
 
 from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
+from ..trust.audit import MAIN, VERBS, put
+from ..trust.audit_entry import Entry
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
 from . import admin_keys, admin_routes, audit_routes
@@ -22,7 +24,8 @@ class LedgerSending:
 
     def __init__(self, settings: Settings) -> None:
         """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
-        self._store, ring = open_store(settings, SYSTEM)
+        self._store, self._ring = open_store(settings, SYSTEM)
+        self._is_audited = settings.audit != "off"
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._store.open())
@@ -31,7 +34,7 @@ class LedgerSending:
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
         keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
-        audit = AuditDesk(self._store, ring)
+        audit = AuditDesk(self._store, self._ring)
         self._table = RouteTable(
             [
                 *admin_routes.routes(desk, _anybody),
@@ -56,6 +59,9 @@ class LedgerSending:
                 path = unquote(request.path)
                 route, exchange.parameters = self._table.find(request.method, path, request.path)
             reply = await route.handler(exchange)
+            if route.seen_as and self._is_audited:
+                what = Entry(SYSTEM.now(), route.seen_as, tool=f"{request.method} {request.path}")
+                await put(self._store, self._ring, VERBS if self._store.shared else MAIN, what)
         except ToolyardError as error:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101

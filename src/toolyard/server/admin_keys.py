@@ -72,6 +72,6 @@ def routes(desk: KeyDesk, admit: Admit) -> list[Route]:
 
     return [
         Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
-        Route("POST", wire.PATH, make, LIFECYCLE, reads_json=True, who="operator", changes=True),
-        Route("POST", wire.PATH + "/{name}/revoke", revoke, LIFECYCLE, who="operator", changes=True),
+        Route("POST", wire.PATH, make, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
+        Route("POST", wire.PATH + "/{name}/revoke", revoke, LIFECYCLE, who="operator", seen_as="admin"),
     ]

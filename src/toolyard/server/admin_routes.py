@@ -64,8 +64,8 @@ def routes(desk: AdminDesk, admit: Admit) -> list[Route]:
     return [
         Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
         Route("GET", ONE, show, LIFECYCLE, who="operator"),
-        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE, who="operator", changes=True),
-        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True, who="operator", changes=True),
+        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE, who="operator", seen_as="admin"),
+        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
     ]
 
 

@@ -15,6 +15,7 @@ from ..trust.authentication import Authenticate
 from ..trust.patience import Failures
 from .exchange import Exchange
 from .guard import Guard
+from .routes import Route
 from .witness import Witness
 
 METADATA = "/.well-known/oauth-protected-resource"
@@ -55,13 +56,16 @@ class Admission:
             return self._later(caller, exchange)  # type: ignore[arg-type]
         return caller if not self._by_address else _at(caller, exchange.address)
 
-    async def operated(self, method: str, exchange: Exchange) -> None:
-        """Whoever runs the server has changed something."""
-        self._witness.did("admin", f"{method} {exchange.path}", None, exchange.address)
+    async def done(self, seen_as: str, method: str, exchange: Exchange) -> None:
+        """Something was done that is worth knowing."""
+        caller = exchange.caller if exchange.is_admitted else None
+        self._witness.did(seen_as, f"{method} {exchange.path}", caller, exchange.address)
         await self._witness.written()
 
-    async def turned_away(self) -> None:
+    async def turned_away(self, error: NotAuthenticated, route: Route | None, exchange: Exchange) -> None:
         """That somebody was not admitted is written down before they are told, where that must be."""
+        if route is not None and route.who == "operator":
+            self._witness.refused(error, None, exchange.address, exchange.path)
         with suppress(StoreDown):
             await self._witness.written()
 

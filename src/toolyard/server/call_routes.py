@@ -42,7 +42,7 @@ def routes(store: Store) -> list[Route]:
     return [
         Route("GET", "/v1/calls", show_all, LIFECYCLE),
         Route("GET", "/v1/calls/{call_id}", show, LIFECYCLE),
-        Route("POST", "/v1/calls/{call_id}/cancel", cancel, LIFECYCLE),
+        Route("POST", "/v1/calls/{call_id}/cancel", cancel, LIFECYCLE, seen_as="cancel"),
     ]
 
 

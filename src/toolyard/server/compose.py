@@ -242,7 +242,7 @@ class Yard:
         routes = [
             *family_routes.routes(desk),
             *call_routes.routes(self.store),
-            *RequestDesk(self._requests, self._workers, settings.lease_s).routes(),
+            *RequestDesk(self._requests, self._workers, self.witness, settings.lease_s).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
         ]
@@ -265,7 +265,7 @@ class Yard:
         times = Times(settings.sync_wait_s, ttl_ms, seam.monotonic)
         given = GivenResources(self._node, catalogue, settings.retention_s)
         calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.witness, times)
-        tasks = Tasks(store, catalogue, calling.following, self.engine.questions, ttl_ms)
+        tasks = Tasks(store, catalogue, calling.following, self.engine.questions, self.witness, ttl_ms)
         subscriptions = Subscriptions(catalogue, store, tasks, self.limiting.streams)
         calling.when_task = subscriptions.follow
         asking = Asking(store, seam.new_id)

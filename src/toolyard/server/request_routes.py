@@ -11,6 +11,7 @@ from ..wires.lifecycle import LIFECYCLE
 from . import query
 from .exchange import Exchange
 from .routes import Handler, Route
+from .witness import Witness
 
 AT = "/v1/tools/request/{sessionId}/{requestId}"
 
@@ -18,16 +19,16 @@ AT = "/v1/tools/request/{sessionId}/{requestId}"
 class RequestDesk:
     """Handlers."""
 
-    def __init__(self, requests: Requests, workers: WorkerTools, lease_s: float) -> None:
-        self._requests, self._workers = requests, workers
+    def __init__(self, requests: Requests, workers: WorkerTools, witness: Witness, lease_s: float) -> None:
+        self._requests, self._workers, self._witness = requests, workers, witness
         self._lease_ms = int(lease_s * 1000)
 
     def routes(self) -> list[Route]:
         return [
             _post(f"{AT}/heartbeat", self.heartbeat, reads_json=True),
-            _post("/v1/tools/response/{sessionId}/{requestId}", self.respond, reads_json=True),
-            _post(f"{AT}/release", self.release),
-            _post(f"{AT}/cancel", self.cancel),
+            _post("/v1/tools/response/{sessionId}/{requestId}", self.respond, reads_json=True, seen_as="answer"),
+            _post(f"{AT}/release", self.release, seen_as="release"),
+            _post(f"{AT}/cancel", self.cancel, seen_as="cancel"),
             Route("GET", AT, self.show, LIFECYCLE),
             Route("GET", "/v1/tools/requests", self.listed, LIFECYCLE),
             _post("/v1/tools/claim", self.claim, reads_json=True),
@@ -67,6 +68,7 @@ class RequestDesk:
         caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)
         claim = wire.decode_claim(exchange.body)
         claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange.when_gone)
+        await self._witness.claimed(claims, caller, exchange.address)
         return wire.encode_claims(claims, self._lease_ms)
 
     async def renew(self, exchange: Exchange) -> Reply:
@@ -85,5 +87,5 @@ def _where(exchange: Exchange) -> tuple[str, str]:
     return exchange.parameters["sessionId"], exchange.parameters["requestId"]
 
 
-def _post(path: str, handler: Handler, *, reads_json: bool = False) -> Route:
-    return Route("POST", path, handler, LIFECYCLE, reads_json=reads_json)
+def _post(path: str, handler: Handler, *, reads_json: bool = False, seen_as: str = "") -> Route:
+    return Route("POST", path, handler, LIFECYCLE, reads_json=reads_json, seen_as=seen_as)

@@ -25,8 +25,8 @@ class Route(Struct, frozen=True):
     who: Literal["caller", "anyone", "operator"] = "caller"
     """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
     guess: Callable[[bytes], Answers] | None = None
-    changes: bool = False
-    """Whether an operator's request changes something, and so belongs into the audit log."""
+    seen_as: str = ""
+    """What it is in the audit log once it is done, where it belongs there and nobody else puts it there."""
 
 
 class RouteTable:

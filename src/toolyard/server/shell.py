@@ -45,7 +45,7 @@ class Shell:
         self._table = RouteTable(routes)
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
-        self._guard, self._admit, self._operated = admission.guard, admission.admit, admission.operated
+        self._guard, self._admit, self._done = admission.guard, admission.admit, admission.done
         self._turned_away = admission.turned_away
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
@@ -97,13 +97,13 @@ class Shell:
             if route.reads_json:
                 self._reader.check(exchange.headers, exchange.body)
             reply = await route.handler(exchange)
-            if route.changes:
-                await self._operated(method, exchange)
+            if route.seen_as:
+                await self._done(route.seen_as, method, exchange)
             if type(reply) is Stream:
                 reply = self._stream_count.counted(reply, exchange.caller)
         except ToolyardError as error:
             if isinstance(error, NotAuthenticated):
-                await self._turned_away()
+                await self._turned_away(error, route, exchange)
             reply = self._answering(route, exchange, error).encode_error(error)
         except Gone:
             return None

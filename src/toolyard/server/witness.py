@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import StillRunning, ToolyardError, Unavailable
 from ..model.record import CallRecord
@@ -89,6 +89,12 @@ class Witness:
                 "call", caller, address, wire=wire, tool=call.reference, call_id=call.key.call_id,
                 outcome=call.code or str(call.state), fingerprint=call.fingerprint.hex() if call.fingerprint else None,
             )  # fmt: skip
+
+    async def claimed(self, claims: list[tuple[CallRecord, CallContext]], caller: Caller, address: str) -> None:
+        """Calls that a worker was given."""
+        for call, _ in claims:
+            self._add("claim", caller, address, tool=call.reference, call_id=call.key.call_id)
+        await self.written()
 
     def refused(self, error: ToolyardError, caller: Caller | None, address: str, path: str) -> None:
         """A request that never became a call: who sent it is not known, or may not."""

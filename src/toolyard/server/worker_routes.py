@@ -32,7 +32,7 @@ def routes(workers: WorkerTools, witness: Witness, lease_s: float) -> list[Route
     return [
         Route("PUT", at, put, LIFECYCLE, reads_json=True),
         Route("POST", f"{at}/heartbeat", beat, LIFECYCLE),
-        Route("DELETE", at, drop, LIFECYCLE),
+        Route("DELETE", at, drop, LIFECYCLE, seen_as="worker"),
     ]
 
 

@@ -30,6 +30,8 @@ LAST_TRIES = 4
 """How often a store that is away is tried when the server stops."""
 MAIN = "main"
 """The chain of a ledger that one process at a time writes to."""
+VERBS = "verbs"
+"""The chain of what is done to a shared ledger without a server."""
 AT_ONCE = 16
 _log = logging.getLogger("toolyard.audit")
 
@@ -107,6 +109,8 @@ class Audit:
         if count >= self._room:
             self._lost += 1
             return
+        if not self._is_up:
+            self._lighten(entry)
         self._waiting.append(entry)
         self._added += 1
         if count == 0 and self._writing is None:
@@ -150,6 +154,11 @@ class Audit:
             elif self._tries_left == 0:
                 break
         self._rest()
+
+    def _lighten(self, entry: Entry) -> None:
+        """While it has to wait, an entry holds no input that will not be written."""
+        if not self._with_input:
+            line_of(entry, self._fingerprint, with_input=False)
 
     def _is_urgent(self) -> bool:
         return len(self._waiting) >= MOST_IN_A_BLOCK or bool(self._waiters) or self._room == 0
@@ -229,6 +238,16 @@ class Audit:
         _log.error("the audit log could not be written", exc_info=defect)
         self._tell(InternalError("The audit log could not be written", developer_message=repr(defect)))
         self._rest()
+
+
+async def put(store: AuditLog, ring: KeyRing, chain: str, entry: Entry) -> None:
+    """One entry, durable, by somebody who has no log open. Others may write to the same chain. Raises StoreDown."""
+    line, times = line_of(entry, Fingerprints(ring).of, with_input=False), (entry.at, entry.at)
+    while True:
+        place = await end_of(store, chain)
+        block = signed(ring, place, chain, times, [line])
+        if await store.add_audit(block, sealed(ring, HEAD, chain, place_after(place, block))):
+            return
 
 
 async def end_of(store: AuditLog, name: str) -> Place:

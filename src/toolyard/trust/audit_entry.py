@@ -31,7 +31,7 @@ class Entry(
         "outcome": "code", "trace_id": "trace", "request_id": "request", "count": "n",
     },
 ):  # fmt: skip
-    """`kind` is call, refused, auth, key, admin, start, stop or lost."""
+    """`kind` is call, refused, auth, cancel, worker, claim, answer, release, admin, start, stop or lost."""
 
     at: float
     kind: str

@@ -21,6 +21,7 @@ from ...wires.mcp.questions import encode_question, question_id
 from ...wires.mcp.revisions import Revision
 from ...wires.mcp.tasks import encode_listed, encode_task, status_of
 from ...wires.mcp.tools import META, encode_outcome
+from ..witness import Witness
 from .calling import needs_tasks
 from .following import Following
 from .peer import Outlet, Peer
@@ -34,8 +35,15 @@ class Tasks:
     """Handlers."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, questions: Questions, ttl_ms: int
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        questions: Questions,
+        witness: Witness,
+        ttl_ms: int,
     ) -> None:
+        self._witness = witness
         self._store, self._catalogue, self._following, self._questions = store, catalogue, following, questions
         self._ttl_ms = ttl_ms
 
@@ -61,6 +69,8 @@ class Tasks:
             status = status_of(call)
             raise RpcError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status '{status}'", status=200)
         await self._store.cancel(call.seq)
+        self._witness.did("cancel", f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
+        await self._witness.written()
         if peer.revision.is_modern:
             return COMPLETE
         return await self.shown(await self._store.row(call.seq) or call, peer.revision)
