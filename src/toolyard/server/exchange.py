@@ -57,9 +57,9 @@ class Exchange:
         self.query: bytes = scope["query_string"]
         self.body = b""
         self.caller = LOCAL
+        """Who was authenticated, where the route asks for that."""
         self.is_admitted = False
         self._id = ""
-        """Who was authenticated, where the route asks for that."""
         self.dress: Dress | None = None
         """What is done to every reply before it is given, early or not."""
         self.parameters: dict[str, str] = {}
@@ -86,7 +86,7 @@ class Exchange:
 
     @property
     def address(self) -> str:
-        """The client's, behind proxies that are trusted. Raises MalformedRequest where one of them says nonsense."""
+        """The client's, as trusted proxies tell it; the proxy's own where what they tell is no address."""
         return self._find_address(self._scope, self.headers)
 
     def base_url(self) -> str:
