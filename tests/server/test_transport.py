@@ -49,6 +49,7 @@ def test_a_page_of_another_origin_is_refused_and_gets_no_leave() -> None:
     async def scene(made: Scene) -> None:
         reply = await made.send("owner", "GET", "/tools", None, {b"origin": PAGE})
         assert reply.status == 403
+        assert b"add it to cors_origins" in reply.body
         assert not [name for name, _ in reply.headers if name.startswith(b"access-control")]
         asked = {b"origin": PAGE, b"access-control-request-method": b"POST"}
         assert (await made.send("anonymous", "OPTIONS", "/tools/call", None, asked)).status == 405
