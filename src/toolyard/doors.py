@@ -9,7 +9,7 @@ from typing import Any
 
 DOORS = {
     # name: module:attribute
-    "asgi": "toolyard.server.compose:asgi",
+    "asgi": "toolyard.server.mounted:asgi",
     "client": "toolyard.client.client:Client",
     "async_client": "toolyard.client.client:AsyncClient",
     "http": "httpx2",
@@ -20,7 +20,7 @@ DOORS = {
     "openapi": "toolyard.server.openapi.document:document",
     "pages": "toolyard.server.pages",
     "postgres": "toolyard.store.postgres:PostgresStore",
-    "sources": "toolyard.server.compose:sources_of",
+    "sources": "toolyard.server.sources:sources_of",
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
     "stdio": "toolyard.server.stdio:serve",

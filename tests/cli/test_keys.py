@@ -244,7 +244,10 @@ def test_a_list_shows_everything_but_the_key(yard: Yard, is_served: bool) -> Non
     [
         (["new", "a b"], "NAME must be 1 to 64 letters, digits, '_', '.' or '-', got 'a b'"),
         (["revoke", "a/b"], "NAME must be 1 to 64 letters, digits, '_', '.' or '-', got 'a/b'"),
-        (["new", "a", "--allow", "Kit"], "--allow must be a tool's id, with * where anything may stand: "),
+        (
+            ["new", "a", "--allow", "Kit"],
+            "--allow must be a tool's id, with * where anything may stand (Calculator.Add, ",
+        ),
         (["new", "a", "--scope", "x y"], "--scope must be one word, such as calls:read, "),
         (["new", "a", "--expires", "0d"], "--expires must be at least 1s and at most 36500d, got '0d'"),
         (["new", "a", "--expires", "soon"], "--expires must be a time such as 30d, 12h, 10m or 45s, got 'soon'"),

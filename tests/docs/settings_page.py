@@ -10,7 +10,8 @@ from dataclasses import MISSING, Field
 from typing import Any
 
 from toolyard.cli.serve import serve
-from toolyard.server.settings import FILE, PREFIX, Wrong, rows
+from toolyard.server.readers import Wrong
+from toolyard.server.settings import FILE, PREFIX, rows
 
 START = f"""\
 # Settings

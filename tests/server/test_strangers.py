@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from toolyard import Context, Toolkit
 from toolyard.running.validation import MOST_PARTS, checked, weight
 from toolyard.server.compose import Yard
 from toolyard.wires.mcp.envelope import MOST_AT_ONCE
@@ -17,20 +18,28 @@ from .scene import Scene, kit, settings
 OFFER: dict[str, Any] = {"tools": [{"id": "Sms.Send", "version": "1.0.0", "input_schema": {"type": "object"}}]}
 PAGES = ("https://a.example", "https://b.example")
 
+telling = Toolkit("Telling")
 
-def run(scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
+
+@telling.tool
+async def tell(ctx: Context) -> list[str]:
+    """Says everything that a tool is told."""
+    return [f"{name}: {getattr(ctx, name)!r}" for name in dir(ctx) if not name.startswith("_")]
+
+
+def run(scene: Callable[[Scene], Awaitable[None]], *kits: Toolkit, **more: Any) -> None:
     async def play() -> None:
-        async with Scene(Yard([kit], settings(**more))) as made:
+        async with Scene(Yard([kit, *kits], settings(**more))) as made:
             await scene(made)
 
     asyncio.run(play())
 
 
-async def called(made: Scene) -> "asyncio.Task[Any]":
-    """A call of the owner's that waits for a worker."""
+async def called(made: Scene, role: str = "owner") -> "asyncio.Task[Any]":
+    """A call that waits for a worker."""
     body = {"tool_id": "Sms.Send", "call_id": "k", "input": {"to": "secret number"}}
-    calling = asyncio.create_task(made.send("owner", "POST", "/tools/call", body))
-    while not (await made.send("owner", "GET", "/v1/calls")).json["calls"]:
+    calling = asyncio.create_task(made.send(role, "POST", "/tools/call", body))
+    while not (await made.send(role, "GET", "/v1/calls")).json["calls"]:
         await asyncio.sleep(0)
     return calling
 
@@ -178,3 +187,60 @@ def test_a_token_names_somebody_who_can_be_shown() -> None:
             assert (await made.send("odd", "GET", "/tools")).status == 401
 
     run(scene)
+
+
+def signature(made: Scene, role: str) -> bytes:
+    """The part of somebody's token that stands nowhere else."""
+    return made.credentials[role][b"authorization"].rpartition(b".")[2]
+
+
+def test_a_worker_does_not_get_the_callers_token() -> None:
+    async def scene(made: Scene) -> None:
+        token = signature(made, "neighbour")
+        await made.send("owner", "PUT", "/v1/workers/one", OFFER)
+        await called(made, "neighbour")
+        worker = {b"toolyard-worker": b"one"}
+        for method, path in (("GET", "/v1/tools/requests"), ("POST", "/v1/tools/claim")):
+            shown = await made.send("owner", method, path, None if method == "GET" else {}, worker)
+            assert b"secret number" in shown.body
+            assert token not in shown.body
+
+    run(scene)
+
+
+def test_what_is_shown_of_a_call_or_a_session_does_not_have_the_callers_token() -> None:
+    async def scene(made: Scene) -> None:
+        token = signature(made, "owner")
+        owned = await made.furnish()
+        at = f"/v1/sessions/{owned.session}"
+        for path in (
+            "/v1/calls", f"/v1/calls/{owned.call}", at, f"{at}/results", f"{at}/events",
+            f"/v1/tools/request/{owned.session}/{owned.request}",
+        ):  # fmt: skip
+            shown = await made.send("owner", "GET", path)
+            assert shown.status in (200, 202)
+            assert token not in shown.body
+
+    run(scene)
+
+
+def test_a_tool_is_not_told_the_callers_token() -> None:
+    async def scene(made: Scene) -> None:
+        told = await made.send("owner", "POST", "/tools/call", {"tool_id": "Telling.Tell", "input": {}})
+        assert any(each.startswith("caller: Caller(tenant='acme', subject='ada'") for each in told.json["value"])
+        assert signature(made, "owner") not in told.body
+
+    run(scene, telling)
+
+
+def test_the_ledger_and_its_audit_log_do_not_have_the_callers_token(tmp_path: Path) -> None:
+    tokens: list[bytes] = []
+
+    async def scene(made: Scene) -> None:
+        tokens.append(signature(made, "owner"))
+        await made.furnish()
+
+    run(scene, store=f"sqlite:{tmp_path}/a.db", audit="strict", audit_input=True)
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"owned-call" in kept
+    assert tokens[0] not in kept

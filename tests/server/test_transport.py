@@ -5,21 +5,15 @@ import ssl
 import subprocess
 import urllib.request
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from toolyard.server.compose import Yard
 
 from ..conformance.serving import command, environment, stop
+from .certificates import signed
 from .scene import Scene, kit, settings
 
 PAGE = b"https://app.example.com"
@@ -55,6 +49,7 @@ def test_a_page_of_another_origin_is_refused_and_gets_no_leave() -> None:
     async def scene(made: Scene) -> None:
         reply = await made.send("owner", "GET", "/tools", None, {b"origin": PAGE})
         assert reply.status == 403
+        assert b"add it to cors_origins" in reply.body
         assert not [name for name, _ in reply.headers if name.startswith(b"access-control")]
         asked = {b"origin": PAGE, b"access-control-request-method": b"POST"}
         assert (await made.send("anonymous", "OPTIONS", "/tools/call", None, asked)).status == 405
@@ -119,21 +114,8 @@ def test_who_gives_out_tokens_is_said_where_somebody_does() -> None:
     run(scene, issuers=["https://id.example"], jwt_audience="me", access=[{"scopes": ["calc"]}])
 
 
-def certificate(folder: Path) -> dict[str, str]:
-    """One that vouches for itself, and where it is."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    signed = built.add_extension(names, critical=False).sign(key, hashes.SHA256())
-    (folder / "cert.pem").write_bytes(signed.public_bytes(Encoding.PEM))
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return {"TOOLYARD_TLS_CERT": str(folder / "cert.pem"), "TOOLYARD_TLS_KEY": str(folder / "key.pem")}
-
-
 def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
-    variables = environment("open") | certificate(tmp_path)
+    variables = environment("open") | signed(tmp_path).variables
     process = subprocess.Popen(command("--port", "0"), cwd=tmp_path, env=variables, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:

@@ -8,6 +8,7 @@ import pytest
 
 from toolyard import Toolkit
 from toolyard.model.caller import Verdict
+from toolyard.model.patterns import tool_pattern
 from toolyard.model.tool import Tool
 from toolyard.trust.access import MOST_VIEWS, Access
 from toolyard.trust.identity import Identity
@@ -53,7 +54,7 @@ def test_the_first_rule_that_fits_decides() -> None:
 @pytest.mark.parametrize(
     ("pattern", "sees"),
     [
-        ("Bank.Look", True), ("Bank.*", True), ("*", True), ("B?nk.L*", True), ("bank.look", False), ("Bank", False),
+        ("Bank.Look", True), ("Bank.*", True), ("*", True), ("B?nk.L*", True), ("bank.look", False), ("Bank*", True),
         ("#money", True), ("#mone", False), ("@read_only", True), ("@destructive", False), ("@idempotent", False),
         ("Bank.Look@2.1.0", True), ("Bank.*@2.*", True), ("Bank.Look@1", False), ("Bank.Look@2", False),
     ],
@@ -80,6 +81,13 @@ def test_a_key_is_known_by_its_name_and_limited_to_its_tools() -> None:
     key = Identity("default", "laptop", "key", frozenset(), key="laptop", allow=("Bank.Look",))
     assert verdict("Look", key, {"who": {"key": "lap*"}}).sees
     assert verdict("Burn", key) == Verdict(False, rule="the key is for Bank.Look")
+
+
+def test_a_keys_tools_go_by_the_same_patterns_as_a_rules() -> None:
+    for pattern in ("@read_only", "#money"):
+        key = Identity("default", "laptop", "key", frozenset(), key="laptop", allow=(tool_pattern(pattern),))
+        assert verdict("Look", key).sees
+        assert verdict("Burn", key) == Verdict(False, rule=f"the key is for {pattern}")
 
 
 def test_who_lacks_scopes_sees_the_tool_and_is_told_exactly_which() -> None:
@@ -115,8 +123,9 @@ def test_the_number_of_views_is_bounded() -> None:
         ([1], "a list of tables"),
         ([{"tool": "*"}], "access[1] has no 'tool'"),
         ([{"tools": []}], "must name some tools"),
-        ([{"tools": "a b"}], "is not a pattern"),
-        ([{"tools": "@quick"}], "there are @read_only"),
+        ([{"tools": "a b"}], "access[1].tools: 'a b' is not a pattern. Must be a tool's id"),
+        ([{"tools": "Bank"}], "is not a pattern"),
+        ([{"tools": "@quick"}], "or one of @read_only"),
         ([{"allow": "no"}], "access[1].allow must be true or false"),
         ([{}, {"allow": False, "scopes": ["a"]}], "access[2] forbids"),
         ([{"who": "ada"}], "access[1].who must be a table"),
@@ -153,6 +162,8 @@ def test_with_rules_a_worker_offers_what_the_first_one_about_it_says() -> None:
     ("given", "sentence"),
     [
         ([{"tools": "#tag"}], "goes by ids"),
+        ([{"tools": "@read_only"}], "goes by ids"),
+        ([{"tools": "Sms.*@1.*"}], "goes by ids without versions"),
         ([{"who": {"scope": "a"}}], "by its subject and tenant alone"),
         ([{"trusted": 1}], "must be true or false"),
     ],

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from ..model.errors import SetupError
-from ..server.explained import Asked, Explanation, found_out
+from ..server.explain_reach import Asked, Explanation, found_out
 from ..server.settings import load_settings
 from .calls import pretty
 from .failing import told

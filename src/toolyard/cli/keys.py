@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ..client.operator import Operator
-from ..model.api_key import key_name, key_scope, tool_pattern
+from ..model.api_key import key_name, key_scope
 from ..model.errors import SetupError
+from ..model.patterns import tool_pattern
 from ..server.admin_reach import reach_or_make
 from ..server.settings import load_settings
 from .calls import pretty
@@ -36,7 +37,10 @@ def new(
     name: Name,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="The tools it is for, such as 'Calculator.*'. Without: all. May repeat."),
+        typer.Option(
+            metavar="PATTERN",
+            help="The tools it is for, such as 'Calculator.*' or @read_only. Without: all. May repeat.",
+        ),
     ] = None,
     scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="What else it is for. May repeat.")] = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it lives: 30d, 12h, 10m, 45s.")] = None,

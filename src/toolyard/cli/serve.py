@@ -10,10 +10,11 @@ import msgspec
 import typer
 
 from ..doors import open_door
-from ..server.compose import Yard, sources_of
+from ..server.compose import Yard
 from ..server.logs import set_up_logging
 from ..server.run import listen
 from ..server.settings import load_settings
+from ..server.sources import sources_of
 from ..version import VERSION
 from .examples import example_input
 

@@ -1,7 +1,7 @@
 """API keys as the ledger has them, and what their parts may look like.
 
-The checks stand here because three ask for them: the command line, so that a mistake is told before anything is sent,
-the wire, because it must not rely on that, and whoever reads a pattern later.
+The checks stand here because two ask for them: the command line, so that a mistake is told before anything is sent,
+and the wire, because it must not rely on that. (Patterns of tools are checked in `patterns`.)
 """
 
 import re
@@ -9,9 +9,6 @@ import re
 from msgspec import Struct
 
 _name = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
-_pattern = re.compile(
-    r"\*|[A-Za-z0-9_*]{1,128}\.[A-Za-z0-9_*]{1,128}(@[0-9*]{1,9}(\.[0-9*]{1,9}\.[0-9*]{1,9})?)?"
-).fullmatch
 _scope = re.compile(r"[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,128}").fullmatch
 
 
@@ -43,13 +40,6 @@ def key_name(given: object) -> str:
     """Raises ValueError with a sentence, as the others do."""
     if not isinstance(given, str) or not _name(given):
         raise ValueError("Must be 1 to 64 letters, digits, '_', '.' or '-'")
-    return given
-
-
-def tool_pattern(given: object) -> str:
-    """`Toolkit.Tool`, with a version if need be, and with `*` where anything may stand."""
-    if not isinstance(given, str) or not _pattern(given):
-        raise ValueError("Must be a tool's id, with * where anything may stand: Calculator.Add, Calculator.* or *")
     return given
 
 

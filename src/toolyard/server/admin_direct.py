@@ -13,8 +13,8 @@ from ..wires.lifecycle import LIFECYCLE
 from . import admin_keys, admin_routes, audit_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
-from .compose import open_store
 from .exchange import Exchange
+from .ledger import open_store
 from .routes import RouteTable
 from .settings import Settings
 

@@ -15,11 +15,14 @@ from .settings import MEMORY
 _log = logging.getLogger("toolyard.server")
 
 
-class Access(Struct, frozen=True):
+class Access(Struct, frozen=True, omit_defaults=True):
     """How to ask a server about its ledger."""
 
     address: str
     token: str
+    certificate: str | None = None
+    """The one that the server shows, where it speaks https. It need not be for this address: who can read it here
+    knows that it is the server's."""
 
 
 def ledger_file(store: str) -> Path | None:
@@ -43,10 +46,10 @@ class AdminFile:
     """There from `publish` until the end of the block. A server enters the block when it has the ledger and leaves it
     while it still has it, so nobody else's file is ever touched."""
 
-    def __init__(self, store: str, token: str) -> None:
+    def __init__(self, store: str, token: str, certificate: str | None = None) -> None:
         ledger = ledger_file(store)
         self._path = None if ledger is None else _beside(ledger)
-        self._token = token
+        self._token, self._certificate = token, certificate
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +65,7 @@ class AdminFile:
         try:
             descriptor, made = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(Access(address, self._token)))
+                file.write(msgspec.json.encode(Access(address, self._token, self._certificate)))
             os.replace(made, self._path)
         except OSError as error:
             _log.warning("%s cannot be written, so calls can only be looked after by callers: %s", self._path, error)

@@ -38,7 +38,7 @@ def running(settings: Settings) -> Sending | None:
     access = None if path is None else read(path)
     if access is None or not _answers(access):
         return None
-    return HttpSending(access.address, access.token, TIMEOUT_S, proxies=False)
+    return _sending(access, TIMEOUT_S)
 
 
 def reach_or_make(settings: Settings) -> Sending:
@@ -56,7 +56,7 @@ def _file(path: Path, settings: Settings) -> Sending:
     while True:
         access = read(path)
         if access is not None and _answers(access):
-            return HttpSending(access.address, access.token, TIMEOUT_S, proxies=False)
+            return _sending(access, TIMEOUT_S)
         try:
             return _opened(settings)
         except StoreInUse:
@@ -77,9 +77,13 @@ def _opened(settings: Settings) -> Sending:
     return opened
 
 
+def _sending(access: Access, timeout_s: float) -> HttpSending:
+    return HttpSending(access.address, access.token, timeout_s, proxies=False, certificate=access.certificate)
+
+
 def _answers(access: Access) -> bool:
     """Whether it is that server, and not one that came after it or another program at its address."""
-    sending = HttpSending(access.address, access.token, ANSWERS_WITHIN_S, proxies=False)
+    sending = _sending(access, ANSWERS_WITHIN_S)
     try:
         return "calls" in LIFECYCLE.decode(sending.send(wire.encode_list({"limit": "1"})))
     except Busy:

@@ -1,18 +1,14 @@
-"""The composition root: the one place that names concrete parts and puts them together.
+"""The composition root: the one place that names concrete parts and puts them together. (MCP has many of its own; those
+are put together in `mcp/assembly`.)
 
 A new wire is one module in `wires/` and its routes here; a new runner is one line in `runners`.
 """
 
 import asyncio
-import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from ..catalogue import Catalogue
-from ..doors import open_door
 from ..engine.engine import Engine, Limits
 from ..engine.held import Node
 from ..engine.recorded import RecordedCalls
@@ -22,58 +18,53 @@ from ..engine.requests import Requests
 from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
-from ..model.errors import SettingsError
 from ..model.running import Runner, Source
 from ..model.seam import SYSTEM, Seam
 from ..running.inline import Inline
-from ..running.loading import load
 from ..running.processes import Processes
 from ..running.threads import Threads
-from ..store.contract import Store, Timing
-from ..store.sqlite import SqliteStore
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
-from ..trust.audit import MAIN, Audit, AuditSettings
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
-from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, audit_routes, call_routes, explaining, family_routes, site_routes, worker_routes
+from . import (
+    admin_keys,
+    admin_routes,
+    audit_routes,
+    call_routes,
+    explain_routes,
+    family_routes,
+    site_routes,
+    worker_routes,
+)
 from .admin import AdminDesk
 from .admission import Admission
 from .audit import AuditDesk
 from .calls import CallDesk
 from .exchange import BodyReader
+from .explanation import Rules
 from .guard import Guard
 from .lag import LagWatch
+from .ledger import audit_of, open_store
+from .lifespan import lifespan
 from .limiting import Limiting
 from .listing import Listing
-from .mcp.answers import ClientAnswers
-from .mcp.asking import Asking
-from .mcp.calling import Calling, Times
-from .mcp.dispatcher import Dispatcher, Lane, McpParts
-from .mcp.http import McpHttp
-from .mcp.listing import ToolPages
-from .mcp.outlet import Keeping
-from .mcp.places import Places
+from .mcp.assembly import Ground, assembled
 from .mcp.refusals import MCP
-from .mcp.resources import GivenResources
-from .mcp.resuming import OlderStreams
-from .mcp.sessions import McpSessions
-from .mcp.states import States
-from .mcp.subscriptions import Subscriptions
-from .mcp.tasks import Tasks
 from .metrics import Metrics
 from .readiness import Readiness
 from .request_routes import RequestDesk
+from .routes import Route
 from .session_routes import SessionDesk
-from .settings import MEMORY, Settings, load_settings
-from .shell import Receive, Scope, Send, Shell
+from .settings import Settings
+from .shell import Shell
+from .sources import Served
 from .witness import Witness
 
 WIRES: dict[str, Answers] = {
@@ -94,8 +85,8 @@ class Yard:
         self.sources = list(sources)
         self.readiness = Readiness()
         self.metrics = Metrics()
-        self._served = {(tool.reference, tool.code): tool for source in self.sources for tool in source.tools}
-        self.catalogue = Catalogue(self._served.values())
+        self._served = Served(self.sources)
+        self.catalogue = self._served.catalogue
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
@@ -128,7 +119,7 @@ class Yard:
                 by_address=self.limiting.is_by_address,
             ),
             WIRES,
-            self._lifespan,
+            lifespan(self.start, self.stop),
             self.start,
             settings,
             self.limiting,
@@ -179,7 +170,7 @@ class Yard:
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.close)
                 for source in self.sources:
-                    stack.callback(source.subscribe(self._tools_changed))
+                    stack.callback(source.subscribe(self._served.follow))
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
@@ -211,17 +202,6 @@ class Yard:
         """Whether callers are asked who they are. Once it has started, also because of a key in the ledger."""
         return self.settings.has_authentication or self._keys.has_any
 
-    def _tools_changed(self) -> None:
-        """An author added or removed tools while they are served: the catalogue follows."""
-        wanted = {(tool.reference, tool.code): tool for source in self.sources for tool in source.tools}
-        gone = [tool for key, tool in self._served.items() if key not in wanted]
-        new = {key: tool for key, tool in wanted.items() if key not in self._served}
-        if gone:
-            self.catalogue.remove(*gone)
-        if new:
-            self.catalogue.add(*new.values())
-        self._served = {key: self._served.get(key, tool) for key, tool in wanted.items()}
-
     def let_go(self) -> None:
         """Who only waits, for work or for what runs elsewhere, is answered now: the server leaves."""
         self.store.hints.leave()
@@ -235,7 +215,7 @@ class Yard:
         await self._recorded.close(self.settings.grace_s, self._hurried)
         await self._node.leave()
 
-    def _routes(self, seam: Seam) -> list[Any]:
+    def _routes(self, seam: Seam) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
         desk = CallDesk(self.engine, listing, self.witness, self.readiness, seam)
@@ -248,81 +228,22 @@ class Yard:
         ]
         return routes + site_routes.routes(self, routes)
 
-    def _admin(self, seam: Seam) -> list[Any]:
+    def _admin(self, seam: Seam) -> list[Route]:
         """For the operator's own tools."""
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
-        rules = explaining.Rules(self.access, self.limiting.limits)
-        why = explaining.routes(self.catalogue, rules, self.store, seam.now, admit)
+        rules = Rules(self.access, self.limiting.limits)
+        why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
         return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
 
-    def _mcp(self, seam: Seam) -> list[Any]:
-        """MCP, on this ledger and catalogue."""
-        settings, store, catalogue = self.settings, self.store, self.catalogue
-        ttl_ms = int(settings.retention_s * 1000)
-        states = States(self._ring, settings.answer_wait_s, seam.now)
-        times = Times(settings.sync_wait_s, ttl_ms, seam.monotonic)
-        given = GivenResources(self._node, catalogue, settings.retention_s)
-        calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.witness, times)
-        tasks = Tasks(store, catalogue, calling.following, self.engine.questions, self.witness, ttl_ms)
-        subscriptions = Subscriptions(catalogue, store, tasks, self.limiting.streams)
-        calling.when_task = subscriptions.follow
-        asking = Asking(store, seam.new_id)
-        pages = ToolPages(catalogue, settings.mcp_page_size)
-        lane = authors_lane(self.sources, subscriptions, asking, self._ring)
-        dispatcher = Dispatcher(calling, pages, tasks, subscriptions, given, lane)
-        sessions = McpSessions(store, self._ring, seam.new_id)
-        answers = ClientAnswers(store, self.engine.questions, asking)
-        self.mcp = McpParts(dispatcher, subscriptions, answers)
-        keeping = Keeping(store, Places(self._ring))
-        streams = OlderStreams(keeping, subscriptions, answers, tasks)
-        http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)
-        return http.routes()
-
-    async def _lifespan(self, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
-        await receive()
-        try:
-            await self.start()
-        except Exception as error:
-            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
-            raise
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self.stop()
-        await send({"type": "lifespan.shutdown.complete"})
-
-
-def open_store(settings: Settings, seam: Seam) -> tuple[Store, KeyRing]:
-    """The ledger that the settings name, not opened yet, and the ring of keys beside it."""
-    kind, _, path = settings.store.partition(":")
-    timing = Timing(settings.retention_s, settings.key_ttl_s, settings.lease_s, settings.max_attempts)
-    if kind in ("postgresql", "postgres"):
-        shared: Store = open_door("postgres")(settings.store, seam.new_id(), timing)
-        return shared, ring_from(settings.secret_key, Path("toolyard.key"))
-    if kind != "sqlite" or not path:
-        raise SettingsError(f"store must be sqlite:FILE or postgresql://…, got {settings.store!r}")
-    store = SqliteStore(path, seam.new_id(), timing, now=seam.now)
-    if settings.store == MEMORY:
-        return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
-    return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
-
-
-def audit_of(settings: Settings, store: Store, ring: KeyRing, seam: Seam) -> Audit | None:
-    """Where several nodes share a ledger, each writes a chain of its own."""
-    if settings.audit == "off":
-        return None
-    chosen = AuditSettings(settings.audit == "strict", settings.audit_input, settings.audit_retention_s)
-    return Audit(store, ring, store.node if store.shared else MAIN, chosen, seam.now)
-
-
-def authors_lane(sources: Iterable[Source], subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> Lane | None:
-    """The SDK's part, where an author uses it. Raises SetupError for two of them."""
-    servers = [server for source in sources if (server := getattr(source, "authors_mcp", None)) is not None]
-    if len(servers) > 1:
-        raise SettingsError("two of the apps have prompts or resources of their own; serve one of them")
-    lane: Lane | None = open_door("mcp_lane")(servers[0], subscriptions, asking, ring) if servers else None
-    return lane
+    def _mcp(self, seam: Seam) -> list[Route]:
+        ground = Ground(
+            self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
+            self.witness, self.limiting.streams,
+        )  # fmt: skip
+        self.mcp, routes = assembled(ground, seam)
+        return routes
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -342,27 +263,3 @@ async def stopped(task: "asyncio.Task[None]") -> None:
     """Stops a task that would go on for ever."""
     task.cancel()
     await asyncio.wait((task,))
-
-
-def sources_of(targets: Iterable[str]) -> list[Source]:
-    """What is at these files and modules. Raises SetupError."""
-    return [source for target in targets for source in load(target)]
-
-
-class Mounted:
-    """An ASGI application to mount. Starts with its first request, or with the outer app if that is given `lifespan`:
-    `FastAPI(lifespan=tools.lifespan)`."""
-
-    def __init__(self, yard: Yard) -> None:
-        self.yard = yard
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.yard.asgi(scope, receive, send)
-
-    def lifespan(self, outer: Any = None) -> AbstractAsyncContextManager[Any]:
-        return self.yard.lifetime()
-
-
-def asgi(source: Source, **settings: Any) -> Mounted:
-    """An app as an ASGI application; settings also come from the environment and `toolyard.toml`."""
-    return Mounted(Yard([source], load_settings(settings)))

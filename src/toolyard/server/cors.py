@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ..wires.contract import Headers, Reply, Stream
-from .exchange import Exchange
+from .exchange import Dress, Exchange
 
 LONGEST = 1024
 EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
@@ -30,12 +30,17 @@ class Cors:
             said.append((b"access-control-allow-headers", wanted))
         return Reply(204, b"", said + self._allowed(exchange))
 
-    def added(self, reply: Reply | Stream, exchange: Exchange) -> Reply | Stream:
-        """Another one: a reply may be one that everybody gets."""
-        if not self._lets(exchange):
-            return reply
-        exposed = (b"access-control-expose-headers", EXPOSED)
-        return replace(reply, headers=[*reply.headers, exposed, *self._allowed(exchange)])
+    def dress(self, exchange: Exchange) -> Dress | None:
+        """Adds what the page's browser wants to see. None: it is no page's request, or not one of a page that may."""
+        if b"origin" not in exchange.headers or not self._lets(exchange):
+            return None
+        added = [(b"access-control-expose-headers", EXPOSED), *self._allowed(exchange)]
+
+        def dressed(reply: Reply | Stream) -> Reply | Stream:
+            """Another one: a reply may be one that everybody gets."""
+            return replace(reply, headers=[*reply.headers, *added])
+
+        return dressed
 
     def _allowed(self, exchange: Exchange) -> Headers:
         if self._any:

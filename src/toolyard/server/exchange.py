@@ -25,6 +25,7 @@ class Gone(Exception):
 
 
 FindAddress = Callable[[Mapping[str, Any], Mapping[bytes, bytes]], str]
+Dress = Callable[[Reply | Stream], Reply | Stream]
 
 
 def peer_of(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
@@ -38,7 +39,7 @@ class Exchange:
 
     __slots__ = (
         "_find_address", "_id", "_line", "_public_url", "_scope",
-        "body", "caller", "headers", "is_admitted", "parameters", "path", "query",
+        "body", "caller", "dress", "headers", "is_admitted", "parameters", "path", "query",
     )  # fmt: skip
 
     def __init__(
@@ -56,9 +57,11 @@ class Exchange:
         self.query: bytes = scope["query_string"]
         self.body = b""
         self.caller = LOCAL
+        """Who was authenticated, where the route asks for that."""
         self.is_admitted = False
         self._id = ""
-        """Who was authenticated, where the route asks for that."""
+        self.dress: Dress | None = None
+        """What is done to every reply before it is given, early or not."""
         self.parameters: dict[str, str] = {}
         """What stood in the variable parts of the path, by their names."""
 
@@ -66,7 +69,7 @@ class Exchange:
         """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,
         and the request is over when both are. Does nothing when there is a reply already or nobody to read it. To be
         called on the loop."""
-        self._line.answer(reply)
+        self._line.answer(reply if self.dress is None else self.dress(reply))
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         """Has `callback` called, on the loop and once, if the client leaves before there is a whole reply. (A stream
@@ -83,7 +86,7 @@ class Exchange:
 
     @property
     def address(self) -> str:
-        """The client's, behind proxies that are trusted. Raises MalformedRequest where one of them says nonsense."""
+        """The client's, as trusted proxies tell it; the proxy's own where what they tell is no address."""
         return self._find_address(self._scope, self.headers)
 
     def base_url(self) -> str:

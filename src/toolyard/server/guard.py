@@ -32,7 +32,7 @@ class Guard:
         if self._is_local and self.knows_host and _name(host.decode("latin-1")) not in self._names:
             raise Misdirected(f"Host {host.decode('latin-1')!r} is not a name of this server; add it to allowed_hosts")
         if origin and not self._may(origin.decode("latin-1"), host.decode("latin-1")):
-            raise ForeignPage(f"Pages of {origin.decode('latin-1')!r} may not use this server; add it to allowed_hosts")
+            raise ForeignPage(f"Pages of {origin.decode('latin-1')!r} may not use this server; add it to cors_origins")
         if len(self._known) < MOST_KNOWN:
             self._known.add((host, origin))
 

@@ -2,7 +2,7 @@
 
 from ..model.seam import SYSTEM
 from .admin_file import ledger_file
-from .compose import open_store
+from .ledger import open_store
 from .settings import MEMORY, Settings
 
 

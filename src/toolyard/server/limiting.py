@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from ..trust.limit_rules import DEFAULTS
 from ..trust.limits import Limit, Limiter
 from ..trust.patience import Failures
-from .admission import Proxies
 from .connections import Connections
+from .proxies import Proxies
 from .settings import Settings
 from .stream_count import StreamCount
 

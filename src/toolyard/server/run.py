@@ -19,6 +19,7 @@ from .http import polite, sweep
 from .ledger_keys import has_keys
 from .limiting import is_loopback
 from .settings import Settings
+from .tls import certificate_of
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
@@ -30,6 +31,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
+    certificate = certificate_of(settings)
     allow_files(settings.max_connections + OWN_FILES)
     patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
@@ -53,7 +55,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     address = address_of(listener, "https" if settings.tls_cert else "http")
     yard.asgi.public_url = yard.asgi.public_url or address
     yard.guard.knows_host = True
-    admin = AdminFile(settings.store, yard.operators_token.text)
+    admin = AdminFile(settings.store, yard.operators_token.text, certificate)
 
     def ready() -> None:
         admin.publish(address)
@@ -102,7 +104,9 @@ class Server(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A listening socket. Raises SetupError when the address is taken or not safe to listen on."""
+    """A listening socket. Raises SetupError when the address is taken or not safe to listen on, or without the
+    certificate that the settings name."""
+    certificate_of(settings)
     if not is_loopback(settings.host):
         refuse_unsafe(settings, settings.has_authentication or asyncio.run(has_keys(settings)))
     host, port = settings.host, settings.port

@@ -81,8 +81,10 @@ class Shell:
         exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line, self._find_address)
         current.set(exchange)
         try:
-            if self._cors is not None and self._cors.is_preflight(method, exchange):
-                return self._cors.preflight(exchange)
+            if self._cors is not None:
+                if self._cors.is_preflight(method, exchange):
+                    return self._cors.preflight(exchange)
+                exchange.dress = self._cors.dress(exchange)
             if route is None:
                 route, exchange.parameters = self._table.find(method, path, sent_path(scope, path))
             if route.reads_json:
@@ -112,9 +114,7 @@ class Shell:
             reply = self._wire_of(path).encode_error(InternalError("The server failed; this is a defect"))
         if reply.status == 401:
             reply.status = self._auth_failure_status
-        if self._cors is not None and b"origin" in exchange.headers:
-            return self._cors.added(reply, exchange)
-        return reply
+        return reply if exchange.dress is None else exchange.dress(reply)
 
     def _answering(self, route: Route | None, exchange: Exchange, error: ToolyardError) -> Answers:
         """In whose words. A body that may be worth reading is looked at for that."""

@@ -22,8 +22,6 @@ MOST_VERDICTS = 20_000
 METRICS = "metrics"
 """The scope of those who may read what is counted of everybody."""
 ELSEWHERE = Verdict(False, rule="its worker does not serve this tenant")
-MARKS = ("read_only", "idempotent", "destructive", "open_world")
-"""What `@…` may name."""
 
 
 class Who(Struct, frozen=True):

@@ -1,16 +1,14 @@
 """Rules as they stand in the settings, read with a sentence for whatever is wrong."""
 
-import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
 
-from .access import MARKS, Rule, Who
+from ..model.patterns import tool_pattern
+from .access import Rule, Who
 from .identity import Identity
-
-_pattern = re.compile(r"[A-Za-z0-9_.*?]+(@[0-9.*]+)?|#[^\s#@]+|@[a-z_]+").fullmatch
 
 
 class WorkerRule(Struct, frozen=True):
@@ -76,8 +74,8 @@ def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
     patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")
     if who.key or who.scope or who.claim:
         raise ValueError(f"{at}.who: a worker is known by its subject and tenant alone")
-    if any(pattern[0] in "#@" for pattern in patterns):
-        raise ValueError(f"{at}.tools: what a worker may offer goes by ids, such as Sms.*")
+    if any(pattern[0] == "#" or "@" in pattern for pattern in patterns):
+        raise ValueError(f"{at}.tools: what a worker may offer goes by ids without versions, such as Sms.*")
     tenants = texts_of(table.get("tenants", ()), f"{at}.tenants")
     if any("*" in tenant and tenant != "*" for tenant in tenants):
         raise ValueError(f"{at}.tenants: name each tenant, or all of them with *")
@@ -98,18 +96,13 @@ def who_of(table: Any, at: str) -> Who:
 def patterns_of(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
     patterns = texts_of(table.get("tools", "*"), f"{at}.tools")
     for pattern in patterns:
-        check_pattern(pattern, f"{at}.tools")
+        try:
+            tool_pattern(pattern)
+        except ValueError as error:
+            raise ValueError(f"{at}.tools: {pattern!r} is not a pattern. {error}") from None
     if not patterns:
         raise ValueError(f"{at}.tools must name some tools; leave it out for all of them")
     return patterns
-
-
-def check_pattern(pattern: str, at: str) -> None:
-    """Raises ValueError."""
-    if not _pattern(pattern):
-        raise ValueError(f"{at}: {pattern!r} is not a pattern; expected Toolkit.*, #tag or @read_only")
-    if pattern.startswith("@") and pattern[1:] not in MARKS:
-        raise ValueError(f"{at}: {pattern!r} is no mark; there are {', '.join('@' + mark for mark in MARKS)}")
 
 
 def tables(given: Any, name: str) -> list[tuple[int, Mapping[str, Any]]]:

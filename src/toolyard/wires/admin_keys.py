@@ -6,8 +6,9 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ..model.api_key import ApiKey, key_name, key_scope, tool_pattern
+from ..model.api_key import ApiKey, key_name, key_scope
 from ..model.caller import LOCAL
+from ..model.patterns import tool_pattern
 from .contract import JSON, Reply, Request
 from .family import encode
 from .members import ID, number_from, parse

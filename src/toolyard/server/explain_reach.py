@@ -11,10 +11,10 @@ from ..trust.access import Access
 from ..trust.identity import Identity
 from ..wires.explain import Asked, Explanation
 from .admin_reach import reach, running
-from .compose import sources_of
-from .explaining import Rules, explain
+from .explanation import Rules, explain
 from .limiting import Limiting
 from .settings import Settings
+from .sources import sources_of
 
 __all__ = ["Asked", "Explanation", "found_out"]
 

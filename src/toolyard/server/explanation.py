@@ -1,23 +1,16 @@
 """Why a caller may call a tool, or may not: for whoever runs the server, who wants to know which rule says so."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from ..catalogue import Catalogue
 from ..model.errors import InvalidInput, Problem
-from ..store.contract import Keys
 from ..trust.access import Access
-from ..trust.api_keys import identity_of
 from ..trust.identity import Identity
 from ..trust.limits import Limit
-from ..wires.contract import Reply
-from ..wires.explain import PATH, Asked, Explanation, decode_asked, encode_explanation
+from ..wires.explain import Asked, Explanation
 from ..wires.family import requirements_json
-from ..wires.lifecycle import LIFECYCLE
-from .admin_routes import Admit
-from .exchange import Exchange
-from .routes import Route
 
 
 class Rules(Struct):
@@ -35,17 +28,6 @@ def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Ide
     needs = requirements_json(tool.requirements, with_user_id=True)
     limits = [limit.in_words() for limit in rules.limits if limit.who.fits(identity) and limit.is_about(tool)]
     return Explanation(tool.reference, verdict.sees, may_call, verdict.rule, verdict.lacks, needs, limits)
-
-
-def routes(catalogue: Catalogue, rules: Rules, store: Keys, now: Callable[[], float], admit: Admit) -> list[Route]:
-    """Asks `admit` first."""
-
-    async def ask(exchange: Exchange) -> Reply:
-        admit(exchange.headers)
-        keys = [identity_of(key) for key in await store.keys() if key.state(now()) == "live"]
-        return encode_explanation(explain(catalogue, rules, decode_asked(exchange.body), keys))
-
-    return [Route("POST", PATH, ask, LIFECYCLE, reads_json=True, who="operator")]
 
 
 def _identity(asked: Asked, keys: Iterable[Identity]) -> Identity:

@@ -1,0 +1,160 @@
+"""What a setting's value may be. A reader takes it as it stands in a file, a variable or a flag, gives it back as the
+server uses it, and raises Wrong for any other."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ..trust.access import Rule
+from ..trust.limit_rules import read_limits
+from ..trust.limits import Limit
+from ..trust.rules import WorkerRule, read_rules, read_worker_rules
+from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
+
+T = TypeVar("T")
+
+
+class Wrong(ValueError):
+    """What a value must be, in words."""
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise Wrong("text")
+
+
+def whole(lowest: int, highest: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
+            return value
+        raise Wrong(f"a whole number from {lowest} to {highest}")
+
+    return read
+
+
+def seconds(value: Any) -> float:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
+        value = float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        return float(value)
+    raise Wrong("a number of seconds greater than 0")
+
+
+def switch(value: Any) -> bool:
+    known = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    chosen = known.get(str(value).lower())
+    if chosen is None:
+        raise Wrong("true or false")
+    return chosen
+
+
+def choice(*options: Any) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        for option in options:
+            if str(value).lower() == str(option):
+                return option
+        raise Wrong(f"one of {', '.join(map(str, options))}")
+
+    return read
+
+
+def texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return list(value)
+    raise Wrong("a list of texts (in the environment: separated by commas)")
+
+
+def address(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#]+(/[^\s?#]*)?", value):
+        return value.rstrip("/")
+    raise Wrong("an address such as https://tools.example.com")
+
+
+def origins(value: Any) -> list[str]:
+    given = texts(value)
+    if all(each == "*" or re.fullmatch(r"https?://[^/\s?#@*]+", each) for each in given):
+        return given
+    raise Wrong("a list of origins such as https://app.example.com, without a path (in the environment: with commas)")
+
+
+def rules(value: Any) -> list[Rule]:
+    return _tables(value, read_rules)
+
+
+def limits(value: Any) -> list[Limit]:
+    return _tables(value, read_limits)
+
+
+def worker_rules(value: Any) -> list[WorkerRule]:
+    return _tables(value, read_worker_rules)
+
+
+def _tables(value: Any, read: Callable[[Any], T]) -> T:
+    """In the environment, as JSON."""
+    try:
+        return read(json.loads(value) if isinstance(value, str) else value)
+    except ValueError as error:
+        raise Wrong(str(error)) from None
+
+
+def issuers(value: Any) -> list[TrustedIssuer]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise Wrong("a list of issuers, each an https address or a table (in the environment: separated by commas)")
+    return [_issuer(entry if isinstance(entry, dict) else {"issuer": entry}) for entry in value]
+
+
+def _issuer(entry: Mapping[str, Any]) -> TrustedIssuer:
+    if unknown := sorted(set(entry) - set(ISSUER)):
+        raise Wrong(f"a list of issuers, each with {', '.join(ISSUER)}, and nothing like {unknown[0]!r}")
+    read: dict[str, Any] = {}
+    for name, value in {"issuer": None, **entry}.items():
+        try:
+            read[name] = ISSUER[name](value)
+        except Wrong as wrong:
+            raise Wrong(f"a list of issuers, where {name} is {wrong}") from None
+    return TrustedIssuer(**read)
+
+
+def https(value: Any) -> str:
+    """As it is: an issuer is compared letter for letter, and some end with a slash."""
+    loopback = r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?"
+    if isinstance(value, str) and re.fullmatch(rf"(https://[^/\s?#@]+|{loopback})(/[^\s?#]*)?", value):
+        return value
+    raise Wrong("an https address (http on this machine alone)")
+
+
+def algorithms(value: Any) -> tuple[str, ...]:
+    given = texts(value) if isinstance(value, list | str) else []
+    if given and set(given) <= set(ALGORITHMS):
+        return tuple(given)
+    raise Wrong(f"a list of some of {', '.join(ALGORITHMS)}")
+
+
+ISSUER: dict[str, Callable[[Any], Any]] = {
+    "issuer": https,
+    "audience": text,
+    "jwks_url": https,
+    "tenant_claim": text,
+    "subject_claim": text,
+    "algorithms": algorithms,
+    "max_ttl_s": seconds,
+}
+"""What the table of an issuer may have."""

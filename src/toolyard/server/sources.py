@@ -1,0 +1,36 @@
+"""Where tools come from: files, modules, and authors who change their tools while they are served."""
+
+from collections.abc import Iterable, Sequence
+
+from ..catalogue import Catalogue
+from ..model.running import Code, Source
+from ..model.tool import Tool
+from ..running.loading import load
+
+
+def sources_of(targets: Iterable[str]) -> list[Source]:
+    """What is at these files and modules. Raises SetupError."""
+    return [source for target in targets for source in load(target)]
+
+
+class Served:
+    """The tools of these sources, and the catalogue that follows them."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self._tools = self._wanted()
+        self.catalogue = Catalogue(self._tools.values())
+
+    def follow(self) -> None:
+        """An author added or removed tools while they are served."""
+        wanted, known = self._wanted(), self._tools
+        gone = [tool for key, tool in known.items() if key not in wanted]
+        new = {key: tool for key, tool in wanted.items() if key not in known}
+        if gone:
+            self.catalogue.remove(*gone)
+        if new:
+            self.catalogue.add(*new.values())
+        self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}
+
+    def _wanted(self) -> dict[tuple[str, Code], Tool]:
+        return {(tool.reference, tool.code): tool for source in self._sources for tool in source.tools}
