@@ -10,7 +10,20 @@ from msgspec.structs import asdict
 
 from toolyard.model.lifecycle import CODES, ENDED, TRANSITIONS, Move, State
 from toolyard.model.record import Ending, Queue
-from toolyard.model.standing import Answer, Beat, Cancel, HandBack, Limits, Standing, Who, Write, judge, settle
+from toolyard.model.standing import (
+    Answer,
+    Beat,
+    Cancel,
+    Decision,
+    HandBack,
+    Limits,
+    Standing,
+    Who,
+    Write,
+    ended_by,
+    judge,
+    settle,
+)
 
 from .soak import MANY
 from .standings import ADA, DONE, FAILED, SECOND
@@ -88,6 +101,13 @@ writes: st.SearchStrategy[Write] = st.one_of(
     ),
     st.builds(HandBack, session=st.just("s"), request=st.just("r"), who=people, attempt=st.none() | attempts),
     st.just(Cancel(1)),
+    st.builds(
+        Decision,
+        seq=st.just(1),
+        waiting_for=st.sampled_from(["approval", "answer"]),
+        ending=st.none() | st.just(ended_by(Move.REJECT, "no", "none")),
+        queue_s=st.none() | st.just(5.0),
+    ),
 )
 anything = settings(max_examples=MANY, deadline=None)
 
@@ -153,7 +173,7 @@ def test_a_write_is_accepted_only_from_who_holds_or_claims(
 ) -> None:
     settled = settle(call, now, limits)
     before, judged = settled.standing if settled else call, judge(call, write, now, limits)
-    if isinstance(write, Cancel) or judged.reason is not None:
+    if isinstance(write, Cancel | Decision) or judged.reason is not None:
         return
     assert before.waiting_for is None
     claims = before.state is State.PENDING and write.attempt is None

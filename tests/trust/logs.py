@@ -9,7 +9,8 @@ import msgspec
 
 from toolyard.model.audit import Block, Chain, Mark
 from toolyard.model.errors import ToolyardError
-from toolyard.store.contract import AuditLog, Store, StoreDown, Timing
+from toolyard.store.contract import Store, StoreDown, Timing
+from toolyard.store.contract_trust import AuditLog
 from toolyard.store.sqlite import SqliteStore
 from toolyard.trust.audit import MAIN, Audit, AuditSettings
 from toolyard.trust.audit_chain import verify

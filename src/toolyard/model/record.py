@@ -56,6 +56,8 @@ class NewCall(Struct):
     run_s: float | None = None
     total_s: float | None = None
     """How long it may wait to be claimed, run, and take in all."""
+    waiting_for: str | None = None
+    """What has to come before anybody runs it."""
     ending: "Ending | None" = None
     """Of a call that ended before it began: its tool is not there, its input does not fit."""
 

@@ -136,7 +136,17 @@ class Cancel(Struct, frozen=True):
     seq: int
 
 
-Write = Beat | Answer | HandBack | Cancel
+class Decision(Struct, frozen=True):
+    """What a call waited for has come, so it goes on; or, with an ending, never will. `queue_s` is how long it may then
+    wait for somebody to run it."""
+
+    seq: int
+    waiting_for: str
+    ending: Ending | None = None
+    queue_s: float | None = None
+
+
+Write = Beat | Answer | HandBack | Cancel | Decision
 
 
 class Judged(Struct):
@@ -213,7 +223,21 @@ def _judge(call: Standing, write: Write, now: float, limits: Limits) -> Judged:
     if isinstance(write, HandBack):
         refused = _fence(call, write.who, write.attempt)
         return _refused(call, refused) if refused else Judged(_given_back(call))
+    if isinstance(write, Decision):
+        return _decide(call, write, now)
     return _cancel(call, now)
+
+
+def _decide(call: Standing, decision: Decision, now: float) -> Judged:
+    """Only once: whoever comes later is told what became of it."""
+    if call.state in ENDED:
+        return _refused(call, reason_of(call.state, call.code))
+    if call.state is not State.PENDING or call.waiting_for != decision.waiting_for:
+        return _refused(call, "conflict")
+    if decision.ending is not None:
+        return _ended(call, decision.ending, now)
+    queue_until = None if decision.queue_s is None else now + decision.queue_s
+    return Judged(replace(call, waiting_for=None, queue_until=queue_until))
 
 
 def _beat(call: Standing, beat: Beat, now: float, limits: Limits) -> Judged:

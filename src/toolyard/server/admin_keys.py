@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from ..model.api_key import ApiKey
 from ..model.errors import InvalidInput, PathNotFound, Problem, Refused
-from ..store.contract import Keys
+from ..store.contract_trust import Keys
 from ..trust.api_keys import digest_of, new_key
 from ..wires import admin_keys as wire
 from ..wires.admin_keys import WantedKey

@@ -6,7 +6,7 @@ A log may be long, so each question is about a part of it, and the answer says w
 from collections.abc import Sequence
 
 from ..model.audit import Block, Chain, Mark
-from ..store.contract import AuditLog
+from ..store.contract_trust import AuditLog
 from ..trust.audit_chain import Broken, Place, check_end, check_known, go_on, start_of
 from ..trust.keys import KeyRing
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ..catalogue import Catalogue
-from ..store.contract import Keys
+from ..store.contract_trust import Keys
 from ..trust.api_keys import identity_of
 from ..wires.contract import Reply
 from ..wires.explain import PATH, decode_asked, encode_explanation

@@ -16,14 +16,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ..model.api_key import ApiKey
-from ..model.audit import Block, Chain, Mark
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
-from ..model.standing import Answer, Beat, HandBack, Judged, Who
-from .hints import Hints
+from ..model.standing import Answer, Beat, Decision, HandBack, Judged, Who
+from .contract_trust import AuditLog, Keys, Vault
 
 
 class StoreInUse(SetupError):
@@ -70,6 +68,7 @@ class Filter(Struct, frozen=True):
     limit: int = 50
     call_id: str | None = None
     wire: str | None = None
+    waiting_for: str | None = None
 
 
 class Asked(Struct, frozen=True):
@@ -148,11 +147,11 @@ class Calls(Protocol):
     """Calls of every wire, and the attempts of this server's own processes at them."""
 
     async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
-        """Records the call, in one write. One whose `queue` is `node` is PROCESSING at once, its first attempt held by
-        this node; any other is PENDING, attempt 0, until somebody claims it. If it is keyed and the key is taken,
-        nothing is written and what has the key is returned, whatever its fingerprint. Two calls of this with one key
-        at the same instant, on any nodes: one records, the other is given that record. A call that would have to wait
-        behind `most_pending` of the same tool is not recorded: raises Busy."""
+        """Records the call, in one write. One whose `queue` is `node`, and which waits for nothing, is PROCESSING at
+        once, its first attempt held by this node; any other is PENDING, attempt 0, until somebody claims it. If it is
+        keyed and the key is taken, nothing is written and what has the key is returned, whatever its fingerprint. Two
+        calls of this with one key at the same instant, on any nodes: one records, the other is given that record. A
+        call that would have to wait behind `most_pending` of the same tool is not recorded: raises Busy."""
         ...
 
     async def record(self, calls: Sequence[Ran]) -> None:
@@ -171,6 +170,10 @@ class Calls(Protocol):
 
     async def cancel(self, seq: int) -> Judged | None:
         """Ends a call as cancelled unless it has ended. None: there is no such call."""
+        ...
+
+    async def decide(self, decision: Decision) -> Judged | None:
+        """What a call waits for has come, or never will: it goes on, or ends. None: there is no such call."""
         ...
 
     async def find(self, key: Key) -> Begun | None:
@@ -341,56 +344,6 @@ class CallEvents(Protocol):
         ...
 
 
-class AuditLog(Protocol):
-    """Blocks of the audit log. They are added at a chain's end and dropped at its front; nothing changes one."""
-
-    async def add_audit(self, block: Block, head: Mark) -> bool:
-        """Adds a block and moves its chain's head there, in one write. Whether it is there now, which it also is when
-        it was there before; False: the chain has another block of this number, and nothing was written."""
-        ...
-
-    async def audit_chains(self) -> list[Chain]:
-        """All of which there is a block, a head or an anchor, by name."""
-        ...
-
-    async def audit_chain(self, name: str) -> Chain:
-        """One of them; where there is no such chain, one without head and anchor."""
-        ...
-
-    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
-        """Those after that number, in order, from the first that ends at `since` or later."""
-        ...
-
-    async def drop_audit(self, anchor: Mark) -> int:
-        """Drops a chain's blocks up to the anchor's number, and keeps the anchor unless there is a later one, in one
-        write. How many."""
-        ...
-
-
-class Keys(Protocol):
-    """API keys, by their digests. None is ever removed."""
-
-    hints: Hints
-
-    async def put_key(self, key: ApiKey) -> bool:
-        """Records a key, created now. Whether it did: another that is neither revoked nor expired may have its name,
-        and then nothing is written."""
-        ...
-
-    async def keys(self) -> list[ApiKey]:
-        """All that there ever were, also revoked and expired ones, in the order they were made."""
-        ...
-
-    async def revoke_key(self, name: str) -> bool:
-        """Whether there was one of that name that was not revoked."""
-        ...
-
-    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
-        """When keys were last used, by their digests; the latest stays, whoever says so first. Nothing is promised
-        of it."""
-        ...
-
-
 class Shares(Protocol):
     """What nodes use of what is limited on all of them together."""
 
@@ -401,7 +354,7 @@ class Shares(Protocol):
         ...
 
 
-class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Shares, Protocol):
+class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Vault, Shares, Protocol):
     """A ledger."""
 
     node: str

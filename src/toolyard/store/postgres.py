@@ -14,15 +14,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ..model.api_key import ApiKey
-from ..model.audit import Block, Chain, Mark
 from ..model.errors import ToolyardError
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
-from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Who
-from . import postgres_audit as audit
+from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Judged, Limits, Who
 from . import postgres_begin as beginning
-from . import postgres_keys as api_keys
 from . import postgres_nodes as running
 from . import postgres_queries as queries
 from . import postgres_questions as asking
@@ -40,6 +36,7 @@ from .postgres_rows import SQL, Told, begun_of, call_of, columns, encode, key_va
 from .postgres_schema import migrate
 from .postgres_slots import Slots
 from .postgres_standing import Decide
+from .postgres_trust import KeptForTrust
 
 T = TypeVar("T")
 CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
@@ -48,7 +45,7 @@ FEW_CLAIMS = 8
 _log = logging.getLogger("toolyard.ledger")
 
 
-class PostgresStore:
+class PostgresStore(KeptForTrust):
     """Implements `contract.Store`."""
 
     shared = True
@@ -123,6 +120,9 @@ class PostgresStore:
 
     async def cancel(self, seq: int) -> Judged | None:
         return await self._decide(seq, running.cancelling(seq, self._limits))
+
+    async def decide(self, decision: Decision) -> Judged | None:
+        return await self._decide(decision.seq, running.deciding(decision, self._limits))
 
     async def find(self, key: Key) -> Begun | None:
         wanted = [(value,) for value in (0, *key_values(key))]
@@ -275,40 +275,6 @@ class PostgresStore:
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
         return [(number, data) for number, data in await self._fetch(SQL.call_events, seq, after)]
-
-    # -- API keys ----------------------------------------------------------------------------------
-
-    async def put_key(self, key: ApiKey) -> bool:
-        return await self._write(partial(api_keys.put, key=key))
-
-    async def keys(self) -> list[ApiKey]:
-        return [api_keys.key_of(row) for row in await self._fetch(SQL.api_keys)]
-
-    async def revoke_key(self, name: str) -> bool:
-        return await self._write(partial(api_keys.revoke, name=name))
-
-    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
-        if uses:
-            values = columns(uses.items())
-            await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_key_uses, *values))
-
-    # -- the audit log -----------------------------------------------------------------------------
-
-    async def add_audit(self, block: Block, head: Mark) -> bool:
-        return await self._link.write(partial(audit.add, block=block, head=head))
-
-    async def audit_chains(self) -> list[Chain]:
-        return await self._link.read(audit.chains)
-
-    async def audit_chain(self, name: str) -> Chain:
-        (chain,) = await self._link.read(partial(audit.chains, name=text(name)))
-        return chain
-
-    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
-        return [Block(*row) for row in await self._fetch(SQL.audit_blocks, text(chain), after, limit, since)]
-
-    async def drop_audit(self, anchor: Mark) -> int:
-        return await self._link.write(partial(audit.drop, anchor=anchor))
 
     # -- slots -------------------------------------------------------------------------------------
 

@@ -180,9 +180,9 @@ def _names(calls: Sequence[Beginning]) -> list[str | None]:
 
 
 def _came(call: NewCall, request: str | None) -> Happened:
-    here = call.queue == "node" and call.ending is None
+    here = call.queue == "node" and call.ending is None and call.waiting_for is None
     state = call.ending.state if call.ending else State.PROCESSING if here else State.PENDING
-    return Happened(call.session, request, text(call.tool), False, state, int(here), None)
+    return Happened(call.session, request, text(call.tool), False, state, int(here), call.waiting_for)
 
 
 def _refuse_conflict(each: Beginning) -> None:

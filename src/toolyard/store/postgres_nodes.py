@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model.lifecycle import CODES, Move, State
+from ..model.lifecycle import CODES, ENDED, Move, State
 from ..model.record import CallRecord, Ending
-from ..model.standing import Cancel, Judged, Limits, Standing, judge, settle
+from ..model.standing import Cancel, Decision, Judged, Limits, Standing, judge, settle
 from .hints import Topic
 from .postgres_link import Connection
 from .postgres_rows import SQL, Told, call_of, ending_values
@@ -145,6 +145,18 @@ def cancelling(seq: int, limits: Limits) -> Decide:
         if again and call.standing.code == CODES[Move.CANCEL]:
             return Judged(call.standing, changed=False)
         return judge(call.standing, Cancel(seq), now, limits)
+
+    return judged
+
+
+def deciding(decision: Decision, limits: Limits) -> Decide:
+    def judged(call: Locked, now: float, again: bool) -> Judged:
+        there, ending = call.standing, decision.ending
+        if again and ending is not None and there.code == ending.code:
+            return Judged(there, changed=False)
+        if again and ending is None and there.waiting_for is None and there.state not in ENDED:
+            return Judged(there, changed=False)
+        return judge(there, decision, now, limits)
 
     return judged
 

@@ -37,7 +37,7 @@ def listed(wanted: Filter) -> Query:
     tenant, subject = ("tenant", "subject") if by_caller else NOT_BY_CALLER
     given = {
         tenant: wanted.tenant, subject: wanted.subject, "tool": wanted.tool, "wire": wanted.wire,
-        "call_id": wanted.call_id,
+        "call_id": wanted.call_id, "waiting_for": wanted.waiting_for,
     }  # fmt: skip
     for column, value in given.items():
         if value is not None:

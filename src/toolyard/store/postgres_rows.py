@@ -60,7 +60,7 @@ def new_values(call: NewCall, seq: int, request: str | None, turn: int) -> Row:
         seq, *key_values(call.key), call.keyed, call.wire, text(call.tool), text(call.reference), call.input,
         call.fingerprint, text_or_none(call.user_id), text_or_none(call.trace_id), call.sealed, call.on_lost,
         call.queue, session, request, turn, call.run_s, call.queue_s, call.total_s,
-        *(NO_ENDING if call.ending is None else ending_values(call.ending)),
+        *(NO_ENDING if call.ending is None else ending_values(call.ending)), call.waiting_for,
     )  # fmt: skip
 
 

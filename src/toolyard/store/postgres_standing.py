@@ -118,6 +118,7 @@ def _values(after: Standing, ending: Ending | None) -> Row:
         after.lease_until, after.run_until, after.started_at, after.finished_at, after.seen_at, after.heartbeat,
         after.progress, after.effects, after.digest,
         *((False, None, None, None) if ending is None else (True, ending.duration_ms, ending.value, ending.error)),
+        after.queue_until,
     )  # fmt: skip
 
 

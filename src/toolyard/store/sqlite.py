@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ..model.api_key import ApiKey
-from ..model.audit import Block, Chain, Mark
 from ..model.errors import SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
@@ -21,6 +19,7 @@ from ..model.standing import (
     Answer,
     Beat,
     Cancel,
+    Decision,
     HandBack,
     Judged,
     Limits,
@@ -31,20 +30,19 @@ from ..model.standing import (
     judge,
     settle,
 )
-from . import sqlite_audit as audit
-from . import sqlite_keys as api_keys
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
 from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
 from .hints import Hints, Topic
 from .sqlite_file import lock, opened
 from .sqlite_rows import SQL, Told
+from .sqlite_trust import KeptForTrust
 from .writer import Writer
 
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(KeptForTrust):
     """Implements `contract.Store`."""
 
     shared = False
@@ -111,6 +109,9 @@ class SqliteStore:
 
     async def cancel(self, seq: int) -> Judged | None:
         return await self._change(lambda cursor, told: self._judge(cursor, told, Cancel(seq)))
+
+    async def decide(self, decision: Decision) -> Judged | None:
+        return await self._change(lambda cursor, told: self._judge(cursor, told, decision))
 
     async def find(self, key: Key) -> Begun | None:
         return await self._write(lambda cursor: rows.known(cursor, key))
@@ -317,38 +318,6 @@ class SqliteStore:
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
         return await self._write(lambda cursor: rows.call_events(cursor, seq, after))
 
-    # -- API keys ----------------------------------------------------------------------------------
-
-    async def put_key(self, key: ApiKey) -> bool:
-        return await self._change(lambda cursor, told: api_keys.put(cursor, told, key, self._now()))
-
-    async def keys(self) -> list[ApiKey]:
-        return await self._write(api_keys.listed)
-
-    async def revoke_key(self, name: str) -> bool:
-        return await self._change(lambda cursor, told: api_keys.revoke(cursor, told, name, self._now()))
-
-    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
-        values = [{"digest": digest, "used": used} for digest, used in uses.items()]
-        await self._write(lambda cursor: cursor.executemany(SQL.note_key_use, values))
-
-    # -- the audit log -----------------------------------------------------------------------------
-
-    async def add_audit(self, block: Block, head: Mark) -> bool:
-        return await self._write(lambda cursor: audit.add(cursor, block, head))
-
-    async def audit_chains(self) -> list[Chain]:
-        return await self._write(audit.chains)
-
-    async def audit_chain(self, name: str) -> Chain:
-        return await self._write(lambda cursor: audit.chain(cursor, name))
-
-    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[Block]:
-        return await self._write(lambda cursor: audit.blocks(cursor, chain, after, limit, since))
-
-    async def drop_audit(self, anchor: Mark) -> int:
-        return await self._write(lambda cursor: audit.drop(cursor, anchor))
-
     # -- what nodes share: there is one ---------------------------------------------------------------
 
     async def take_slot(self, tool: str, most: int) -> bool:
@@ -387,7 +356,7 @@ class SqliteStore:
 
     def _judge(self, cursor: apsw.Cursor, told: Told, write: Write) -> Judged | None:
         before = rows.standing_for(cursor, write)
-        if before is None or not (isinstance(write, Cancel) or write.who.may_touch(before)):
+        if before is None or not (isinstance(write, Cancel | Decision) or write.who.may_touch(before)):
             return None
         judged = judge(before, write, self._now(), self._limits)
         if judged.changed:

@@ -9,7 +9,7 @@ import msgspec
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
-from ..model.standing import DIRECT, Cancel, Judged, Standing, Write
+from ..model.standing import DIRECT, Cancel, Decision, Judged, Standing, Write
 from .contract import Begun, Filter, Wanted, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
@@ -23,7 +23,7 @@ PENDING_AGAIN = (State.PENDING, None, None, 0.0, None, None, None, None)
 """In the place of an ending."""
 
 encode = msgspec.json.Encoder().encode
-_CHANGING = Standing.__struct_fields__[Standing.__struct_fields__.index("state") :]
+_CHANGING = Standing.__struct_fields__[Standing.__struct_fields__.index("queue_until") :]
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
 _tools = msgspec.json.Decoder(list[SessionTool]).decode
 
@@ -43,13 +43,13 @@ def values(key: Key) -> tuple[str, str, str, str]:
 
 def insert(cursor: apsw.Cursor, call: NewCall, node: str, now: float) -> int:
     """A call that runs on this node, that waits for somebody, or that ended before it began."""
-    here = call.queue == "node" and call.ending is None
+    here = call.queue == "node" and call.ending is None and call.waiting_for is None
     cursor.execute(SQL.begin, (
         *values(call.key), call.keyed, call.wire, call.tool, call.reference, *_kept(cursor, call.input),
         call.fingerprint, call.user_id, call.trace_id, call.sealed, call.on_lost, call.queue, call.session, call.turn,
         call.run_s, "PROCESSING" if here else "PENDING", int(here), node if here else None, now, now if here else None,
         None if call.queue_s is None or here else now + call.queue_s,
-        None if call.total_s is None else now + call.total_s,
+        None if call.total_s is None else now + call.total_s, call.waiting_for,
     ))  # fmt: skip
     seq = cursor.connection.last_insert_rowid()
     if call.session is not None:
@@ -93,6 +93,7 @@ def where(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
         "state = ?": wanted.state,
         "tool = ?": wanted.tool,
         "wire = ?": wanted.wire,
+        "waiting_for = ?": wanted.waiting_for,
         "seq < ?": wanted.before,
         "seq IN (SELECT seq FROM calls WHERE call_id = ?)": wanted.call_id,
     }
@@ -178,7 +179,7 @@ def _standing(row: tuple[Any, ...]) -> Standing:
 
 
 def standing_for(cursor: apsw.Cursor, write: Write) -> Standing | None:
-    if isinstance(write, Cancel):
+    if isinstance(write, Cancel | Decision):
         return standing(cursor, "seq = ?", (write.seq,))
     return standing(cursor, "session = ? AND request = ?", (write.session, write.request))
 

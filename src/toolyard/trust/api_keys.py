@@ -13,7 +13,8 @@ from hashlib import sha256
 from typing import Protocol
 
 from ..model.api_key import ApiKey
-from ..store.contract import Keys, StoreDown
+from ..store.contract import StoreDown
+from ..store.contract_trust import Keys
 from ..store.hints import Topic
 from .identity import Identity
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ..model.audit import Block
 from ..model.errors import InternalError, ToolyardError
-from ..store.contract import AuditLog, StoreDown
+from ..store.contract import StoreDown
+from ..store.contract_trust import AuditLog
 from .audit_chain import HEAD, Place, place_after, sealed, signed
 from .audit_entry import Entry, line_of
 from .audit_retention import Retention

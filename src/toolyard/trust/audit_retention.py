@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from ..model.audit import Chain
 from ..model.errors import ToolyardError
-from ..store.contract import AuditLog
+from ..store.contract_trust import AuditLog
 from .audit_chain import ANCHOR, Broken, go_on, sealed, start_of
 from .keys import KeyRing
 

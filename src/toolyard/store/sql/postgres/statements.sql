@@ -34,8 +34,9 @@ SELECT nextval('calls_seq') FROM generate_series(1, $1)
 -- name: begin
 WITH new AS MATERIALIZED (
     SELECT new.*, clock.now,
-        CASE WHEN end_state IS NOT NULL THEN end_state WHEN queue = 'node' THEN 'PROCESSING' ELSE 'PENDING' END AS state,
-        end_state IS NULL AND queue = 'node' AS here
+        CASE WHEN end_state IS NOT NULL THEN end_state
+            WHEN queue = 'node' AND waiting_for IS NULL THEN 'PROCESSING' ELSE 'PENDING' END AS state,
+        end_state IS NULL AND queue = 'node' AND waiting_for IS NULL AS here
     FROM unnest($4::new_call[]) AS new, (SELECT ledger_now() AS now) AS clock
 ), renewed AS (
     INSERT INTO nodes (name, lease_until)
@@ -52,14 +53,14 @@ WITH new AS MATERIALIZED (
 ), made AS (
     INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
-        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects)
+        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects, waiting_for)
     SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session,
         CASE WHEN (SELECT true FROM calls WHERE calls.session = new.session AND calls.request = new.request)
             THEN request || '~' || seq ELSE request END,
         turn, run_s, state, end_code, here::integer, CASE WHEN here THEN $1::text END,
         CASE WHEN NOT here THEN now + queue_s END, now + total_s, now, CASE WHEN here THEN now END,
-        CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects
+        CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for
     FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
     RETURNING {living}
 ), {lives}
@@ -162,7 +163,7 @@ SELECT {standing}, tool,
 -- name: save
 WITH made AS (
     UPDATE calls SET state = now.state, code = now.code, waiting_for = now.waiting_for, attempt = now.attempt,
-        losses = now.losses, holder = now.holder, queue_until = CASE WHEN now.attempt = 0 THEN queue_until END,
+        losses = now.losses, holder = now.holder, queue_until = CASE WHEN now.attempt = 0 THEN now.queue_until END,
         lease_until = now.lease_until, run_until = now.run_until, started_at = now.started_at,
         finished_at = now.finished_at, seen_at = now.seen_at, heartbeat = now.heartbeat, progress = now.progress,
         effects = now.effects, digest = now.digest,
@@ -563,3 +564,24 @@ ORDER BY number LIMIT $3
 
 -- name: drop_audit
 DELETE FROM audit WHERE chain = $1 AND number <= $2 RETURNING 1
+
+-- Sealed things. --------------------------------------------------------------------------------------
+
+-- name: put_sealed
+INSERT INTO vault (kind, tenant, owner, name, data, about, version, changed)
+SELECT $1::text, $2::text, $3::text, $4::text, $5::bytea, $6::bytea, 1, ledger_now()
+WHERE $7::bigint IS NULL OR $7::bigint = 0
+    OR EXISTS (SELECT 1 FROM vault WHERE kind = $1 AND tenant = $2 AND owner = $3 AND name = $4)
+ON CONFLICT (kind, tenant, owner, name) DO UPDATE
+SET data = excluded.data, about = excluded.about, version = vault.version + 1, changed = excluded.changed
+WHERE $7::bigint IS NULL OR vault.version = $7::bigint
+RETURNING version
+
+-- name: sealed
+SELECT kind, tenant, owner, name, data, about, version, changed FROM vault
+WHERE kind = $1 AND ($2::text IS NULL OR tenant = $2) AND ($3::text IS NULL OR owner = $3)
+    AND ($4::text IS NULL OR name = $4)
+ORDER BY tenant, owner, name
+
+-- name: drop_sealed
+DELETE FROM vault WHERE kind = $1 AND tenant = $2 AND owner = $3 AND name = $4 RETURNING version

@@ -24,8 +24,8 @@ FROM calls
 -- name: begin
 INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
     user_id, trace_id, sealed, on_lost, queue, session, turn, run_s, state, attempt, holder, created_at, started_at,
-    queue_until, deadline_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    queue_until, deadline_at, waiting_for)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: name_request
 UPDATE calls SET request = CASE
@@ -277,3 +277,19 @@ ORDER BY number LIMIT :limit
 
 -- name: drop_audit
 DELETE FROM audit WHERE chain = ? AND number <= ? RETURNING 1
+
+-- name: put_sealed
+INSERT INTO vault (kind, tenant, owner, name, data, about, version, changed)
+SELECT :kind, :tenant, :owner, :name, :data, :about, 1, :now
+WHERE :instead_of IS NULL OR :instead_of = 0
+    OR EXISTS (SELECT 1 FROM vault WHERE kind = :kind AND tenant = :tenant AND owner = :owner AND name = :name)
+ON CONFLICT (kind, tenant, owner, name) DO UPDATE
+SET data = excluded.data, about = excluded.about, version = vault.version + 1, changed = excluded.changed
+WHERE :instead_of IS NULL OR vault.version = :instead_of
+RETURNING version
+
+-- name: sealed
+SELECT kind, tenant, owner, name, data, about, version, changed FROM vault
+
+-- name: drop_sealed
+DELETE FROM vault WHERE kind = ? AND tenant = ? AND owner = ? AND name = ? RETURNING version

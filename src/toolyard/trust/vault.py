@@ -1,0 +1,76 @@
+"""Sealed things in the ledger: what is in them is bound to its place there, so that nobody can move it to another's."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..model.vault import Sealed
+from ..store.contract_trust import Vault as Shelf
+from .keys import KeyRing
+
+PURPOSE = "vault"
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.decode
+_bound = msgspec.msgpack.Encoder().encode
+
+
+class Place(Struct, frozen=True):
+    """Where something is kept: what kind of thing it is, whose it is, and its name."""
+
+    kind: str
+    tenant: str
+    owner: str
+    name: str
+
+
+class Opened(Struct, frozen=True):
+    """What was in it, what is known of it, and which version it is."""
+
+    value: bytes
+    about: dict[str, Any]
+    version: int
+    changed: float
+
+
+class Vault:
+    """Opens things for whoever needs them, one at a time."""
+
+    def __init__(self, shelf: Shelf, ring: KeyRing) -> None:
+        self._shelf, self._ring = shelf, ring
+
+    async def put(self, place: Place, value: bytes, about: dict[str, Any], instead_of: int | None = None) -> bool:
+        """Whether it was put: not where another version than that is there. `about` is no secret."""
+        data = self._ring.seal(PURPOSE, value, _place(place))
+        return await self._shelf.put_sealed(Sealed(*_members(place), data, _encode(about)), instead_of)
+
+    async def get(self, place: Place) -> Opened | None:
+        """Raises BrokenSeal where it was sealed by another ring, or for another place."""
+        found = await self._shelf.sealed(*_members(place))
+        if found is None:
+            return None
+        value = self._ring.unseal(PURPOSE, found.data, _place(place))
+        return Opened(value, _decode(found.about), found.version, found.changed)
+
+    async def about(self, kind: str, tenant: str | None = None, owner: str | None = None) -> list[tuple[Place, Opened]]:
+        """What is known of things, without opening any: their values are empty."""
+        found = await self._shelf.all_sealed(kind, tenant, owner)
+        return [
+            (
+                Place(each.kind, each.tenant, each.owner, each.name),
+                Opened(b"", _decode(each.about), each.version, each.changed),
+            )
+            for each in found
+        ]
+
+    async def drop(self, place: Place) -> bool:
+        """Whether it was there."""
+        return await self._shelf.drop_sealed(*_members(place))
+
+
+def _members(place: Place) -> tuple[str, str, str, str]:
+    return place.kind, place.tenant, place.owner, place.name
+
+
+def _place(place: Place) -> bytes:
+    return _bound(_members(place))
