@@ -54,14 +54,11 @@ class Vault:
 
     async def about(self, kind: str, tenant: str | None = None, owner: str | None = None) -> list[tuple[Place, Opened]]:
         """What is known of things, without opening any: their values are empty."""
-        found = await self._shelf.all_sealed(kind, tenant, owner)
-        return [
-            (
-                Place(each.kind, each.tenant, each.owner, each.name),
-                Opened(b"", _decode(each.about), each.version, each.changed),
-            )
-            for each in found
-        ]
+        shown = []
+        for each in await self._shelf.all_sealed(kind, tenant, owner):
+            place = Place(each.kind, each.tenant, each.owner, each.name)
+            shown.append((place, Opened(b"", _decode(each.about), each.version, each.changed)))
+        return shown
 
     async def drop(self, place: Place) -> bool:
         """Whether it was there."""
