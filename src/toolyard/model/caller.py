@@ -63,6 +63,10 @@ class Caller(Struct, frozen=True):
     """The name of the API key."""
     address: str = ""
     """Where the request came from, where something depends on that."""
+    digest: bytes = b""
+    """Of the API key, where that can be revoked."""
+    expires: float | None = None
+    """When the credentials end, as seconds since 1970."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:

@@ -40,6 +40,7 @@ from ..trust.keys import LENGTH, KeyRing, ring_from
 from ..trust.requirements import RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
+from ..trust.validity import Validity
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
@@ -108,6 +109,7 @@ class Yard:
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
+        self._validity = Validity(self._keys, seam.now)
         authenticate = Credentials(self._keys, tokens, self.access, seam.now)
         self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, settings.cors_origins)
         self._starting = asyncio.Lock()
@@ -133,6 +135,7 @@ class Yard:
             settings,
             self.limiting,
         )
+        self.asgi.streams.validity = self._validity
 
     def _put_together(self, seam: Seam) -> None:
         """The engine and what stands around it, over the ledger."""
@@ -266,7 +269,7 @@ class Yard:
         given = GivenResources(self._node, catalogue, settings.retention_s)
         calling = Calling(self.engine, catalogue, self._node, states, given, self.readiness, self.witness, times)
         tasks = Tasks(store, catalogue, calling.following, self.engine.questions, ttl_ms)
-        subscriptions = Subscriptions(catalogue, store, tasks, self.limiting.streams)
+        subscriptions = Subscriptions(catalogue, store, tasks, self.limiting.streams, self._validity)
         calling.when_task = subscriptions.follow
         asking = Asking(store, seam.new_id)
         pages = ToolPages(catalogue, settings.mcp_page_size)

@@ -66,6 +66,8 @@ class Exchange:
         """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,
         and the request is over when both are. Does nothing when there is a reply already or nobody to read it. To be
         called on the loop."""
+        if type(reply) is Stream:
+            reply.caller = self.caller
         self._line.answer(reply)
 
     def when_gone(self, callback: Callable[[], object]) -> None:

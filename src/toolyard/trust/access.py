@@ -73,8 +73,17 @@ class Access:
 
     def caller(self, identity: Identity) -> Caller:
         is_operator = identity.scopes is None or METRICS in identity.scopes
-        view = self.view(identity)
-        return Caller(identity.tenant, identity.subject, None, view, is_operator, identity.how, identity.key)
+        return Caller(
+            identity.tenant,
+            identity.subject,
+            None,
+            self.view(identity),
+            is_operator,
+            identity.how,
+            identity.key,
+            digest=identity.digest,
+            expires=identity.expires,
+        )
 
     def view(self, identity: Identity) -> View:
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))

@@ -12,6 +12,7 @@ from ...catalogue import Catalogue
 from ...model.caller import Caller
 from ...store.contract import Store
 from ...store.hints import Topic
+from ...trust.validity import Validity
 from ...wires.mcp.envelope import Incoming, encode_notification
 from ...wires.mcp.params import SERVER_INFO, SUBSCRIPTION, Listen, Wanted, decode_params
 from ...wires.mcp.tools import INFO
@@ -38,8 +39,10 @@ class Subscriber(Struct, eq=False):
 class Subscriptions:
     """Of this node."""
 
-    def __init__(self, catalogue: Catalogue, store: Store, tasks: Tasks, streams: StreamCount) -> None:
-        self._store, self._tasks, self._streams = store, tasks, streams
+    def __init__(
+        self, catalogue: Catalogue, store: Store, tasks: Tasks, streams: StreamCount, validity: Validity
+    ) -> None:
+        self._store, self._tasks, self._streams, self._validity = store, tasks, streams, validity
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         catalogue.subscribe(self.tools_changed)
@@ -73,7 +76,7 @@ class Subscriptions:
             self._subscribers.discard(subscriber)
 
     async def listen(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        """`subscriptions/listen`: until the client goes, or the server stops."""
+        """`subscriptions/listen`: until the client goes, its credentials end, or the server stops."""
         wanted = decode_params(message, Listen).notifications
         if wanted.tasks and not peer.has_tasks:
             raise needs_tasks()
@@ -88,10 +91,10 @@ class Subscriptions:
             stack.enter_context(self.hearing(Subscriber(wanted, tell)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
-            await self.until_gone(outlet)
+            await self.until_gone(outlet, peer.caller)
         return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, SERVER_INFO: INFO}})
 
-    async def until_gone(self, outlet: Outlet) -> None:
+    async def until_gone(self, outlet: Outlet, caller: Caller) -> None:
         hints, gone = self._store.hints, False
 
         def go() -> None:
@@ -101,8 +104,12 @@ class Subscriptions:
 
         with hints.waiting(Topic.SESSION, LISTENING) as bell:
             outlet.when_gone(go)
-            while not gone and not hints.is_leaving:
-                await bell.wait(LOOK_S)
+            forget = self._validity.watch(caller, go)
+            try:
+                while not gone and not hints.is_leaving:
+                    await bell.wait(LOOK_S)
+            finally:
+                forget()
 
     async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
         """Tells of a task now, and each time it changes. What is not the caller's is never told of."""
