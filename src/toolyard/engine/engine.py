@@ -8,7 +8,8 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ from ..catalogue import Catalogue
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, ToolError
+from ..model.offer import Offer
 from ..model.record import NewCall, new_call
 from ..model.running import Channel, Host, Run, Runner
 from ..model.seam import SYSTEM, Seam
@@ -149,6 +151,22 @@ class Engine:
         try:
             run = self._run(plan, tool, command, caller, channel, base_url)
             return await (run if plan.slots is None else self._run_in(plan.slots, run, caller))
+        finally:
+            admitted.end()
+
+    @asynccontextmanager
+    async def counted(self, offer: Offer, caller: Caller) -> AsyncIterator[None]:
+        """What is no call and counts as one, while the block lasts. Raises LimitReached."""
+        if self._limiter is None:
+            yield
+            return
+        try:
+            admitted = self._limiter.admit(offer, caller)
+        except LimitReached as refused:
+            raise await self._held_back(refused, caller) from None
+        self._patience.let_in((caller.tenant, caller.subject))
+        try:
+            yield
         finally:
             admitted.end()
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 _name = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 _pattern = re.compile(
     r"\*|[A-Za-z0-9_*]{1,128}\.[A-Za-z0-9_*]{1,128}(@[0-9*]{1,9}(\.[0-9*]{1,9}\.[0-9*]{1,9})?)?"
+    r"|(prompts|resources)/[\x21-\x7e]{1,256}"
 ).fullmatch
 _scope = re.compile(r"[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,128}").fullmatch
 
@@ -47,7 +48,8 @@ def key_name(given: object) -> str:
 
 
 def tool_pattern(given: object) -> str:
-    """`Toolkit.Tool`, with a version if need be, and with `*` where anything may stand."""
+    """`Toolkit.Tool`, with a version if need be, `prompts/…` or `resources/…`, and with `*` where anything may
+    stand."""
     if not isinstance(given, str) or not _pattern(given):
         raise ValueError("Must be a tool's id, with * where anything may stand: Calculator.Add, Calculator.* or *")
     return given

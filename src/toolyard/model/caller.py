@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from .offer import Offer
     from .tool import Tool
 
 
@@ -42,6 +43,15 @@ class View:
     def lists(self, tool: "Tool") -> bool:
         """Whether the caller may call it as it is."""
         return self.sees(tool) and not self.lacks(tool)
+
+    def of_offer(self, offer: "Offer") -> Verdict:
+        """As `of`, for a prompt or a resource."""
+        return ALL
+
+    def lists_offer(self, offer: "Offer") -> bool:
+        """Whether the caller may have it as it is."""
+        verdict = self.of_offer(offer)
+        return verdict.sees and not verdict.lacks
 
 
 EVERYTHING = View()

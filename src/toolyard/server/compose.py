@@ -57,9 +57,10 @@ from .listing import Listing
 from .mcp.answers import ClientAnswers
 from .mcp.asking import Asking
 from .mcp.calling import Calling, Times
-from .mcp.dispatcher import Dispatcher, Lane, McpParts
+from .mcp.dispatcher import Dispatcher, McpParts
 from .mcp.http import McpHttp
 from .mcp.listing import ToolPages
+from .mcp.offers import Lane, Offers
 from .mcp.outlet import Keeping
 from .mcp.places import Places
 from .mcp.refusals import MCP
@@ -274,7 +275,8 @@ class Yard:
         asking = Asking(store, seam.new_id)
         pages = ToolPages(catalogue, settings.mcp_page_size)
         lane = authors_lane(self.sources, subscriptions, asking, self._ring)
-        dispatcher = Dispatcher(calling, pages, tasks, subscriptions, given, lane)
+        offers = Offers(lane, given, self.engine, self.witness)
+        dispatcher = Dispatcher(calling, pages, tasks, subscriptions, offers)
         sessions = McpSessions(store, self._ring, seam.new_id)
         answers = ClientAnswers(store, self.engine.questions, asking)
         self.mcp = McpParts(dispatcher, subscriptions, answers)

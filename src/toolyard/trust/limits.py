@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..model.caller import Caller
 from ..model.errors import LimitReached
+from ..model.offer import Offer
 from ..model.tool import Tool
 from ..store.contract import Usage
 from .access import Who, matches
@@ -37,7 +38,7 @@ class Limit(Struct, frozen=True):
     calls_per_minute: int | None = None
     at_once: int | None = None
 
-    def is_about(self, tool: Tool) -> bool:
+    def is_about(self, tool: Tool | Offer) -> bool:
         return any(matches(pattern, tool) for pattern in self.tools)
 
     def in_words(self) -> str:
@@ -46,7 +47,7 @@ class Limit(Struct, frozen=True):
         most += [f"{self.at_once} at once"] if self.at_once else []
         return f"{self.name}: {' and '.join(most)}, for each {' and '.join(self.per)}"
 
-    def key(self, tool: Tool, caller: Caller) -> tuple[str, ...] | None:
+    def key(self, tool: Tool | Offer, caller: Caller) -> tuple[str, ...] | None:
         """Whose count a call is on. None where the address matters and there is none."""
         parts: tuple[str, ...] = (self.name,)
         for each in self.per:
@@ -76,7 +77,7 @@ class Limiter:
         self.ahead_ms = 0
         """By how much the ledger's clock is ahead of this machine's."""
 
-    def admit(self, tool: Tool, caller: Caller) -> Admitted:
+    def admit(self, tool: Tool | Offer, caller: Caller) -> Admitted:
         """Raises LimitReached."""
         now_ms = int(self._now() * 1000) + self.ahead_ms
         who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
@@ -138,7 +139,7 @@ class Limiter:
             del self._limit_of[self._meters.pop(key).name]
             self._gates = {}
 
-    def _find(self, who: Any, tool: Tool, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
+    def _find(self, who: Any, tool: Tool | Offer, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
         if len(self._meters) >= MOST_METERS - len(self._limits):
             self._make_room()
         if len(self._gates) >= MOST_GATES:
@@ -146,7 +147,8 @@ class Limiter:
         about = [limit for limit in (self._limits[number] for number in caller.view.limits) if limit.is_about(tool)]
         keys = [(limit, key) for limit in about if (key := limit.key(tool, caller)) is not None]
         found = tuple(self._meters.get(key) or self._new_meter(key, limit, now_ms) for limit, key in keys)
-        self._gates[who] = found
+        if not isinstance(tool, Offer):  # of those there is no end
+            self._gates[who] = found
         return found
 
     def _new_meter(self, key: tuple[str, ...], limit: Limit, now_ms: int) -> Meter:

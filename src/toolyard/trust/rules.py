@@ -10,7 +10,7 @@ from msgspec import Struct
 from .access import MARKS, Rule, Who
 from .identity import Identity
 
-_pattern = re.compile(r"[A-Za-z0-9_.*?]+(@[0-9.*]+)?|#[^\s#@]+|@[a-z_]+").fullmatch
+_pattern = re.compile(r"[A-Za-z0-9_.*?]+(@[0-9.*]+)?|#[^\s#@]+|@[a-z_]+|(prompts|resources)/\S+").fullmatch
 
 
 class WorkerRule(Struct, frozen=True):
@@ -76,7 +76,7 @@ def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
     patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")
     if who.key or who.scope or who.claim:
         raise ValueError(f"{at}.who: a worker is known by its subject and tenant alone")
-    if any(pattern[0] in "#@" for pattern in patterns):
+    if any(pattern[0] in "#@" or "/" in pattern for pattern in patterns):
         raise ValueError(f"{at}.tools: what a worker may offer goes by ids, such as Sms.*")
     tenants = texts_of(table.get("tenants", ()), f"{at}.tenants")
     if any("*" in tenant and tenant != "*" for tenant in tenants):
@@ -107,7 +107,7 @@ def patterns_of(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
 def check_pattern(pattern: str, at: str) -> None:
     """Raises ValueError."""
     if not _pattern(pattern):
-        raise ValueError(f"{at}: {pattern!r} is not a pattern; expected Toolkit.*, #tag or @read_only")
+        raise ValueError(f"{at}: {pattern!r} is not a pattern; expected Toolkit.*, #tag, @read_only or prompts/*")
     if pattern.startswith("@") and pattern[1:] not in MARKS:
         raise ValueError(f"{at}: {pattern!r} is no mark; there are {', '.join('@' + mark for mark in MARKS)}")
 

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from ...catalogue import Catalogue
-from ...model.caller import Caller
+from ...model.caller import EVERYTHING, Caller, View
+from ...model.offer import Offer
 from ...store.contract import Store
 from ...store.hints import Topic
 from ...trust.validity import Validity
@@ -34,6 +35,8 @@ class Subscriber(Struct, eq=False):
     tell: Callable[[str, dict[str, Any]], None]
     tasks_of: Caller | None = None
     """The older era: whose tasks it is told of."""
+    view: View = EVERYTHING
+    """Which resources there are for it."""
 
 
 class Subscriptions:
@@ -48,20 +51,26 @@ class Subscriptions:
         catalogue.subscribe(self.tools_changed)
 
     def tools_changed(self) -> None:
-        self._tell(lambda wanted: wanted.tools, "notifications/tools/list_changed")
+        self._tell(lambda each: each.wanted.tools, "notifications/tools/list_changed")
 
     def prompts_changed(self) -> None:
-        self._tell(lambda wanted: wanted.prompts, "notifications/prompts/list_changed")
+        self._tell(lambda each: each.wanted.prompts, "notifications/prompts/list_changed")
 
     def resources_changed(self) -> None:
-        self._tell(lambda wanted: wanted.resources, "notifications/resources/list_changed")
+        self._tell(lambda each: each.wanted.resources, "notifications/resources/list_changed")
 
     def resource_updated(self, uri: str) -> None:
-        self._tell(lambda wanted: uri in wanted.uris, "notifications/resources/updated", {"uri": uri})
+        """Told to those for whom it is there."""
+        offer = Offer("resources", uri)
+        self._tell(
+            lambda each: uri in each.wanted.uris and each.view.lists_offer(offer),
+            "notifications/resources/updated",
+            {"uri": uri},
+        )
 
-    def _tell(self, is_wanted: Callable[[Wanted], bool], method: str, params: dict[str, Any] | None = None) -> None:
+    def _tell(self, is_wanted: Callable[[Subscriber], bool], method: str, params: dict[str, Any] | None = None) -> None:
         """From any thread: the catalogue may be changed in one."""
-        wanting = [each for each in self._subscribers if is_wanted(each.wanted)]
+        wanting = [each for each in self._subscribers if is_wanted(each)]
         if wanting and self._loop is not None:
             for each in wanting:
                 self._loop.call_soon_threadsafe(each.tell, method, dict(params or {}))
@@ -88,7 +97,7 @@ class Subscriptions:
         with ExitStack() as stack:
             stack.enter_context(self._streams.one(peer.caller))
             tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
-            stack.enter_context(self.hearing(Subscriber(wanted, tell)))
+            stack.enter_context(self.hearing(Subscriber(wanted, tell, view=peer.caller.view)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
             await self.until_gone(outlet, peer.caller)
