@@ -1,6 +1,6 @@
 """What stands before every route: where a request comes from, whether it may be here, and who sent it."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
@@ -34,8 +34,11 @@ class Admission:
         has_issuers: bool,
         failures: Failures | None = None,
         by_address: bool = False,
+        operator: Callable[[Mapping[bytes, bytes]], None] = lambda headers: None,
     ) -> None:
-        """`failures` limits them; `by_address`: whether something depends on where callers are."""
+        """`failures` limits them; `by_address`: whether something depends on where callers are; `operator` admits
+        whoever runs the server."""
+        self.admit_operator = operator
         self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
         self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
 

@@ -129,6 +129,7 @@ class Yard:
                 has_issuers=bool(settings.issuers),
                 failures=self.limiting.failures,
                 by_address=self.limiting.is_by_address,
+                operator=self.operators_token,
             ),
             WIRES,
             self._lifespan,
