@@ -32,6 +32,7 @@ from ..running.validation import compile_schema, explain, first_difference
 from ..trust.access import refuse_lacking
 from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
+from ..trust.meters import Counted
 from ..trust.patience import Patience
 from .held import Node
 from .long import LongCalls
@@ -169,6 +170,10 @@ class Engine:
             yield
         finally:
             admitted.end()
+
+    def count_use(self, name: str, caller: Caller) -> Counted | None:
+        """Of a tool that the server does not have. Raises LimitReached."""
+        return None if self._limiter is None else self._limiter.count(Offer("sessions", name), caller)
 
     async def _patiently(self, call: Coroutine[Any, Any, T], caller: Caller) -> T:
         """A call that may be refused for its limits on its way."""

@@ -1,4 +1,5 @@
-"""What an author offers besides tools: prompts, and resources to read. Rules and limits are about them, too."""
+"""What there is besides tools: an author's prompts, and resources to read. Rules and limits are about them, too. And
+tools that a session brought, which only limits are about."""
 
 from typing import Literal
 from urllib.parse import unquote
@@ -9,9 +10,9 @@ KINDS = ("prompts", "resources")
 
 
 class Offer(Struct, frozen=True):
-    """`name` is a prompt's name, or a resource's URI or template."""
+    """`name` is that of a prompt or a session's tool, or a resource's URI or template."""
 
-    kind: Literal["prompts", "resources"]
+    kind: Literal["prompts", "resources", "sessions"]
     name: str
 
     @property
@@ -21,7 +22,8 @@ class Offer(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """What counts per tool counts all prompts together, and all resources: of those there is no end."""
+        """What counts per tool counts all prompts together, and all resources, and all that sessions brought: of those
+        there is no end."""
         return self.kind
 
     def spellings(self) -> "tuple[Offer, ...]":

@@ -12,13 +12,13 @@ from ..model.caller import Caller
 from ..model.errors import NotAuthenticated, SettingsError
 from ..store.contract import StoreDown
 from ..trust.authentication import Authenticate
-from ..trust.patience import Failures
+from ..trust.patience import CREDENTIALS, Failures
 from .exchange import Exchange
 from .guard import Guard
 from .witness import Witness
 
 METADATA = "/.well-known/oauth-protected-resource"
-_CREDENTIALS = frozenset({b"authorization", b"oxp-api-key", b"otc-api-key"})
+_CREDENTIALS = frozenset(CREDENTIALS)
 _IN_QUERY = frozenset({"access_token", "token", "api_key"})
 
 
@@ -44,8 +44,9 @@ class Admission:
 
     def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
         """Raises NotAuthenticated, or LimitReached after too many of those; at once or when awaited."""
-        if self._failures is not None:
-            self._failures.refuse(exchange.address)
+        failures = self._failures
+        if failures is not None:
+            failures.refuse(exchange.address, exchange.headers)
         try:
             if len(exchange.headers) != len(scope["headers"]):
                 _refuse_two_credentials(scope["headers"])
@@ -56,6 +57,8 @@ class Admission:
             raise self._refused(error, exchange) from None
         if type(caller) is not Caller:
             return self._later(caller, exchange)  # type: ignore[arg-type]
+        if failures is not None and failures.is_watchful:
+            failures.let_in(exchange.address, exchange.headers)
         return caller if not self._by_address else _at(caller, exchange.address)
 
     async def operated(self, method: str, exchange: Exchange) -> None:
@@ -73,13 +76,15 @@ class Admission:
             found = await caller
         except NotAuthenticated as error:
             raise self._refused(error, exchange) from None
+        if self._failures is not None and self._failures.is_watchful:
+            self._failures.let_in(exchange.address, exchange.headers)
         return found if not self._by_address else _at(found, exchange.address)
 
     def _refused(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
         """Says where tokens are to be had, where somebody gives them out."""
         self._witness.refused(error, None, exchange.address, exchange.path)
         if self._failures is not None and not _CREDENTIALS.isdisjoint(exchange.headers):
-            self._failures.note(exchange.address)  # who sends none guesses nothing
+            self._failures.note(exchange.address, exchange.headers)  # who sends none guesses nothing
         if self._has_issuers:
             error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
         return error

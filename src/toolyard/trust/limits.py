@@ -19,7 +19,7 @@ from ..model.offer import Offer
 from ..model.tool import Tool
 from ..store.contract import Usage
 from .access import Who, matches
-from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, Meter, added, refusal
+from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, Counted, Meter, added, refusal
 
 FULL_RETRY_MS = 1000
 """Nobody knows when a call ends."""
@@ -95,6 +95,20 @@ class Limiter:
             meter.debt += MINUTE_MS
             meter.has_news = True
         return Admitted(meters, now_ms // MINUTE_MS)
+
+    def count(self, use: Offer, caller: Caller) -> Counted:
+        """As `admit`, for what does not run here: it is not among those at once. Raises LimitReached."""
+        now_ms = self.now_ms()
+        meters = self._find(None, use, caller, now_ms)
+        for meter in meters:
+            meter.advance(now_ms)
+            if meter.wait_ms():
+                raise self._refusal(meters, now_ms)
+        for meter in meters:
+            meter.used += 1
+            meter.debt += MINUTE_MS
+            meter.has_news = True
+        return Counted(meters, now_ms // MINUTE_MS)
 
     def news(self) -> list[Usage]:
         """What changed here since this was last asked."""
