@@ -1,5 +1,6 @@
 """Streams end with the credentials that they were asked for with; what runs behind them goes on."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,10 @@ from tests.mcp.stage import Stage, Visit
 from tests.mcp.talking import Exchange, Newer, Older, text_of
 from tests.postgres import postgres_server, postgres_url
 from toolyard.doors import open_door
+
+from .asking import run
+from .scene import SECRET as SHARED
+from .scene import Scene
 
 __all__ = ["name", "postgres_server", "postgres_url", "stage", "start"]
 
@@ -200,6 +205,31 @@ def test_a_key_that_is_revoked_elsewhere_ends_its_streams_here(
     opened = events(there, key, stage, name)
     assert toolyard("keys", "revoke", "first", "--store", postgres_url, folder=here.folder).code == 0
     opened.ends()
+
+
+def test_a_stream_ends_through_any_asgi_server() -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        """The client stays."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def scenario() -> None:
+        async with Scene() as scene:
+            made = await scene.send("owner", "POST", "/v1/sessions", {"tools": []})
+            short = open_door("signed_token")({"sub": "ada", "tenant": "acme", "exp": time.time() + 1}, SHARED)
+            scope = {
+                "type": "http", "method": "GET", "path": f"/v1/sessions/{made.json['sessionId']}/events",
+                "query_string": b"", "headers": [(b"authorization", f"Bearer {short}".encode())],
+            }  # fmt: skip
+            await scene.yard.asgi(scope, receive, send)
+
+    run(scenario)
+    assert (sent[0]["status"], sent[1]["body"], sent[-1]["more_body"]) == (200, b": events\n\n", False)
 
 
 @pytest.mark.parametrize("how", ["token", "key"])
