@@ -173,7 +173,7 @@ def test_with_new_credentials_a_stream_is_taken_up_again(start: Start, stage: St
     assert opened.visit is not None
     opened.visit.ends("at last")
     opened.client.wire.headers["authorization"] = f"Bearer {token(60)}"
-    again = opened.client.get(opened.exchange.last_event, {"id": opened.exchange.id})
+    again = opened.client.get(opened.exchange.last_event, {"id": opened.exchange.id, "method": "tools/call"})
     assert text_of(again.result()) == "at last"
 
 
