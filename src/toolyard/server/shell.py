@@ -91,6 +91,8 @@ class Shell:
                 if body is None:
                     body = await self._reader.read(exchange.headers, receive)
                 exchange.body = body
+            elif route.reads_form:
+                exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             self._guard(exchange.headers)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
