@@ -1,5 +1,7 @@
 """Small things are kept for a caller under a name for a while, and what was told of a call as long as the call."""
 
+import asyncio
+
 import pytest
 
 from toolyard.store.contract import Note, Store
@@ -54,6 +56,17 @@ async def test_a_note_is_dropped_once(store: Store, clock: Clock) -> None:
     await store.put_note(Note(*PLACE, b"data"), 60.0)
     await clock.advance(60)
     assert not await store.drop_note(*PLACE), "it was gone"
+
+
+async def test_of_several_notes_that_are_added_at_once_one_is(store: Store, clock: Clock) -> None:
+    added = await asyncio.gather(*(store.add_note(Note(*PLACE, b"%d" % number), 60.0) for number in range(8)))
+    assert added.count(True) == 1
+    assert await store.note(*PLACE) == b"%d" % added.index(True)
+    await clock.advance(60)
+    assert await store.add_note(Note(*PLACE, b"next"), 60.0), "the one before was gone"
+    assert await store.note(*PLACE) == b"next"
+    assert await store.drop_note(*PLACE)
+    assert await store.add_note(Note(*PLACE, b"last"), 60.0)
 
 
 async def test_notes_outlive_a_start(store: Store, make_store: Opening) -> None:

@@ -22,6 +22,8 @@ class Route(Struct, frozen=True):
     handler: Handler
     wire: Answers
     reads_json: bool = False
+    reads_form: bool = False
+    """What a person filled in on a page; `pages.forms` checks it."""
     who: Literal["caller", "anyone", "operator"] = "caller"
     """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
     guess: Callable[[bytes], Answers] | None = None

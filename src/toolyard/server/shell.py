@@ -99,6 +99,8 @@ class Shell:
                     body = await self._reader.read(exchange.headers, receive)
                 exchange.body = body
                 self._reader.check(exchange.headers, body)
+            elif route.reads_form:
+                exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             reply = await route.handler(exchange)
             if route.seen_as:
                 await self._done(route.seen_as, method, exchange)

@@ -9,19 +9,14 @@ from ..trust.access import METRICS
 from ..wires import oxp
 from ..wires.contract import JSON, Reply
 from ..wires.family import encode
+from . import query
 from .admission import METADATA
 from .exchange import Exchange
+from .pages.layout import STYLE, html
 from .routes import Handler, Route
 
 if TYPE_CHECKING:
     from .compose import Yard
-
-HTML = [
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-]
 
 
 def routes(yard: "Yard", others: list[Route]) -> list[Route]:
@@ -32,17 +27,13 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     shown = cache(lambda: open_door("pages").docs(document()))
 
     async def front(exchange: Exchange) -> Reply:
-        return _html(open_door("pages").front(yard, exchange.base_url()))
+        return html(open_door("pages").front(yard, exchange.base_url()))
 
     async def docs(exchange: Exchange) -> Reply:
-        return _html(shown())
+        return html(shown())
 
     async def style(exchange: Exchange) -> Reply:
-        return Reply(
-            200,
-            open_door("pages").STYLE,
-            [(b"content-type", b"text/css"), (b"cache-control", b"max-age=3600")],
-        )
+        return Reply(200, STYLE, [(b"content-type", b"text/css"), (b"cache-control", b"max-age=3600")])
 
     async def openapi(exchange: Exchange) -> Reply:
         return Reply(200, described(), [JSON])
@@ -56,7 +47,8 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
         return oxp.FLAT.encode_status(yard.readiness.status)
 
     async def authorize(exchange: Exchange) -> Reply:
-        return _html(open_door("pages").authorize(exchange.query))
+        provider = query.text(exchange, "provider") or "a provider"
+        return html(open_door("authorize_pages").not_set_up(provider, exchange.base_url()))
 
     async def metadata(exchange: Exchange) -> Reply:
         """RFC 9728: which resource this is, and who gives out tokens for it."""
@@ -103,7 +95,3 @@ def _only_for_operators(exchange: Exchange) -> None:
     """What is counted is everybody's: it takes credentials that scopes do not limit, or that are for this."""
     if not exchange.caller.is_operator:
         raise Forbidden(f"These credentials are not for {METRICS}", (METRICS,))
-
-
-def _html(page: str) -> Reply:
-    return Reply(200, page.encode(), HTML)

@@ -325,6 +325,10 @@ class Notes(Protocol):
         """In the place of what was there; gone `keep_s` from now."""
         ...
 
+    async def add_note(self, note: Note, keep_s: float) -> bool:
+        """Whether it was put: not where there is one already. Of several at once, one is."""
+        ...
+
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None: ...
 
     async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:

@@ -258,6 +258,10 @@ class PostgresStore(KeptForTrust):
         values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
         await self._execute(SQL.put_note, *values)
 
+    async def add_note(self, note: Note, keep_s: float) -> bool:
+        values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
+        return bool(await self._execute(SQL.add_note, *values))
+
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
         rows = await self._fetch(SQL.note, text(kind), tenant, text(subject), text(name))
         return rows[0][0] if rows else None

@@ -303,6 +303,10 @@ class SqliteStore(KeptForTrust):
         values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s)
         await self._write(lambda cursor: cursor.execute(SQL.put_note, values))
 
+    async def add_note(self, note: Note, keep_s: float) -> bool:
+        values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s, self._now())
+        return bool(await self._write(lambda cursor: rows.first(cursor, SQL.add_note, values)))
+
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
         values = (kind, tenant, subject, name, self._now())
         return await self._write(lambda cursor: rows.first(cursor, SQL.note, values))

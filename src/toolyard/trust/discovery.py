@@ -41,16 +41,19 @@ class Discovery:
         return keys
 
     async def _find(self) -> str:
-        """OpenID Connect's address, or else that of OAuth's metadata."""
-        first, second = metadata_urls(self._issuer)
+        return jwks_url(await fetch_metadata(self._issuer), self._issuer)
+
+
+async def fetch_metadata(issuer: str) -> Any:
+    """From OpenID Connect's address, or else that of OAuth's metadata. Raises NoAnswer."""
+    first, second = metadata_urls(issuer)
+    try:
+        return await fetch(first)
+    except NoAnswer as problem:
         try:
-            document = await fetch(first)
-        except NoAnswer as problem:
-            try:
-                document = await fetch(second)
-            except NoAnswer as other:
-                raise NoAnswer(f"{problem}; {other}") from None
-        return jwks_url(document, self._issuer)
+            return await fetch(second)
+        except NoAnswer as other:
+            raise NoAnswer(f"{problem}; {other}") from None
 
 
 def metadata_urls(issuer: str) -> tuple[str, str]:
@@ -64,13 +67,24 @@ def metadata_urls(issuer: str) -> tuple[str, str]:
 
 def jwks_url(document: Any, issuer: str) -> str:
     """What the metadata says, if it is this issuer's. Raises NoAnswer."""
-    said, url = (document.get(name) if isinstance(document, dict) else None for name in ("issuer", "jwks_uri"))
+    check_metadata(document, issuer, "issuers")
+    return member(document, "jwks_uri")
+
+
+def check_metadata(document: Any, issuer: str, setting: str) -> None:
+    """Raises NoAnswer where it is not this issuer's."""
+    said = document.get("issuer") if isinstance(document, dict) else None
     if said != issuer:
         raise NoAnswer(
-            f"its metadata is that of the issuer {said!r}; name that one in the setting issuers if it is meant"
+            f"its metadata is that of the issuer {said!r}; name that one in the setting {setting} if it is meant"
         )
+
+
+def member(document: dict[str, Any], name: str) -> str:
+    """Raises NoAnswer where the metadata has no such address."""
+    url = document.get(name)
     if not isinstance(url, str):
-        raise NoAnswer("its metadata has no jwks_uri")
+        raise NoAnswer(f"its metadata has no {name}")
     return url
 
 

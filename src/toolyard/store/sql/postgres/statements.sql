@@ -357,6 +357,13 @@ INSERT INTO notes (kind, tenant, subject, name, data, expires_at)
 VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision)
 ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
 
+-- name: add_note
+INSERT INTO notes AS known (kind, tenant, subject, name, data, expires_at)
+VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+    WHERE known.expires_at <= ledger_now()
+RETURNING 1
+
 -- name: note
 SELECT data FROM notes WHERE kind = $1 AND tenant = $2 AND subject = $3 AND name = $4 AND expires_at > ledger_now()
 

@@ -192,6 +192,12 @@ SELECT name, question, answer FROM questions LEFT JOIN answers USING (seq, name)
 INSERT INTO notes (kind, tenant, subject, name, data, expires_at) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
 
+-- name: add_note
+INSERT INTO notes (kind, tenant, subject, name, data, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+    WHERE notes.expires_at <= ?
+RETURNING 1
+
 -- name: note
 SELECT data FROM notes WHERE kind = ? AND tenant = ? AND subject = ? AND name = ? AND expires_at > ?
 

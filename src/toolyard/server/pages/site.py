@@ -1,31 +1,19 @@
-"""The pages people see. Plain HTML made here, no scripts, and whatever comes from outside is escaped."""
+"""What is here, and the documentation of it."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
-from ..trust.authentication import NOBODY
+from ...trust.authentication import NOBODY
+from .layout import page, table
 
 if TYPE_CHECKING:
-    from .compose import Yard
-
-STYLE = b"""
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { margin-bottom: 0; }
-h2 { margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; }
-td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }
-code, pre { font: 14px/1.4 ui-monospace, monospace; }
-pre { padding: .8rem; background: #8882; border-radius: .3rem; overflow-x: auto; }
-.method { font-weight: bold; }
-"""
+    from ..compose import Yard
 
 
 def front(yard: "Yard", base_url: str) -> str:
     """What is here, ready to paste. Tools are named only where anyone may list them."""
     body = "<p>Tools, over every wire.</p>"
-    body += _table(
+    body += table(
         [
             ("OXP 1.0", f"{base_url}/oxp"),
             ("OTC 1.0", f"{base_url}/otc"),
@@ -45,7 +33,7 @@ def front(yard: "Yard", base_url: str) -> str:
     body += (
         "<p>" + " · ".join(f'<a href="{base_url and escape(base_url)}/{link}">/{link}</a>' for link in links) + "</p>"
     )
-    return _page("toolyard", body, base_url)
+    return page("toolyard", body, base_url)
 
 
 def docs(document: dict[str, Any]) -> str:
@@ -58,18 +46,7 @@ def docs(document: dict[str, Any]) -> str:
     body += "<h2>Schemas</h2>"
     for name, schema in document["components"]["schemas"].items():
         body += f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>{_members(schema)}"
-    return _page("toolyard: endpoints", body)
-
-
-def authorize(query: bytes) -> str:
-    """Where a person would complete an authorization, if a provider were set up."""
-    provider = parse_qs(query.decode("latin-1")).get("provider", ["this provider"])[-1]
-    return _page(
-        "Authorization",
-        f"<p>A tool asks for access to an account at <b>{escape(provider[:100])}</b>.</p>"
-        "<p>No provider is set up on this server yet, so the authorization cannot be completed here. "
-        "The caller can pass a token of its own in <code>context.authorization</code>.</p>",
-    )
+    return page("toolyard: endpoints", body)
 
 
 def _request(operation: dict[str, Any]) -> str:
@@ -77,7 +54,7 @@ def _request(operation: dict[str, Any]) -> str:
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         rows.append(("body", " or ".join(_names(schema))))
-    return _table(rows) if rows else ""
+    return table(rows) if rows else ""
 
 
 def _responses(operation: dict[str, Any]) -> str:
@@ -85,7 +62,7 @@ def _responses(operation: dict[str, Any]) -> str:
     for status, response in operation["responses"].items():
         schema = response.get("content", {}).get("application/json", {}).get("schema", {})
         rows.append((status, " · ".join(filter(None, [response["description"], " or ".join(_names(schema))]))))
-    return _table(rows)
+    return table(rows)
 
 
 def _names(schema: dict[str, Any]) -> list[str]:
@@ -102,18 +79,4 @@ def _members(schema: dict[str, Any]) -> str:
         )
         for name, member in schema.get("properties", {}).items()
     ]
-    return (f"<p>{escape(schema['description'])}</p>" if "description" in schema else "") + _table(rows)
-
-
-def _table(rows: list[tuple[str, Any]]) -> str:
-    cells = "".join(f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
-    return f"<table>{cells}</table>"
-
-
-def _page(title: str, body: str, base_url: str = "") -> str:
-    return (
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
-        f"<meta name='viewport' content='width=device-width'>"
-        f"<link rel='stylesheet' href='{escape(base_url)}/style.css'>"
-        f"</head><body><h1>{escape(title)}</h1>{body}</body></html>"
-    )
+    return (f"<p>{escape(schema['description'])}</p>" if "description" in schema else "") + table(rows)

@@ -1,0 +1,69 @@
+"""What every page has: its frame, its headers, and the one style sheet.
+
+No page has a script or a style of its own, and none may be shown in another page's frame. All of them can be read
+without the style sheet and used with a keyboard alone.
+"""
+
+from collections.abc import Iterable
+from html import escape
+
+from ...wires.contract import Headers, Reply
+
+STYLE = b"""
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { margin-bottom: 0; }
+h2 { margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; }
+td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }
+code, pre { font: 14px/1.4 ui-monospace, monospace; }
+pre { padding: .8rem; background: #8882; border-radius: .3rem; overflow-x: auto; }
+.method { font-weight: bold; }
+form { margin: 1.5rem 0; }
+label { display: block; font-weight: bold; }
+input[type=text] { font: 20px/1.5 ui-monospace, monospace; padding: .2rem .5rem; margin: .3rem 0 1rem; }
+button, .button { font: inherit; padding: .4rem 1.2rem; margin-right: .8rem; border: 1px solid; border-radius: .3rem; }
+.button { display: inline-block; text-decoration: none; }
+[role=alert] { padding: .5rem .8rem; border-left: .3rem solid #c33; background: #c332; }
+.note { border-left: .3rem solid #8888; padding-left: .8rem; }
+"""
+HTML: Headers = [
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+]
+FORM: Headers = [*HTML[:-1], (b"referrer-policy", b"same-origin"), (b"cache-control", b"no-store")]
+"""Of a page with a form: a browser that may not say where it comes from could not show that it came from here."""
+
+
+def page(title: str, body: str, base_url: str = "", head: str = "") -> str:
+    """`body` and `head` are HTML; the title is text."""
+    return (
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
+        f"<meta name='viewport' content='width=device-width'>{head}"
+        f"<link rel='stylesheet' href='{escape(base_url)}/style.css'>"
+        f"</head><body><main><h1>{escape(title)}</h1>{body}</main></body></html>"
+    )
+
+
+def table(rows: Iterable[tuple[str, object]]) -> str:
+    """Two columns of text."""
+    cells = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
+    return f"<table>{cells}</table>"
+
+
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def alert(text: str) -> str:
+    """What went wrong; a screen reader says it first."""
+    return f"<p role='alert'>{escape(text)}</p>"
+
+
+def html(text: str, status: int = 200, headers: Headers = HTML) -> Reply:
+    return Reply(status, text.encode(), headers)
