@@ -101,6 +101,7 @@ class Toolkit:
         input_schema: Mapping[str, Any] | None = None,
         task: TaskUse = "optional",
         asks: Asks | Iterable[Asks] = (),
+        approval: Literal["always"] | Callable[..., Any] | None = None,
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:  # type: ignore[misc]
@@ -124,6 +125,8 @@ class Toolkit:
         cannot call it. "forbidden": nobody gets one.
         asks: what its questions need of a client ("form", "url", "sampling", "roots"): a client that cannot do that
         is refused before the tool runs.
+        approval: "always" where a person has to agree to each call before it runs, or a function that is given the
+        input as keywords and says whether one has to.
         """
         if function is not None:
             self._add(function, options)
@@ -167,6 +170,7 @@ class Toolkit:
             returns_content=code.returns_content,
             task=checked.task,
             asks=checked.asks,
+            approval=checked.approval,
         )
         self._tools = [*self._tools, made]
         try:
@@ -180,7 +184,7 @@ _KNOWN = frozenset(
     {
         "name", "wire_name", "version", "title", "description", "annotations", "requires", "timeout", "concurrency",
         "idempotent", "read_only", "destructive", "on_lost", "on_disconnect", "runs", "tags", "icons", "recursion",
-        "input_schema", "task", "asks",
+        "input_schema", "task", "asks", "approval",
     }
 )  # fmt: skip
 
@@ -283,6 +287,13 @@ class _Options:
         if given and self.runs == "process":
             self._refuse('cannot ask from a child process; use runs="inline"')
         return given
+
+    @property
+    def approval(self) -> Literal["always"] | Callable[..., Any] | None:
+        given = self._options.get("approval")
+        if given is None or given == "always" or (callable(given) and not inspect.iscoroutinefunction(given)):
+            return given  # type: ignore[no-any-return]
+        self._refuse(f'has approval={given!r}; it must be "always", or a function of the input that is not async')
 
     def text(self, option: str) -> str | None:
         value = self._options.get(option)

@@ -29,6 +29,8 @@ class View:
 
     limits: tuple[int, ...] = ()
     """The numbers of the limits that are about the caller."""
+    asks: tuple[int, ...] = ()
+    """The numbers of the rules for approvals that are about the caller."""
 
     def of(self, tool: "Tool") -> Verdict:
         return ALL
@@ -75,6 +77,8 @@ class Caller(Struct, frozen=True):
     """Where the request came from, where something depends on that."""
     digest: bytes = b""
     """Of the API key, where that can be revoked."""
+    may_approve: bool = False
+    """Whether it may say yes or no to calls of others."""
     expires: float | None = None
     """When the credentials end, as seconds since 1970."""
 

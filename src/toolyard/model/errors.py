@@ -114,6 +114,8 @@ class Missing(Struct, frozen=True):
     authorization: tuple[Challenge, ...] = ()
     secrets: tuple[str, ...] = ()
     user_id: bool = False
+    approval: bool = False
+    """Whether the authorization is a person's yes to this call."""
 
 
 class MissingRequirements(RequestError):

@@ -108,6 +108,8 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()
     returns_content: bool = False
+    approval: Literal["always"] | Callable[..., Any] | None = None
+    """Whether a person has to agree to each call of it, or a function that says so of its input."""
     """Whether its result is MCP's content: one block or text, or a list of them."""
     task: TaskUse = "optional"
     """Whether a client may, should or must have a call of it as a task, where its protocol has tasks."""

@@ -20,6 +20,8 @@ from .identity import Identity
 
 MOST_VIEWS = 1000
 MOST_VERDICTS = 20_000
+APPROVE = "approve"
+"""The scope of who may say yes or no to calls of others in its tenant."""
 METRICS = "metrics"
 """The scope of those who may read what is counted of everybody."""
 ELSEWHERE = Verdict(False, rule="its worker does not serve this tenant")
@@ -64,9 +66,11 @@ class Rule(Struct, frozen=True):
 class Access:
     """Views, by identity."""
 
-    def __init__(self, rules: Sequence[Rule] = (), limited: Sequence[Who] = ()) -> None:
-        """`limited`: whom each of the limits is about."""
-        self._rules, self._limited = rules, limited
+    def __init__(
+        self, rules: Sequence[Rule] = (), limited: Sequence[Who] = (), asking: Sequence[Who] = ()
+    ) -> None:
+        """`limited`: whom each of the limits is about; `asking`: whom each of the rules for approvals."""
+        self._rules, self._limited, self._asking = rules, limited, asking
         self._named = frozenset(scope for rule in rules for scope in rule.scopes)
         self._views: OrderedDict[Any, View] = OrderedDict()
 
@@ -80,6 +84,7 @@ class Access:
             is_operator,
             identity.how,
             identity.key,
+            may_approve=identity.scopes is not None and APPROVE in identity.scopes,
             digest=identity.digest,
             expires=identity.expires,
         )
@@ -88,11 +93,12 @@ class Access:
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
         scopes = None if identity.scopes is None else identity.scopes & self._named
         limits = tuple(number for number, who in enumerate(self._limited) if who.fits(identity))
-        profile = (identity.tenant, identity.allow, fitting, scopes, limits)
+        asks = tuple(number for number, who in enumerate(self._asking) if who.fits(identity))
+        profile = (identity.tenant, identity.allow, fitting, scopes, limits, asks)
         view = self._views.get(profile)
         if view is None:
             view = self._views[profile] = self._new(identity, [self._rules[index] for index in fitting], scopes)
-            view.limits = limits
+            view.limits, view.asks = limits, asks
             if len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
         return view

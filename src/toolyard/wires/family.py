@@ -261,4 +261,6 @@ def missing_json(missing: Missing) -> dict[str, Any]:
         made["secrets"] = [{"id": id} for id in missing.secrets]
     if missing.user_id:
         made["user_id"] = True
+    if missing.approval:
+        made["approval"] = True
     return made

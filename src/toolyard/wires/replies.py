@@ -92,6 +92,7 @@ def _missing(body: Body) -> Missing:
         ),
         secrets=tuple(entry["id"] for entry in body.get("secrets", ())),
         user_id=bool(body.get("user_id")),
+        approval=bool(body.get("approval")),
     )
 
 

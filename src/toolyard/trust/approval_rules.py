@@ -1,0 +1,49 @@
+"""Rules for approvals as they stand in the settings."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from .approvals import ApprovalRule, Predicate
+from .rules import only, patterns_of, tables, who_of
+
+
+def read_approvals(given: Any) -> list[ApprovalRule]:
+    """Of `approvals`. Raises ValueError."""
+    return [_rule(table, f"approvals[{number}]") for number, table in tables(given, "approvals")]
+
+
+def _rule(table: Mapping[str, Any], at: str) -> ApprovalRule:
+    only(table, at, "who", "tools", "over", "when", "ask", "name")
+    ask, name = table.get("ask", True), table.get("name", at)
+    if not isinstance(ask, bool):
+        raise ValueError(f"{at}.ask must be true or false")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{at}.name must be text")
+    patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")
+    return ApprovalRule(patterns, who, _over(table, at), _when(table, at), ask, name)
+
+
+def _over(table: Mapping[str, Any], at: str) -> dict[str, float]:
+    over = table.get("over", {})
+    numbers = isinstance(over, Mapping) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in over.values()
+    )
+    if not numbers:
+        raise ValueError(f"{at}.over must be a table of numbers such as {{ cents = 1000 }}")
+    return dict(over)
+
+
+def _when(table: Mapping[str, Any], at: str) -> Predicate | None:
+    if "when" not in table:
+        return None
+    module, _, function = str(table["when"]).partition(":")
+    if not module or not function:
+        raise ValueError(f"{at}.when must name a function, such as rules:is_large")
+    try:
+        found: Predicate = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{at}.when: {table['when']} cannot be had: {error}") from None
+    if not callable(found):
+        raise ValueError(f"{at}.when: {table['when']} is no function")
+    return found

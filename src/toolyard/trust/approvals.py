@@ -1,0 +1,117 @@
+"""Which calls wait for a person's yes, and where that person can give it.
+
+A call that waits is a call in the ledger, so a yes is for that call and its input, and for it alone: it cannot be used
+for another, nor twice. Its address names the call and is signed; to say yes there takes a code besides, which callers
+are not shown: whoever asks must not be able to answer.
+"""
+
+import base64
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from hmac import compare_digest
+from typing import Any
+
+from msgspec import Struct
+
+from ..model.caller import Caller
+from ..model.errors import Challenge, Missing, MissingRequirements
+from ..model.running import Question
+from ..model.tool import Tool
+from .access import Who, matches
+from .keys import KeyRing
+
+APPROVAL = "approval"
+PATH = "/approvals"
+_SIGNED, _CODE = "approval", "approval code"
+_LENGTH = 12
+EVERYBODY = Who()
+_log = logging.getLogger("toolyard.approvals")
+
+Predicate = Callable[..., Any]
+"""Asked with a call's input, as keywords. What it raises counts as a yes: a person shall look."""
+
+
+class ApprovalRule(Struct, frozen=True):
+    """Of the rules that are about a tool and its caller the first whose conditions hold decides."""
+
+    tools: tuple[str, ...] = ("*",)
+    who: Who = EVERYBODY
+    over: Mapping[str, float] = {}
+    """Members of the input and what they must exceed, each of them."""
+    when: Predicate | None = None
+    ask: bool = True
+    name: str = ""
+
+    def is_about(self, tool: Tool) -> bool:
+        return any(matches(pattern, tool) for pattern in self.tools)
+
+    def holds(self, input: Mapping[str, Any]) -> bool:
+        over = all(_exceeds(input.get(name), limit) for name, limit in self.over.items())
+        return over and (self.when is None or asked(self.when, input))
+
+
+class Approvals:
+    """`base_url` is this server's address, for whoever asks when nobody called."""
+
+    def __init__(self, rules: Sequence[ApprovalRule], ring: KeyRing, wait_s: float, base_url: Callable[[], str]) -> None:
+        self._rules, self._ring, self.wait_s, self._base_url = rules, ring, wait_s, base_url
+
+    def may_be_needed(self, tool: Tool) -> bool:
+        """Whether there is a call of it that would have to wait. Asked once a tool."""
+        return tool.approval is not None or any(rule.ask and rule.is_about(tool) for rule in self._rules)
+
+    def are_needed(self, tool: Tool, input: Mapping[str, Any], caller: Caller) -> bool:
+        for number, rule in enumerate(self._rules):
+            fits = rule.who == EVERYBODY or number in caller.view.asks
+            if fits and rule.is_about(tool) and rule.holds(input):
+                return rule.ask
+        if callable(tool.approval):
+            return asked(tool.approval, input)
+        return tool.approval is not None
+
+    def missing(self, tool_name: str, seq: int, base_url: str) -> MissingRequirements:
+        """What is said of a call that waits."""
+        id = self.id_of(seq)
+        url = f"{base_url}{PATH}/{id}"
+        return MissingRequirements(
+            f"{tool_name} waits for approval by a person",
+            Missing(authorization=(Challenge(id, url, f"{url}/status"),), approval=True),
+            developer_message=f"call again once {url} says that it was approved; it is for this input alone",
+        )
+
+    def question(self, tool_name: str, seq: int) -> Question:
+        """As a client's person is sent there."""
+        url = f"{self._base_url()}{PATH}/{self.id_of(seq)}"
+        return Question(APPROVAL, "url", f"{tool_name} waits for approval by a person", url=url)
+
+    def id_of(self, seq: int) -> str:
+        signature = self._ring.sign(_SIGNED, b"%d" % seq)[:_LENGTH]
+        return f"{seq}-{base64.urlsafe_b64encode(signature).decode()}"
+
+    def seq_of(self, id: str) -> int | None:
+        """None for an address that was not given out."""
+        number = id.partition("-")[0]
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
+            return None
+        return int(number) if compare_digest(self.id_of(int(number)).encode(), id.encode()) else None
+
+    def code_of(self, seq: int) -> str:
+        """What a person has to know to decide at the address. Operators are shown it, callers are not."""
+        text = base64.b32encode(self._ring.sign(_CODE, b"%d" % seq)).decode()
+        return f"{text[:4]}-{text[4:8]}"
+
+    def is_code(self, seq: int, given: str) -> bool:
+        plain = given.upper().replace("-", "").replace(" ", "")
+        return compare_digest(plain.encode(), self.code_of(seq).replace("-", "").encode())
+
+
+def asked(predicate: Predicate, input: Mapping[str, Any]) -> bool:
+    try:
+        return bool(predicate(**input))
+    except Exception as raised:  # an author's code
+        _log.warning("whether an approval is needed could not be found out, so it is: %r", raised)
+        return True
+
+
+def _exceeds(value: Any, limit: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > limit
