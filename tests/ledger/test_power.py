@@ -24,6 +24,8 @@ from toolyard.model.audit import Block, Mark
 from toolyard.model.lifecycle import ENDED, State
 from toolyard.model.record import CallRecord, Ending
 from toolyard.model.session import Worker
+from toolyard.model.standing import Decision
+from toolyard.model.vault import Sealed
 from toolyard.store.contract import Filter, Note, Store, StoreDown, Timing
 from toolyard.store.sqlite import SqliteStore
 from toolyard.testing import async_client
@@ -80,6 +82,7 @@ class Prepared(NamedTuple):
     asks: int
     asked: int
     unknown: int
+    held: int
 
 
 async def prepared(path: Path) -> tuple[Store, Prepared]:
@@ -91,8 +94,9 @@ async def prepared(path: Path) -> tuple[Store, Prepared]:
     await gone.close()
     del gone
     store = await opened(path)
-    running = [(await store.begin(call(call_id))).seq for call_id in Prepared._fields[2:]]
-    there = Prepared(*lost, *running)
+    running = [(await store.begin(call(call_id))).seq for call_id in Prepared._fields[2:-1]]
+    held = (await store.begin(call("held", waiting_for="approval"))).seq
+    there = Prepared(*lost, *running, held)  # type: ignore[call-arg]
     await store.finish(there.unknown, 1, UNKNOWN)
     for session in ("to claim", "to beat", "to answer", "to leave"):
         await calls.in_session(store, calls.request(session=session), id=session)
@@ -100,6 +104,7 @@ async def prepared(path: Path) -> tuple[Store, Prepared]:
     await store.put_worker(Worker("default", "robot", "w1", b"[]"))
     await store.ask(there.asked, 1, "who", b"{}")
     await store.put_note(Note("k", "default", "ada", "old", b"{}"), 1000.0)
+    await store.put_sealed(Sealed("k", "default", "ada", "old", b"sealed"))
     await store.put_key(ApiKey("old", b"old", "default", "old"))
     await store.add_audit(replace(BLOCK, chain="old"), Mark("old", 1, b"mac", 1, 1.0, b"seal"))
     await store.listed(Filter("default"))  # comes after whatever the writer still had to do
@@ -135,6 +140,10 @@ WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
     "put_note": lambda store, there: store.put_note(Note("k", "default", "ada", "new", b"{}"), 10.0),
     "drop_note": lambda store, there: store.drop_note("k", "default", "ada", "old"),
     "add_call_events": lambda store, there: store.add_call_events([(there.asked, 1, b"{}")]),
+    "add_note": lambda store, there: store.add_note(Note("k", "default", "ada", "added", b"{}"), 10.0),
+    "put_sealed": lambda store, there: store.put_sealed(Sealed("k", "default", "ada", "new", b"sealed")),
+    "drop_sealed": lambda store, there: store.drop_sealed("k", "default", "ada", "old"),
+    "decide": lambda store, there: store.decide(Decision(there.held, "approval")),
     "put_key": lambda store, there: store.put_key(ApiKey("new", b"new", "default", "new")),
     "revoke_key": lambda store, there: store.revoke_key("old"),
     "add_audit": lambda store, there: store.add_audit(BLOCK, Mark("new", 1, b"mac", 1, 1.0, b"seal")),
@@ -146,6 +155,7 @@ OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "lost", "request", "requests", "session",
     "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
     "call_events", "keys", "note_key_use", "audit_chains", "audit_chain", "audit_blocks", "share_usage",
+    "sealed", "all_sealed",
 }  # fmt: skip
 
 

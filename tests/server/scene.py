@@ -132,10 +132,10 @@ class Scene(Struct):
     async def send(
         self, role: str, method: str, path: str, body: Any = None, headers: Mapping[bytes, bytes] | None = None
     ) -> Answer:
-        data = b"" if body is None else json.dumps(body).encode()
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         given = {b"host": b"localhost", **self.credentials[role], **(headers or {})}
         if data:
-            given |= {b"content-type": b"application/json", b"content-length": b"%d" % len(data)}
+            given = {b"content-type": b"application/json", **given, b"content-length": b"%d" % len(data)}
         path, _, query = path.partition("?")
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
@@ -153,8 +153,15 @@ class Scene(Struct):
             return Answer(found.status, found.headers, chunk)
         return Answer(found.status, found.headers, b"".join((found.body, *found.more)))
 
-    async def newer(self, role: str, method: str, params: dict[str, Any], name: str | None = None) -> Answer:
-        about = {f"{META}protocolVersion": NEWER, f"{META}clientCapabilities": CAN, f"{META}clientInfo": {}}
+    async def send_form(self, path: str, fields: bytes, headers: Mapping[bytes, bytes]) -> Answer:
+        """As a browser does."""
+        media = {b"content-type": b"application/x-www-form-urlencoded"}
+        return await self.send("anonymous", "POST", path, fields, {**headers, **media})
+
+    async def newer(
+        self, role: str, method: str, params: dict[str, Any], name: str | None = None, can: Mapping[str, Any] = CAN
+    ) -> Answer:
+        about = {f"{META}protocolVersion": NEWER, f"{META}clientCapabilities": can, f"{META}clientInfo": {}}
         headers = {b"mcp-protocol-version": NEWER.encode(), b"mcp-method": method.encode()}
         if name is not None:
             headers[b"mcp-name"] = name.encode()
@@ -168,9 +175,9 @@ class Scene(Struct):
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return await self.send(role, "POST", "/mcp", body, headers)
 
-    def bearer(self, tenant: str, subject: str) -> dict[bytes, bytes]:
+    def bearer(self, tenant: str, subject: str, **claims: str) -> dict[bytes, bytes]:
         """Of somebody else."""
-        return _bearer(_token(tenant, subject, 600))
+        return _bearer(_token(tenant, subject, 600, **claims))
 
     async def opened(self, role: str) -> str:
         """An MCP session."""
@@ -236,6 +243,7 @@ def _bearer(credential: str) -> dict[bytes, bytes]:
     return {b"authorization": b"Bearer " + credential.encode()}
 
 
-def _token(tenant: str, subject: str, ttl_s: float) -> str:
-    made: str = open_door("signed_token")({"sub": subject, "tenant": tenant, "exp": int(time.time() + ttl_s)}, SECRET)
+def _token(tenant: str, subject: str, ttl_s: float, **claims: str) -> str:
+    said = {"sub": subject, "tenant": tenant, "exp": int(time.time() + ttl_s), **claims}
+    made: str = open_door("signed_token")(said, SECRET)
     return made

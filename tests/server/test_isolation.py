@@ -100,6 +100,9 @@ NAMELESS: dict[tuple[str, str], Ask] = {
         "/tools/call", "/call", "/oxp/tools/call", "/oxp/call", "/otc/tools/call", "/otc/call")},
     **{("POST", path): plain("POST", lambda whose, path=path: path, {"request": CALL}) for path in (  # type: ignore[misc]
         "/otc/draft/tools/call", "/otc/draft/call")},
+    ("GET", "/v1/approvals"): plain("GET", lambda whose: "/v1/approvals"),
+    ("POST", "/v1/approvals/{id}/approve"): plain("POST", lambda whose: "/v1/approvals/1-A/approve", {}),
+    ("POST", "/v1/approvals/{id}/reject"): plain("POST", lambda whose: "/v1/approvals/1-A/reject", {}),
     ("GET", "/metrics"): plain("GET", lambda whose: "/metrics"),
     ("POST", "/v1/sessions"): plain("POST", lambda whose: "/v1/sessions", {}),
     ("POST", "/v1/tools/claim"): plain("POST", lambda whose: "/v1/tools/claim", {}),

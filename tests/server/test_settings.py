@@ -10,6 +10,7 @@ from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
 from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 from toolyard.trust.access import Rule
+from toolyard.trust.approvals import ApprovalRule
 from toolyard.trust.limits import Limit
 from toolyard.trust.rules import WorkerRule
 from toolyard.trust.trusted_issuer import TrustedIssuer
@@ -103,6 +104,8 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "tls_cert": ("a.pem", "a.pem", "a.pem"),
     "tls_key": ("a.key", "a.key", "a.key"),
     "access": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [Rule(("A.*",), name="access[1]")]),
+    "approvals": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [ApprovalRule(("A.*",), name="approvals[1]")]),
+    "approval_wait_s": (60, "60", 60.0),
     "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
     "limits": (
         [{"per": "tool", "at_once": 2}],

@@ -1,10 +1,11 @@
 """A toolkit: a named, versioned collection of tools, and the decorator that adds to it."""
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Never, TypeVar, get_args, overload
+from typing import Any, Literal, Never, TypeVar, get_args, overload
 
 import msgspec
 
@@ -291,9 +292,9 @@ class _Options:
     @property
     def approval(self) -> Literal["always"] | Callable[..., Any] | None:
         given = self._options.get("approval")
-        if given is None or given == "always" or (callable(given) and not inspect.iscoroutinefunction(given)):
-            return given  # type: ignore[no-any-return]
-        self._refuse(f'has approval={given!r}; it must be "always", or a function of the input that is not async')
+        if given not in (None, "always") and (not callable(given) or inspect.iscoroutinefunction(given)):
+            self._refuse(f'has approval={given!r}; it must be "always", or a function of the input that is not async')
+        return given
 
     def text(self, option: str) -> str | None:
         value = self._options.get(option)

@@ -13,6 +13,7 @@ from ..model.call import Outcome
 from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
 from ..model.seam import random_id
 from .target import File, Json, Key, Server, connect, reference_of
+from .waiting import outcome_of
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -31,7 +32,7 @@ def call(
     call_id: Annotated[str | None, typer.Option(help="The call's idempotency key.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, however long it takes.")] = False,
 ) -> None:
-    """Call a tool and print what it returns.
+    """Call a tool and print what it returns. Where a person has to agree first, show where, and wait.
 
     toolyard call Calculator.Add a=10 b=5
     """
@@ -48,7 +49,10 @@ def call(
         try:
             if words:
                 given |= typed(words, _schema(client, tool))
-            outcome = client.outcome(tool, given, **options)
+            if file is None:
+                outcome = outcome_of(client, tool, given, options)
+            else:  # nobody else can be at a server that is only here for this call
+                outcome = client.outcome(tool, given, **options)
         except ToolyardError as error:
             if isinstance(error, SetupError):
                 raise

@@ -12,10 +12,10 @@ from contextlib import closing, suppress
 from typing import Any, Protocol, Self, TypedDict, Unpack
 
 from ..model.call import CallContext, CallTool, Outcome
-from ..model.errors import ServerError
+from ..model.errors import Challenge, ServerError
 from ..model.seam import random_id
 from ..wires.contract import Reply, Request
-from .flows import Flow, Pause, value_of
+from .flows import Flow, Pause, check_challenge, value_of
 from .sending import AsyncHttpSending, HttpSending
 from .speech import WIRES as WIRES
 from .speech import Speech, speech_of
@@ -143,6 +143,11 @@ class Client:
         """Ends a call of this caller's, unless it has ended. The call after that."""
         call: dict[str, Any] = self._drive(self._speech.cancel_call(call_id))
         return call
+
+    def challenge_status(self, challenge: Challenge) -> str:
+        """What became of something that a person has to do first: pending, completed or failed."""
+        status: str = self._drive(check_challenge(challenge))
+        return status
 
     def healthy(self) -> bool:
         """Whether the server takes calls."""

@@ -5,14 +5,15 @@ They wait by yielding a `Pause`. `client.py` drives them, with or without `await
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ..model.call import CallTool, ListTools, Outcome
-from ..model.errors import Busy, RequestError, ToolError
+from ..model.errors import Busy, Challenge, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
-from ..wires import admin, admin_keys
+from ..wires import admin, admin_keys, approvals
 from ..wires.contract import Reply, Request, Wire
 from ..wires.explain import Asked, Explanation, encode_asked
 from ..wires.lifecycle import LIFECYCLE
@@ -156,6 +157,19 @@ def list_keys() -> Flow:
 
 def revoke_key(name: str) -> Flow:
     return LIFECYCLE.decode((yield from _reply(admin_keys.encode_revoke(name))))
+
+
+def check_challenge(challenge: Challenge) -> Flow:
+    reply: Reply = yield from _reply(Request("GET", urlsplit(challenge.check_url).path))
+    return str(msgspec.json.decode(reply.body)["status"])
+
+
+def list_approvals() -> Flow:
+    return LIFECYCLE.decode((yield from _reply(approvals.encode_list())))["approvals"]
+
+
+def decide_approval(id: str, approved: bool, reason: str) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(approvals.encode_decision(id, approved, reason))))
 
 
 def _shown(encode: Callable[[float], Request], wait_s: float) -> Flow:

@@ -5,7 +5,18 @@ from typing import Any, Self
 
 from ..wires.explain import Asked, Explanation
 from .client import Rows, Sending, drive
-from .flows import cancel_any_call, explain, list_all_calls, list_keys, make_key, revoke_key, settle_call, show_any_call
+from .flows import (
+    cancel_any_call,
+    decide_approval,
+    explain,
+    list_all_calls,
+    list_approvals,
+    list_keys,
+    make_key,
+    revoke_key,
+    settle_call,
+    show_any_call,
+)
 
 
 class Operator:
@@ -57,6 +68,16 @@ class Operator:
         """All API keys, the oldest first."""
         keys: Rows = drive(list_keys(), self._sending)
         return keys
+
+    def approvals(self) -> Rows:
+        """The calls that wait for a person's yes, the oldest first."""
+        waiting: Rows = drive(list_approvals(), self._sending)
+        return waiting
+
+    def decide(self, id: str, approved: bool, reason: str = "") -> dict[str, Any]:
+        """Says yes or no to one of them."""
+        decided: dict[str, Any] = drive(decide_approval(id, approved, reason), self._sending)
+        return decided
 
     def revoke_key(self, name: str) -> dict[str, Any]:
         """The key after that."""

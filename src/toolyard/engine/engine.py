@@ -30,6 +30,7 @@ from ..model.tool import Tool
 from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resumed, unexpected
 from ..running.validation import compile_schema, explain, first_difference
 from ..trust.access import refuse_lacking
+from ..trust.approvals import APPROVAL
 from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
 from ..trust.meters import Counted
@@ -73,6 +74,8 @@ class Plan(Struct, frozen=True):
     slots: Slots | None
     has_requirements: bool
     is_remote: bool
+    may_wait: bool
+    """Whether a call of it may have to wait for a person."""
 
 
 class Engine:
@@ -94,12 +97,12 @@ class Engine:
         """`limiter` is None where nothing is limited."""
         self._catalogue = catalogue
         self._runners = runners
-        self._requirer = requirer
+        self._requirer, self._approvals = requirer, recorded.approvals
         self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
         self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions)
         self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described)
         self._seal = partial(ring.seal, "context")
-        self.questions = Questions(node.store, limits.answer_s)
+        self.questions = Questions(node.store, limits.answer_s, recorded.approvals)
         self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience = limiter, Patience()
@@ -125,7 +128,7 @@ class Engine:
     ) -> Coroutine[Any, Any, Outcome]:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         plan = self._plans[tool]
-        if command.call_id is not None or plan.is_remote:
+        if command.call_id is not None or plan.is_remote or plan.may_wait:
             call = self._record(plan, tool, command, caller, channel, base_url)
             return call if self._limiter is None else self._patiently(call, caller)
         if self._limiter is not None:
@@ -277,23 +280,26 @@ class Engine:
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
             arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
+            waits = plan.may_wait and self._approvals.are_needed(tool, command.input, caller)
         except BaseException:
             if admitted is not None:
                 admitted.end()
             raise
-        new = self._described(command, run)
+        new = self._described(command, run, APPROVAL if waits else None)
         stops = (tool.on_disconnect or ("continue" if new.keyed else "cancel")) == "cancel"
         attempted = partial(attempt, plan.recipe, arguments, run, self._monotonic)
-        return Work(new, run, attempted, plan.slots, stops, admitted)
+        return Work(new, run, attempted, plan.slots, stops, admitted, base_url)
 
-    def _described(self, command: CallTool, run: Run) -> NewCall:
+    def _described(self, command: CallTool, run: Run, waiting_for: str | None = None) -> NewCall:
         """What is recorded of a call before it runs, with what a later attempt would need."""
         new, tool = new_call(command, run), run.tool
         new.total_s = self._limits.total_s
         if self._plans[tool].is_remote:
             new.queue, new.session = "worker", DIRECT
             new.queue_s, new.run_s = self._limits.claim_s, tool.timeout or self._limits.run_s
-        needs_context = tool.on_lost == "rerun" or new.queue == "worker"
+        if waiting_for is not None:
+            new.waiting_for, new.queue_s = waiting_for, self._approvals.wait_s
+        needs_context = tool.on_lost == "rerun" or new.queue == "worker" or waiting_for is not None
         if needs_context and (run.secrets or run.tokens or run.user_info):
             context = CallContext(run.tokens, run.secrets, run.caller.user_id, run.user_info)
             new.sealed = self._seal(_encode(context), run.call_id.encode())
@@ -318,6 +324,7 @@ class Engine:
             slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
             is_remote=tool.runs == "worker",
+            may_wait=self._approvals.may_be_needed(tool),
         )
 
     def _slots(self, tool_id: str, size: int) -> Slots:

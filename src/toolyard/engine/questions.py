@@ -15,6 +15,7 @@ from ..model.running import Question, Run
 from ..running.validation import fits
 from ..store.contract import Asked, Store, StoreDown
 from ..store.hints import Topic
+from ..trust.approvals import APPROVAL, Approvals
 
 LOOK_AGAIN_S = 1.0
 REFUSED = "toolyard/refused"
@@ -32,8 +33,8 @@ _decode_question = msgspec.json.Decoder(Question).decode
 class Questions:
     """Of every call on this node, and answers to those of any node."""
 
-    def __init__(self, store: Store, wait_s: float) -> None:
-        self._store, self._wait_s = store, wait_s
+    def __init__(self, store: Store, wait_s: float, approvals: Approvals) -> None:
+        self._store, self._wait_s, self._approvals = store, wait_s, approvals
 
     async def ask(self, run: Run, question: Question) -> Any:
         """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time."""
@@ -79,6 +80,8 @@ class Questions:
 
     async def open(self, call: CallRecord) -> list[Question]:
         """Those that a call waits for now."""
+        if call.waiting_for == APPROVAL:
+            return [self._approvals.question(call.tool, call.seq)]
         return await self.unanswered(call) if call.waiting_for == "answer" else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:

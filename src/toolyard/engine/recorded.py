@@ -16,11 +16,20 @@ from msgspec import Struct
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import Busy, KeyConflict, LimitReached, RequestError, StillRunning, ToolError
+from ..model.errors import (
+    Busy,
+    KeyConflict,
+    LimitReached,
+    MissingRequirements,
+    RequestError,
+    StillRunning,
+    ToolError,
+)
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord, Key, NewCall
 from ..model.running import Run
-from ..store.contract import Begun
+from ..store.contract import Begun, Note
+from ..trust.approvals import APPROVAL, Approvals
 from ..trust.fingerprints import Fingerprints
 from ..trust.meters import Admitted
 from .held import Held, Node, elsewhere
@@ -28,6 +37,10 @@ from .slots import Slots
 
 RETRY_AFTER_MS = 1000
 LOOK_AGAIN_S = 0.1
+HOLD = "hold"
+"""The kind of notes by which calls that wait and have no key are known again."""
+COLLECT_S = 86400.0
+"""How long what became of such a call is kept for who asks again."""
 _log = logging.getLogger("toolyard.ledger")
 
 Attempt = Callable[[], Awaitable[Outcome]]
@@ -45,6 +58,8 @@ class Work(Struct):
     """Whether a client that goes away takes the call with it."""
     admitted: Admitted | None = None
     """What it counts among, until its end."""
+    base_url: Callable[[], str] = str
+    """The server's address, as its client has it."""
 
     def is_known(self) -> None:
         """It was made before, so it does not count."""
@@ -63,8 +78,10 @@ class Running(Struct):
 class RecordedCalls:
     """One key, one execution."""
 
-    def __init__(self, node: Node, fingerprints: Fingerprints, sync_wait_s: float, most_pending: int) -> None:
-        self._node, self._store, self._fingerprints = node, node.store, fingerprints
+    def __init__(
+        self, node: Node, fingerprints: Fingerprints, approvals: Approvals, sync_wait_s: float, most_pending: int
+    ) -> None:
+        self._node, self._store, self._fingerprints, self.approvals = node, node.store, fingerprints, approvals
         self._sync_wait_s, self._most_pending = sync_wait_s, most_pending
         self._running: dict[tuple[Key, bytes], Running] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
@@ -74,6 +91,8 @@ class RecordedCalls:
         answered before anything is checked, one with another only after."""
         if command.call_id is None:
             work = check()
+            if work.new.waiting_for is not None:
+                return await self._collected(command, caller, work)
             return await self._wait(work.new.key, self._start(work), command.is_patient, can_join=False)
         key = Key(caller.tenant, caller.subject, command.family, command.call_id)
         fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
@@ -114,7 +133,10 @@ class RecordedCalls:
                 raise _conflict(work.new.key)
             return _known_call(begun, work.new.key).seq
         work.stops_when_gone = False
-        self.go_on(begun.seq, 1, work)
+        if work.new.waiting_for is None:
+            self.go_on(begun.seq, 1, work)
+        else:
+            work.is_known()  # it counts once it runs
         return begun.seq
 
     async def _known_number(self, command: CallTool, caller: Caller) -> int | None:
@@ -219,6 +241,8 @@ class RecordedCalls:
         if begun.seq == 0:
             work.is_known()
             return await self._found(begun, work)
+        if new.waiting_for is not None:
+            raise self._waits(begun.seq, work)
         if new.queue != "node":
             return await self._elsewhere(begun.seq, work)
         return await self._here(begun.seq, 1, work)
@@ -234,6 +258,29 @@ class RecordedCalls:
         if work.stops_when_gone:
             work.run.channel.when_gone(lambda: self._cancel_later(seq))
         return await elsewhere(self._store, seq)
+
+    async def _collected(self, command: CallTool, caller: Caller, work: Work) -> Outcome:
+        """A call that has to wait and has no key is known again by its input: made once more it is answered with what
+        became of it, and that only once."""
+        new = work.new
+        new.fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
+        place = (HOLD, caller.tenant, caller.subject, f"{command.family} {new.fingerprint.hex()}")
+        work.is_known()  # it counts once it runs
+        noted = await self._store.note(*place)
+        held = None if noted is None else await self._store.row(int(noted))
+        if held is not None:
+            if held.waiting_for == APPROVAL:
+                raise self._waits(held.seq, work)
+            ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq)).task
+            outcome = await self._wait(held.key, ending, command.is_patient)
+            if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
+                return outcome
+        begun = await self._store.begin(new, None if new.queue == "node" else self._most_pending)
+        await self._store.put_note(Note(*place, b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
+        raise self._waits(begun.seq, work)
+
+    def _waits(self, seq: int, work: Work) -> MissingRequirements:
+        return self.approvals.missing(work.run.tool.wire_name, seq, work.base_url())
 
     def _cancel_later(self, seq: int) -> None:
         """The client has gone, so the task that ends the call is nobody's."""
@@ -259,6 +306,8 @@ class RecordedCalls:
             raise _conflict(key)
         if known is None or known.state in ENDED:
             return _answer(begun, key)
+        if known.waiting_for == APPROVAL:
+            raise self._waits(known.seq, work)
         if known.queue == "node" and known.holder == self._store.node:
             return await self._here(known.seq, known.attempt, work)
         return await elsewhere(self._store, known.seq)

@@ -77,7 +77,8 @@ class Recovery:
         number = await self._store.restart(call.seq, call.attempt)
         if number is None:
             return False
-        _log.warning("%s (call %s): attempt %d starts", call.reference, call.key.call_id, number)
+        level = logging.WARNING if call.attempt else logging.INFO  # what waited for a yes was not lost
+        _log.log(level, "%s (call %s): attempt %d starts", call.reference, call.key.call_id, number)
         work.new.key, work.new.fingerprint = call.key, call.fingerprint
         self._recorded.go_on(call.seq, number, work)
         return True

@@ -200,6 +200,9 @@ class Sessions:
                 use.is_known()
             return
         known = begun.known
+        if use.new.waiting_for is not None:
+            use.is_known()  # it counts once it runs
+            return
         if begun.seq:
             self._recorded.go_on(begun.seq, 1, use.work)
             return

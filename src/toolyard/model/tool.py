@@ -4,6 +4,7 @@ An id is `Toolkit.Tool`; a reference adds a version: `Toolkit.Tool@1.2.3`, or `@
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import Struct

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
+from ..engine.deciding import ApprovalDesk
 from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
+from ..trust.approvals import Approvals
 from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, audit_routes
+from . import admin_keys, admin_routes, approval_routes, audit_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .exchange import Exchange
@@ -35,11 +37,14 @@ class LedgerSending:
         desk = AdminDesk(self._store, alone=not self._store.shared)
         keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
         audit = AuditDesk(self._store, self._ring)
+        approvals = Approvals((), self._ring, settings.approval_wait_s, lambda: settings.public_url or "")
+        approving = ApprovalDesk(self._store, approvals, settings.claim_wait_s)
         self._table = RouteTable(
             [
                 *admin_routes.routes(desk, _anybody),
                 *admin_keys.routes(keys, _anybody),
                 *audit_routes.routes(audit, _anybody),
+                *approval_routes.admin_routes(approving, _anybody),
             ]
         )
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from ..engine.deciding import ApprovalDesk
 from ..engine.engine import Engine, Limits
 from ..engine.held import Node
 from ..engine.recorded import RecordedCalls
@@ -25,6 +26,7 @@ from ..running.processes import Processes
 from ..running.threads import Threads
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
+from ..trust.approvals import Approvals
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.requirements import RequirementsDesk
@@ -37,6 +39,7 @@ from ..wires.lifecycle import LIFECYCLE
 from . import (
     admin_keys,
     admin_routes,
+    approval_routes,
     audit_routes,
     call_routes,
     explain_routes,
@@ -59,6 +62,8 @@ from .listing import Listing
 from .mcp.assembly import Ground, assembled
 from .mcp.refusals import MCP
 from .metrics import Metrics
+from .pages.approving import ApprovalPages
+from .pages.forms import Forms
 from .readiness import Readiness
 from .request_routes import RequestDesk
 from .routes import Route
@@ -95,7 +100,11 @@ class Yard:
         self.witness = Witness(self.metrics, self.audit, seam.now)
         self.limiting = Limiting(settings, seam.now)
         self._put_together(seam)
-        self.access = Access(settings.access, [limit.who for limit in self.limiting.limits])
+        self.access = Access(
+            settings.access,
+            [limit.who for limit in self.limiting.limits],
+            [rule.who for rule in settings.approvals],
+        )
         self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
@@ -129,6 +138,10 @@ class Yard:
         )
         self.asgi.streams.validity = self._validity
 
+    def _own_url(self) -> str:
+        """Where people find this server, as far as it knows."""
+        return self.asgi.public_url or f"http://{self.settings.host}:{self.settings.port}"
+
     def _put_together(self, seam: Seam) -> None:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
@@ -140,7 +153,11 @@ class Yard:
             "worker": Elsewhere(),
         }
         self._node = node = Node(store)
-        self._recorded = recorded = RecordedCalls(node, fingerprints, settings.sync_wait_s, settings.queue_limit)
+        approvals = Approvals(settings.approvals, ring, settings.approval_wait_s, self._own_url)
+        self._approving = ApprovalDesk(store, approvals, settings.claim_wait_s)
+        self._recorded = recorded = RecordedCalls(
+            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit
+        )
         desk, limiter = RequirementsDesk(seam.new_id), self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
@@ -229,6 +246,8 @@ class Yard:
             *RequestDesk(self._requests, self._workers, self.witness, settings.lease_s).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
+            *approval_routes.routes(self._approving),
+            *ApprovalPages(self._approving, Forms(self._ring), self.witness).routes(),
         ]
         return routes + site_routes.routes(self, routes)
 
@@ -239,7 +258,8 @@ class Yard:
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
         rules = Rules(self.access, self.limiting.limits)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
+        approving = approval_routes.admin_routes(self._approving, admit)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *approving]
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..trust.access import Rule
+from ..trust.approval_rules import read_approvals
+from ..trust.approvals import ApprovalRule
 from ..trust.limit_rules import read_limits
 from ..trust.limits import Limit
 from ..trust.rules import WorkerRule, read_rules, read_worker_rules
@@ -95,6 +97,10 @@ def origins(value: Any) -> list[str]:
 
 def rules(value: Any) -> list[Rule]:
     return _tables(value, read_rules)
+
+
+def approvals(value: Any) -> list[ApprovalRule]:
+    return _tables(value, read_approvals)
 
 
 def limits(value: Any) -> list[Limit]:

@@ -15,12 +15,14 @@ from typing import Any
 from ..doors import open_door
 from ..model.errors import Place, SettingsError
 from ..trust.access import Rule
+from ..trust.approvals import ApprovalRule
 from ..trust.limits import Limit
 from ..trust.rules import WorkerRule
 from ..trust.trusted_issuer import TrustedIssuer
 from .readers import (
     Wrong,
     address,
+    approvals,
     choice,
     issuers,
     limits,
@@ -98,6 +100,8 @@ class Settings:
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
+    approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
+    approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
     limits: list[Limit] | None = row(
         None, "How much who may call: [[limits]] tables. Away from loopback there are some; [] has none.", limits

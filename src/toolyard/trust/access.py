@@ -66,9 +66,7 @@ class Rule(Struct, frozen=True):
 class Access:
     """Views, by identity."""
 
-    def __init__(
-        self, rules: Sequence[Rule] = (), limited: Sequence[Who] = (), asking: Sequence[Who] = ()
-    ) -> None:
+    def __init__(self, rules: Sequence[Rule] = (), limited: Sequence[Who] = (), asking: Sequence[Who] = ()) -> None:
         """`limited`: whom each of the limits is about; `asking`: whom each of the rules for approvals."""
         self._rules, self._limited, self._asking = rules, limited, asking
         self._named = frozenset(scope for rule in rules for scope in rule.scopes)

@@ -53,7 +53,9 @@ class ApprovalRule(Struct, frozen=True):
 class Approvals:
     """`base_url` is this server's address, for whoever asks when nobody called."""
 
-    def __init__(self, rules: Sequence[ApprovalRule], ring: KeyRing, wait_s: float, base_url: Callable[[], str]) -> None:
+    def __init__(
+        self, rules: Sequence[ApprovalRule], ring: KeyRing, wait_s: float, base_url: Callable[[], str]
+    ) -> None:
         self._rules, self._ring, self.wait_s, self._base_url = rules, ring, wait_s, base_url
 
     def may_be_needed(self, tool: Tool) -> bool:

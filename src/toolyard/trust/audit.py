@@ -59,7 +59,7 @@ class _Batch(Struct):
 
 
 class Audit:
-    """Use from one event loop, between `open` and `close`. `chain` is the one that this node writes."""
+    """Use from one event loop at a time, between `open` and `close`. `chain` is the one that this node writes."""
 
     def __init__(
         self, store: AuditLog, ring: KeyRing, chain: str, settings: AuditSettings, now: Callable[[], float]
@@ -81,7 +81,6 @@ class Audit:
 
     async def open(self) -> None:
         """Goes on where the chain ends, and says so. Raises StoreDown."""
-        self._loop = asyncio.get_running_loop()
         self._place = await end_of(self._store, self.chain)
         self._room, self._tries_left = MOST_WAITING, None
         self.add(Entry(self._now(), "start", outcome="continued" if self._place.number else "began"))
@@ -115,7 +114,7 @@ class Audit:
         self._waiting.append(entry)
         self._added += 1
         if count == 0 and self._writing is None:
-            self._timer = self._loop.call_later(FLUSH_S, self._write_now)
+            self._write_soon()
         elif count == MOST_IN_A_BLOCK:
             self._write_now()
 
@@ -126,7 +125,7 @@ class Audit:
             raise StoreDown("The audit log cannot be written now", retry_after_ms=1000)
         if self._stored == self._added:
             return
-        waiter: asyncio.Future[None] = self._loop.create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((self._added, waiter))
         self._write_now()
         await waiter
@@ -137,9 +136,14 @@ class Audit:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._writing is not None and self._writing.get_loop().is_closed():
+            self._writing = None  # a test's loop, say, that ended under it
         if self._writing is None:
-            self._writing = self._loop.create_task(self._write())
+            self._writing = asyncio.get_running_loop().create_task(self._write())
             self._writing.add_done_callback(self._ended)
+
+    def _write_soon(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._write_now)
 
     async def _write(self) -> None:
         """What waits, block after block, as long as there is a hurry."""
@@ -168,7 +172,7 @@ class Audit:
         """Until there is something to write again."""
         self._writing = None
         if (self._waiting or self._batch) and self._room:
-            self._timer = self._loop.call_later(FLUSH_S, self._write_now)
+            self._write_soon()
 
     def _take(self) -> _Batch:
         lines, size = list[bytes](), 0

@@ -65,7 +65,7 @@ class Meter:
         was, self.away, self.away_running = self.away, away, away.running
         if was.window < away.window - 1:
             into = self.at_ms % MINUTE_MS if away.window == self.window else MINUTE_MS
-            new = away.used + away.before * (MINUTE_MS - into) // MINUTE_MS
+            new = away.used - away.before * (into - MINUTE_MS) // MINUTE_MS  # rounded up
         elif was.window < away.window:
             new = away.used + max(0, away.before - was.used)
         else:

@@ -252,7 +252,7 @@ class Calling:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision)
         providers = ", ".join(each.id for each in tool.requirements.authorization)
-        said = f"{tool.id} needs your authorization at {providers}"
+        said = error.message if error.missing.approval else f"{tool.id} needs your authorization at {providers}"
         questions = [Question(each.id, "url", said, url=each.url) for each in challenges]
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)

@@ -5,9 +5,11 @@ from ..query import LONGEST_WAIT_S, MOST
 from .docs import Doc, Docs, Parameter, Responses
 from .lifecycle_shapes import (
     AnthropicMessage,
+    ApprovalShapes,
     Awaiting,
     ClaimBody,
     Claims,
+    DecidedCall,
     HeartbeatBody,
     HeartbeatsBody,
     LifecycleError,
@@ -16,6 +18,7 @@ from .lifecycle_shapes import (
     ListedCalls,
     OpenAIMessage,
     Ready,
+    ReasonBody,
     RefusedBody,
     Registered,
     RequestShape,
@@ -36,6 +39,7 @@ STATE = Parameter("state", "query", "Only those in this state.", {"type": "strin
 LIMIT = Parameter("limit", "query", "How many, at most.", {"type": "integer", "minimum": 1, "maximum": MOST})
 CURSOR = Parameter("cursor", "query", "Where the last list ended.", {"type": "string", "pattern": "^[0-9]{1,18}$"})
 TOOL = Parameter("tool", "query", "Only those of this tool, as it was asked for.")
+APPROVAL = Parameter("id", "path", "The approval's id.")
 CALL = Parameter("call_id", "path", "The call's id.")
 SESSION = Parameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
 ONLY_SESSION = Parameter("session", "query", "Only those of this session.")
@@ -70,7 +74,7 @@ IN = "/v1/sessions/{sessionId}"
 
 
 def docs() -> Docs:
-    return _calls() | _requests() | _sessions() | _workers()
+    return _calls() | _requests() | _sessions() | _workers() | _approvals()
 
 
 def _calls() -> Docs:
@@ -81,6 +85,17 @@ def _calls() -> Docs:
         ("GET", "/v1/calls"): Doc("The caller's calls, newest first", many, "calls", parameters=filters),
         ("GET", "/v1/calls/{call_id}"): Doc("A call of the caller's", one, "calls", parameters=(CALL, WAIT)),
         ("POST", "/v1/calls/{call_id}/cancel"): Doc("Cancel a call", one, "calls", parameters=(CALL,)),
+    }
+
+
+def _approvals() -> Docs:
+    many: Responses = {200: ("Those that others of the tenant asked for", (ApprovalShapes,)), **REFUSED}
+    decided: Responses = {200: ("It was decided", (DecidedCall,)), **ABSENT, **LOST, **REFUSED, **MALFORMED}
+    at = "/v1/approvals/{id}"
+    return {
+        ("GET", "/v1/approvals"): Doc("Calls that wait for a person's yes", many, "approvals"),
+        ("POST", f"{at}/approve"): Doc("Say yes", decided, "approvals", (ReasonBody,), (APPROVAL,), needs_body=False),
+        ("POST", f"{at}/reject"): Doc("Say no", decided, "approvals", (ReasonBody,), (APPROVAL,), needs_body=False),
     }
 
 

@@ -67,6 +67,45 @@ class ListedCall(Shape, rename="camel"):
     error: Failure | UnsetType = UNSET
 
 
+class Asker(Shape, rename="camel"):
+    """Whose call it is."""
+
+    tenant: str
+    subject: str
+    user_id: str | None
+
+
+class ApprovalShape(Shape, rename="camel"):
+    """A call that waits for a person's yes."""
+
+    id: str
+    url: str
+    call_id: str
+    tool: str
+    caller: Asker
+    wire: str
+    input: dict[str, Any]
+    created_at: float
+
+
+class ApprovalShapes(Shape):
+    approvals: list[ApprovalShape]
+
+
+class ReasonBody(Shape):
+    """Why not."""
+
+    reason: str | UnsetType = UNSET
+
+
+class DecidedCall(Shape, rename="camel"):
+    """The call after that."""
+
+    call_id: str
+    approved: bool
+    state: State
+
+
 class ListedCalls(Shape):
     """`cursor` is there when there may be more."""
 

@@ -242,6 +242,8 @@ class MissingRequirementsBody(Shape):
     authorization: list[AuthorizationChallenge] | UnsetType = UNSET
     secrets: list[MissingSecret] | UnsetType = UNSET
     user_id: bool | UnsetType = UNSET
+    approval: bool | UnsetType = UNSET
+    """Whether what is asked for is a person's yes to this call."""
 
 
 class ServerErrorResponse(Shape):

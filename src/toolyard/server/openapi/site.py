@@ -5,6 +5,7 @@ from typing import Any
 from .docs import Doc, Docs, Parameter, Responses
 from .shapes import Alive, ChallengeStatus, ServerErrorResponse, Status
 
+APPROVAL = Parameter("id", "path", "The approval's id.")
 CHALLENGE = Parameter("challenge", "path", "The challenge's id.")
 REFUSED: Responses = {
     401: ("Credentials are missing or not valid", (ServerErrorResponse,)),
@@ -22,6 +23,14 @@ def docs() -> Docs:
         "/authorize/{challenge}/status": Doc(
             "How far an authorization has come", progress, parameters=(CHALLENGE,), authenticated=False
         ),
+        "/approvals/{id}": Doc(
+            "Where a person says yes or no to a call",
+            {200: ("A page", ()), 410: ("A page that says that there is none, or none any more", ())},
+            parameters=(APPROVAL,),
+            media_type="text/html",
+            authenticated=False,
+        ),
+        "/approvals/{id}/status": Doc("Whether somebody has", progress, parameters=(APPROVAL,), authenticated=False),
         "/style.css": _open("How the pages look", "A style sheet", media_type="text/css"),
         "/openapi.json": _open("The endpoints, for programs", "OpenAPI 3.1", dict[str, Any]),
         "/ready": Doc("Ready for calls?", probe, authenticated=False),
@@ -30,7 +39,9 @@ def docs() -> Docs:
         "/.well-known/oauth-protected-resource/mcp": _metadata("its MCP endpoint"),
         "/metrics": Doc("Metrics", {200: ("For Prometheus", ()), **REFUSED}, media_type="text/plain"),
     }
-    return {("GET", path): doc for path, doc in made.items()}
+    said: Responses = {200: ("A page that says so", ()), 403: ("A page that says why not", ())}
+    form = Doc("Say yes or no", said, parameters=(APPROVAL,), media_type="text/html", authenticated=False)
+    return {("GET", path): doc for path, doc in made.items()} | {("POST", "/approvals/{id}"): form}
 
 
 def _metadata(what: str) -> Doc:

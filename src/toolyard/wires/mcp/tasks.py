@@ -23,7 +23,7 @@ _FAILED_AS_A_TOOL = "tool_failed"
 def status_of(call: CallRecord) -> str:
     """A tool's failure is a result, too; any other end that is not one is a failure of the task."""
     if call.state not in ENDED:
-        return "input_required" if call.waiting_for == "answer" else "working"
+        return "working" if call.waiting_for is None else "input_required"
     if call.code == "cancelled":
         return "cancelled"
     return "completed" if call.state is State.COMPLETE or call.code == _FAILED_AS_A_TOOL else "failed"

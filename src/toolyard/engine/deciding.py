@@ -1,0 +1,73 @@
+"""The desk of those who say yes or no to calls that wait for it."""
+
+import msgspec
+
+from ..model.errors import PathNotFound, Refused
+from ..model.lifecycle import ENDED, Move, State
+from ..model.record import CallRecord
+from ..model.standing import Decision, ended_by
+from ..store.contract import Filter, Note, Store
+from ..trust.approvals import APPROVAL, Approvals
+
+KIND = "decision"
+KEPT_S = 7 * 86400.0
+MOST = 200
+_encode = msgspec.json.Encoder().encode
+
+
+class ApprovalDesk:
+    """`claim_s`: how long a worker has to take a call up once it may run."""
+
+    def __init__(self, store: Store, approvals: Approvals, claim_s: float) -> None:
+        self._store, self.approvals, self._claim_s = store, approvals, claim_s
+
+    async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
+        """The oldest first."""
+        return (await self._store.listed(Filter(tenant, waiting_for=APPROVAL, limit=MOST)))[::-1]
+
+    async def find(self, id: str) -> CallRecord:
+        """By its address, or by its number where that is all that is given. Raises PathNotFound."""
+        seq = self.approvals.seq_of(id)
+        call = None if seq is None else await self._store.row(seq)
+        if call is None:
+            raise PathNotFound("There is no such approval; it may have been decided long ago")
+        return call
+
+    async def numbered(self, id: str) -> CallRecord:
+        """For operators, who may leave the signature out."""
+        return await self.find(self.approvals.id_of(int(id)) if id.isascii() and id.isdigit() and len(id) < 19 else id)
+
+    async def status(self, id: str) -> str:
+        """As `check_url` says it."""
+        try:
+            call = await self.find(id)
+        except PathNotFound:
+            return "failed"
+        if call.waiting_for == APPROVAL:
+            return "pending"
+        return "failed" if call.state is State.ERROR and call.attempt == 0 else "completed"
+
+    async def decision(self, call: CallRecord) -> dict[str, object] | None:
+        """What was said, by whom, and why."""
+        found = await self._store.note(KIND, call.key.tenant, "", str(call.seq))
+        return None if found is None else msgspec.json.decode(found)
+
+    async def decide(self, call: CallRecord, *, approved: bool, by: str, reason: str = "") -> CallRecord:
+        """Whoever is first decides. Raises Refused where somebody else was, or nothing waits any more."""
+        because = f": {reason}" if reason else ""
+        ending = None if approved else ended_by(Move.REJECT, f"A person said no{because}", "none")
+        queue_s = self._claim_s if call.queue == "worker" else None
+        judged = await self._store.decide(Decision(call.seq, APPROVAL, ending, queue_s))
+        if judged is None or judged.reason is not None:
+            raise await self._late(call)
+        said = _encode({"approved": approved, "by": by, "reason": reason})
+        await self._store.put_note(Note(KIND, call.key.tenant, "", str(call.seq), said), KEPT_S)
+        return await self._store.row(call.seq) or call
+
+    async def _late(self, call: CallRecord) -> Refused:
+        now, said = await self._store.row(call.seq), await self.decision(call)
+        if said is not None:
+            return Refused(f"{said['by']} has {'approved' if said['approved'] else 'rejected'} it already", "decided")
+        if now is not None and now.state in ENDED:
+            return Refused(f"The call has ended as {now.code}; nobody waits for it any more", "ended")
+        return Refused("The call waits for nothing", "decided")

@@ -1,0 +1,114 @@
+"""The page on which a person says yes or no to a call, and the address at which a client hears of it."""
+
+from html import escape
+
+import msgspec
+
+from ...engine.deciding import ApprovalDesk
+from ...model.errors import PathNotFound, Refused, RequestError
+from ...model.record import CallRecord
+from ...trust.approvals import APPROVAL, PATH
+from ...wires import oxp
+from ...wires.approvals import MOST_REASON
+from ...wires.contract import JSON, Reply
+from ...wires.family import encode
+from ..exchange import Exchange
+from ..routes import Route
+from ..witness import Witness
+from .forms import Browser, Forms
+from .layout import alert, page, paragraph, table
+
+MOST_TRIES = 10
+"""Wrong codes for one call, on this node: then only an operator can decide."""
+MOST_COUNTED = 10_000
+TITLE = "Approve a call?"
+FIELDS = (
+    "<label for='code'>Code (an operator sees it with <code>toolyard approvals</code>)</label>"
+    "<input id='code' name='code' type='text' required maxlength='20'>"
+    f"<label for='reason'>Reason, if you say no</label><input id='reason' name='reason' type='text' "
+    f"maxlength='{MOST_REASON}'>"
+    "<button type='submit' name='say' value='yes'>Approve</button>"
+)
+
+
+class ApprovalPages:
+    """Handlers."""
+
+    def __init__(self, desk: ApprovalDesk, forms: Forms, witness: Witness) -> None:
+        self._desk, self._forms, self._witness = desk, forms, witness
+        self._wrong: dict[int, int] = {}
+
+    def routes(self) -> list[Route]:
+        at = PATH + "/{id}"
+        return [
+            Route("GET", at, self.show, oxp.FLAT, who="anyone"),
+            Route("POST", at, self.decide, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("GET", f"{at}/status", self.status, oxp.FLAT, who="anyone"),
+        ]
+
+    async def status(self, exchange: Exchange) -> Reply:
+        said = {"status": await self._desk.status(exchange.parameters["id"])}
+        return Reply(200, encode(said), [JSON, oxp.VERSION, (b"cache-control", b"no-store")])
+
+    async def show(self, exchange: Exchange) -> Reply:
+        browser = self._forms.browser(exchange)
+        try:
+            call = await self._desk.find(exchange.parameters["id"])
+        except PathNotFound as error:
+            return self._forms.reply(browser, self._page(exchange, "No such approval", alert(error.message)), 410)
+        return await self._shown(exchange, browser, call)
+
+    async def decide(self, exchange: Exchange) -> Reply:
+        browser = self._forms.browser(exchange)
+        try:
+            call = await self._desk.find(exchange.parameters["id"])
+            fields = self._forms.read(exchange, exchange.path)
+        except RequestError as error:
+            return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
+        if self._wrong.get(call.seq, 0) >= MOST_TRIES:
+            return await self._shown(exchange, browser, call, "Too many wrong codes. Ask an operator to decide")
+        if not self._desk.approvals.is_code(call.seq, fields.get("code", "")):
+            self._count(call.seq)
+            self._witness.did(
+                "auth", f"a wrong code for the approval of call {call.key.call_id}", None, exchange.address
+            )
+            return await self._shown(exchange, browser, call, "This is not the code of this call. Nothing was decided")
+        approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
+        try:
+            await self._desk.decide(call, approved=approved, by="a person with its code", reason=reason)
+        except Refused as error:
+            return await self._shown(exchange, browser, call, error.message)
+        said = f"{'approved' if approved else 'rejected'} call {call.key.call_id} of {call.reference}"
+        self._witness.did("approval", said, None, exchange.address)
+        await self._witness.written()
+        return await self._shown(exchange, browser, await self._desk.find(exchange.parameters["id"]))
+
+    def _count(self, seq: int) -> None:
+        self._wrong[seq] = self._wrong.get(seq, 0) + 1
+        if len(self._wrong) > MOST_COUNTED:
+            del self._wrong[next(iter(self._wrong))]
+
+    async def _shown(self, exchange: Exchange, browser: Browser, call: CallRecord, wrong: str = "") -> Reply:
+        who = f"{call.key.subject} ({call.key.tenant})"
+        rows = [("Tool", call.reference), ("Who asks", who), ("Call", call.key.call_id)]
+        rows += [("On behalf of", call.user_id)] if call.user_id else []
+        text = msgspec.json.format(call.input or b"{}", indent=2).decode()
+        body = table(rows) + f"<h2>Input</h2><pre tabindex='0'>{escape(text)}</pre>"
+        if call.waiting_for == APPROVAL:
+            form = self._forms.form(browser, exchange.path, FIELDS, "Reject")
+            body += (alert(wrong) if wrong else "") + form
+        else:
+            body += (alert(wrong) if wrong else "") + paragraph(await self._what_became(call))
+        return self._forms.reply(browser, self._page(exchange, TITLE, body), 403 if wrong else 200)
+
+    async def _what_became(self, call: CallRecord) -> str:
+        said = await self._desk.decision(call)
+        if said is None:
+            ended = f" ({call.code})" if call.code else ""
+            return f"Nobody waits for this any more: the call is {call.state.value}{ended}."
+        word = "approved" if said["approved"] else "rejected"
+        because = f" Reason: {said['reason']}" if said["reason"] else ""
+        return f"{str(said['by']).capitalize()} has {word} it. The call is {call.state.value}.{because}"
+
+    def _page(self, exchange: Exchange, title: str, body: str) -> str:
+        return page(title, body, exchange.base_url())

@@ -1,0 +1,384 @@
+"""A call that a person has to agree to waits for that, on every wire; a yes is for one call, and never its caller's."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from toolyard import Toolkit
+from toolyard.model.errors import SettingsError
+from toolyard.server.compose import Yard
+
+from .scene import Answer, Scene, settings
+
+kit = Toolkit("Pay")
+paid: list[tuple[str, int]] = []
+
+
+@kit.tool(approval="always")
+async def refund(order: str, cents: int) -> str:
+    """Pays a customer back."""
+    paid.append((order, cents))
+    return f"{cents} for {order}"
+
+
+@kit.tool(approval=lambda order, cents: cents > 100)
+async def some(order: str, cents: int) -> str:
+    """Pays a customer back."""
+    return f"{cents} for {order}"
+
+
+@kit.tool(approval=lambda order, cents: 1 / 0)
+async def broken(order: str, cents: int) -> str:
+    """Has a rule that does not work."""
+    return "done"
+
+
+@kit.tool(destructive=True, tags=["money"])
+async def free(order: str, cents: int) -> str:
+    """Needs nobody's yes by itself."""
+    return "done"
+
+
+@pytest.fixture(autouse=True)
+def nothing_paid() -> None:
+    paid.clear()
+
+
+def run(scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
+    async def play() -> None:
+        async with Scene(Yard([kit], settings(**more))) as made:
+            made.credentials["operator"] = {b"authorization": f"Bearer {made.yard.operators_token.text}".encode()}
+            await asyncio.wait_for(scene(made), 30)
+
+    asyncio.run(play())
+
+
+async def oxp(made: Scene, tool: str = "Pay.Refund", role: str = "owner", **more: Any) -> Answer:
+    given = {"tool_id": tool, "input": {"order": "7", "cents": 500}} | more
+    return await made.send(role, "POST", "/tools/call", given)
+
+
+async def waiting(made: Scene) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = (await made.send("operator", "GET", "/v1/admin/approvals")).json["approvals"]
+    return listed
+
+
+async def say(made: Scene, word: str, id: str | None = None, role: str = "operator", **more: Any) -> Answer:
+    id = (await waiting(made))[0]["id"] if id is None else id
+    path = "/v1/admin/approvals" if role == "operator" else "/v1/approvals"
+    return await made.send(role, "POST", f"{path}/{id}/{word}", more)
+
+
+async def ended(made: Scene, call_id: str) -> dict[str, Any]:
+    shown: dict[str, Any] = (await made.send("owner", "GET", f"/v1/calls/{call_id}?wait=10")).json
+    return shown
+
+
+def challenge_of(answer: Answer) -> dict[str, Any]:
+    missing = answer.json["missing_requirements"]
+    assert (answer.status, missing["approval"]) == (400, True)
+    (challenge,) = missing["authorization"]
+    return dict(challenge)
+
+
+async def status(made: Scene, challenge: dict[str, Any]) -> str:
+    path = "/" + challenge["check_url"].split("/", 3)[3]
+    return str((await made.send("anonymous", "GET", path)).json["status"])
+
+
+@pytest.mark.parametrize("key", [{}, {"call_id": "k"}])
+def test_over_oxp_a_call_waits_and_is_answered_once_somebody_said_yes(key: dict[str, str]) -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made, **key))
+        assert challenge_of(await oxp(made, **key)) == challenge, "the same call waits for the same yes"
+        assert (await status(made, challenge), paid) == ("pending", [])
+        (approval,) = await waiting(made)
+        assert (approval["tool"], approval["input"], approval["caller"]["subject"]) == (
+            "Pay.Refund@0.1.0", {"order": "7", "cents": 500}, "ada",
+        )  # fmt: skip
+        assert (await say(made, "approve")).status == 200
+        assert await status(made, challenge) == "completed"
+        answer = await oxp(made, **key)
+        assert (answer.status, answer.json["value"], paid) == (200, "500 for 7", [("7", 500)])
+
+    run(scene)
+
+
+def test_a_yes_is_for_one_call() -> None:
+    async def scene(made: Scene) -> None:
+        first = challenge_of(await oxp(made))
+        await say(made, "approve")
+        assert (await oxp(made)).json["value"] == "500 for 7"
+        second = challenge_of(await oxp(made))
+        assert second["id"] != first["id"]
+        assert (await say(made, "approve", first["id"])).status == 409
+        assert paid == [("7", 500)]
+
+    run(scene)
+
+
+def test_a_yes_is_for_one_input_and_one_caller() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made)
+        await say(made, "approve")
+        challenge_of(await oxp(made, input={"order": "7", "cents": 501}))
+        challenge_of(await oxp(made, role="neighbour"))
+        assert [each["caller"]["subject"] for each in await waiting(made)] == ["ada", "bob"]
+
+    run(scene)
+
+
+def test_a_no_ends_it_with_the_reason() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made))
+        assert (await say(made, "reject", reason="wrong order")).status == 200
+        assert await status(made, challenge) == "failed"
+        answer = await oxp(made)
+        assert (answer.status, answer.json["success"]) == (200, False)
+        assert "wrong order" in answer.json["error"]["message"]
+        assert paid == []
+
+    run(scene)
+
+
+def test_a_yes_that_never_comes() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made, call_id="k"))
+        assert (await ended(made, "k"))["code"] == "timed_out"
+        assert await status(made, challenge) == "failed"
+        assert (await say(made, "approve", challenge["id"])).status == 409
+        assert paid == []
+
+    run(scene, approval_wait_s=0.05)
+
+
+def test_a_function_of_the_input_may_say_whether() -> None:
+    async def scene(made: Scene) -> None:
+        assert (await oxp(made, "Pay.Some", input={"order": "7", "cents": 100})).json["value"] == "100 for 7"
+        challenge_of(await oxp(made, "Pay.Some", input={"order": "7", "cents": 101}))
+        challenge_of(await oxp(made, "Pay.Broken"))
+        assert (await oxp(made, "Pay.Free")).json["value"] == "done"
+
+    run(scene)
+
+
+def is_seven(order: str, cents: int) -> bool:
+    return order == "7"
+
+
+@pytest.mark.parametrize(
+    ("rule", "waits"),
+    [
+        ({"tools": "@destructive"}, True),
+        ({"tools": "#money", "over": {"cents": 499}}, True),
+        ({"tools": "#money", "over": {"cents": 500}}, False),
+        ({"tools": "Pay.Free", "who": {"subject": "ada"}}, True),
+        ({"tools": "Pay.Free", "who": {"subject": "bob"}}, False),
+        ({"tools": "Pay.*", "when": f"{__name__}:is_seven"}, True),
+        ({"tools": "Other.*"}, False),
+    ],
+)
+def test_rules_in_the_settings_say_whether(rule: dict[str, Any], waits: bool) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await oxp(made, "Pay.Free")).status == (400 if waits else 200)
+
+    run(scene, approvals=[rule])
+
+
+def test_a_rule_may_spare_whom_it_trusts() -> None:
+    async def scene(made: Scene) -> None:
+        assert (await oxp(made)).json["value"] == "500 for 7"
+        challenge_of(await oxp(made, role="neighbour"))
+
+    run(scene, approvals=[{"who": {"subject": "ada"}, "ask": False}])
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"over": {"cents": "many"}}, "must be a table of numbers"),
+        ({"when": "nowhere:f"}, "cannot be had"),
+        ({"when": "text"}, "must name a function"),
+        ({"ask": "yes"}, "must be true or false"),
+        ({"tool": "x"}, "has no 'tool'"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused(rule: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        settings(approvals=[rule])
+
+
+# --- other wires ---------------------------------------------------------------------------------
+
+ABOUT = {"name": "Pay_Refund", "arguments": {"order": "7", "cents": 500}}
+
+
+def test_over_the_newer_mcp_a_person_is_sent_to_the_page() -> None:
+    async def scene(made: Scene) -> None:
+        answer = (await made.newer("owner", "tools/call", ABOUT, "Pay_Refund", can={"elicitation": {"url": {}}})).json
+        (asked,) = answer["result"]["inputRequests"].values()
+        assert (answer["result"]["resultType"], asked["params"]["mode"]) == ("input_required", "url")
+        assert asked["params"]["url"].endswith((await waiting(made))[0]["id"])
+        await say(made, "approve")
+        answer = (await made.newer("owner", "tools/call", ABOUT, "Pay_Refund", can={"elicitation": {"url": {}}})).json
+        assert answer["result"]["structuredContent"] == "500 for 7"
+
+    run(scene)
+
+
+def test_over_the_older_mcp_an_error_has_the_link() -> None:
+    async def scene(made: Scene) -> None:
+        session = await made.opened("owner")
+        answer = (await made.older("owner", "tools/call", ABOUT, session)).json
+        said = json.dumps(answer)
+        assert (await waiting(made))[0]["url"] in said
+        await say(made, "approve")
+        answer = (await made.older("owner", "tools/call", ABOUT, session)).json
+        assert answer["result"]["structuredContent"] == {"result": "500 for 7"}
+
+    run(scene)
+
+
+def test_a_task_waits_for_input_and_goes_on_by_itself() -> None:
+    async def scene(made: Scene) -> None:
+        session = await made.opened("owner")
+        task = (await made.older("owner", "tools/call", {**ABOUT, "task": {}}, session)).json["result"]["task"]
+        assert task["status"] == "input_required"
+        await say(made, "approve")
+        assert (await ended(made, task["taskId"]))["state"] == "COMPLETE"
+        shown = (await made.older("owner", "tasks/get", {"taskId": task["taskId"]}, session)).json["result"]
+        assert (shown["status"], paid) == ("completed", [("7", 500)])
+
+    run(scene)
+
+
+@pytest.mark.parametrize("word", ["approve", "reject"])
+def test_a_session_gets_one_result_for_its_tool_use(word: str) -> None:
+    async def scene(made: Scene) -> None:
+        session = (await made.send("owner", "POST", "/v1/sessions", {})).json["sessionId"]
+        use = {"type": "tool_use", "id": "t-1", "name": "Pay_Refund", "input": {"order": "7", "cents": 500}}
+        path = f"/v1/sessions/{session}"
+        await made.send("owner", "POST", f"{path}/messages", {"role": "assistant", "content": [use]})
+        shown = (await made.send("owner", "GET", f"/v1/tools/request/{session}/t-1")).json
+        assert (shown["state"], shown["waitingFor"], paid) == ("PENDING", "approval", [])
+        await say(made, word)
+        results = (await made.send("owner", "GET", f"{path}/results?wait=10")).json
+        assert len(results["message"]["content"]) == 1
+        assert bool(paid) is (word == "approve")
+
+    run(scene)
+
+
+# --- who may say so ------------------------------------------------------------------------------
+
+
+def test_nobody_says_yes_to_a_call_of_their_own() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made))
+        (approval,) = await waiting(made)
+        assert "code" in approval
+        for role in ("owner", "neighbour", "foreigner"):
+            assert (await say(made, "approve", approval["id"], role)).status == 403
+            assert (await made.send(role, "POST", f"/v1/admin/approvals/{approval['id']}/approve", {})).status == 401
+        approver = made.bearer("acme", "ada", scope="approve")
+        made.credentials["herself"] = approver
+        assert (await say(made, "approve", approval["id"], "herself")).status == 403
+        made.credentials["stranger"] = made.bearer("other", "eve", scope="approve")
+        assert (await say(made, "approve", approval["id"], "stranger")).status == 404
+        made.credentials["boss"] = made.bearer("acme", "eve", scope="approve")
+        listed = (await made.send("boss", "GET", "/v1/approvals")).json["approvals"]
+        assert [each["id"] for each in listed] == [approval["id"]]
+        assert "code" not in listed[0]
+        assert (await say(made, "approve", approval["id"], "boss")).status == 200
+        assert (await oxp(made)).json["value"] == "500 for 7"
+
+    run(scene)
+
+
+class Page:
+    """A browser at an approval's page."""
+
+    def __init__(self, made: Scene, url: str) -> None:
+        self._made, self.path = made, "/" + url.split("/", 3)[3]
+        self._cookie, self._form = b"", ""
+
+    async def open(self) -> str:
+        answer = await self._made.send("anonymous", "GET", self.path, None, {b"cookie": self._cookie})
+        headers = dict(answer.headers)
+        if b"set-cookie" in headers:
+            self._cookie = headers[b"set-cookie"].split(b";")[0]
+        found = re.search(r"name='form' value='([^']+)'", answer.body.decode())
+        self._form = found[1] if found else ""
+        return answer.body.decode()
+
+    async def send(self, say: str, code: str, origin: bytes = b"http://localhost", **more: str) -> Answer:
+        fields = {"form": self._form, "code": code, "say": say} | more
+        return await self._made.send_form(
+            self.path, urlencode(fields).encode(), {b"cookie": self._cookie, b"origin": origin}
+        )
+
+
+def test_who_has_the_code_decides_at_the_page() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made, input={"order": "<script>alert(1)</script>", "cents": 1}))
+        (approval,) = await waiting(made)
+        page = Page(made, challenge["url"])
+        shown = await page.open()
+        assert "&lt;script&gt;" in shown
+        assert "<script" not in shown
+        assert approval["code"] not in shown
+        assert (await page.send("yes", "AAAA-AAAA")).status == 403
+        assert (await page.send("yes", approval["code"], b"https://evil.example")).status == 403
+        assert (await page.send("yes", approval["code"], form="another")).status == 403
+        assert (await waiting(made)) == [approval]
+        done = await page.send("yes", approval["code"].lower())
+        assert (done.status, b"approved" in done.body) == (200, True)
+        assert (await page.send("no", approval["code"])).status == 403
+        assert len(paid) == 1 or (await ended(made, approval["callId"]))["state"] == "COMPLETE"
+
+    run(scene)
+
+
+def test_codes_are_not_guessed() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made))
+        (approval,) = await waiting(made)
+        page = Page(made, challenge["url"])
+        await page.open()
+        for _ in range(10):
+            assert (await page.send("yes", "AAAA-AAAA")).status == 403
+        answer = await page.send("yes", approval["code"])
+        assert (answer.status, b"Too many wrong codes" in answer.body) == (403, True)
+        assert await waiting(made) == [approval]
+
+    run(scene)
+
+
+def test_an_address_that_was_not_given_out_is_none() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made))
+        forged = challenge["id"][:-2] + "AA"
+        assert (await made.send("anonymous", "GET", f"/approvals/{forged}")).status == 410
+        assert (await made.send("anonymous", "GET", f"/approvals/{forged}/status")).json == {"status": "failed"}
+        assert (await made.send("anonymous", "GET", "/approvals/1")).status == 410
+
+    run(scene)
+
+
+def test_what_was_decided_is_in_the_audit_log() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made)
+        await say(made, "approve")
+        blocks = await made.yard.store.audit_blocks("main", 0, 100)
+        entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
+        said = [(each["kind"], each.get("code"), each["tool"]) for each in entries if "tool" in each]
+        assert said[0] == ("refused", "MissingRequirements", "Pay.Refund@0.1.0")
+        assert said[1][0] == "admin"
+        assert said[1][2].endswith("/approve")
+
+    run(scene, audit="strict")
