@@ -88,6 +88,7 @@ def _definition(members: Members) -> Definition:
         members.maybe("open_world", flag, None),
         tuple(members.each("tags", text)) if "tags" in members else (),
     )
+    members.refuse_unseen()
     members.close()
     return tool
 
