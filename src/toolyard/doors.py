@@ -46,6 +46,7 @@ VERBS = {
     "resolve": "toolyard.cli.resolve:resolve",
     "keys": "toolyard.cli.keys:keys",
     "explain": "toolyard.cli.explain:explain",
+    "lock": "toolyard.cli.lock:lock",
     "audit": "toolyard.cli.audit:audit",
     "new": "toolyard.cli.new:new",
     "install": "toolyard.cli.install:install",

@@ -10,7 +10,7 @@ from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, audit_routes
+from . import admin_keys, admin_routes, audit_routes, offer_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .exchange import Exchange
@@ -40,6 +40,7 @@ class LedgerSending:
                 *admin_routes.routes(desk, _anybody),
                 *admin_keys.routes(keys, _anybody),
                 *audit_routes.routes(audit, _anybody),
+                *offer_routes.routes(self._store, _anybody),
             ]
         )
 

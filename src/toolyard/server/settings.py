@@ -35,6 +35,7 @@ from .readers import (
 )
 
 FILE = "toolyard.toml"
+LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
 OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
@@ -97,6 +98,13 @@ class Settings:
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    lock_file: str | None = row(
+        None, "The tools as they were approved; tools.lock in the working directory, if it is there.", text
+    )
+    lock: str = row(
+        "block", "What to do with tools that differ from the lock: block, warn, or off.", choice("block", "warn", "off")
+    )
+    lock_allows_new: bool = row(False, "Serve tools of which the lock has no version at all.", switch)
     limits: list[Limit] | None = row(
         None, "How much who may call: [[limits]] tables. Away from loopback there are some; [] has none.", limits
     )
@@ -152,6 +160,8 @@ def load_settings(
     for name, value in flags.items():
         _known(name, name, None)
         values[name] = _read(name, value, f"--{name.replace('_', '-')}", None)
+    if "lock_file" not in values and Path(LOCK_FILE).exists():
+        values["lock_file"] = LOCK_FILE
     return Settings(**values)
 
 
