@@ -95,6 +95,7 @@ IN, OUT = "input_schema/properties", "output_schema/properties"
         ),
         ("input_schema/required", ["text", "kind"], "breaking input_schema.properties.kind: is required now"),
         ("input_schema/$ref", "#/x", 'breaking input_schema.$ref: was added: "#/x"'),
+        ("output_schema/patternProperties", {"x": {}}, 'breaking output_schema.patternProperties: was added: {"x":{}}'),
         (f"{OUT}/done", None, "breaking output_schema.properties.done: the member was removed"),
         (f"{OUT}/how/enum", ["well", "badly", "so"], 'breaking output_schema.properties.how: a value was added: "so"'),
         ("output_schema/required", None, "breaking output_schema.properties.done: is not required any more"),

@@ -23,14 +23,15 @@ _LOWEST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minPropertie
 _HIGHEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _BELOW = ("items", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties")
 _PLAIN = (
-    "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "not", "if", "then",
-    "else", "contains", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies", "prefixItems",
-    "additionalItems",
+    "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "not", "contains",
+    "dependentRequired", "dependentSchemas", "dependencies",
 )  # fmt: skip
 """With one of these a schema takes less; what another one of them means is not clear."""
 _UNCLEAR = (
-    "$ref", "$schema", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "minContains", "maxContains",
+    "$ref", "$schema", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "if", "then", "else",
+    "minContains", "maxContains", "patternProperties", "prefixItems", "additionalItems",
 )  # fmt: skip
+"""What these do depends on others."""
 _NAMED = ("$defs", "definitions")
 _HIDDEN = "x-non-inferrable"
 
@@ -252,10 +253,9 @@ def _options(pair: Pair, keyword: str, old: list[Any], new: list[Any]) -> Iterat
         if not gone and old != new:
             yield f"{pair.path}.{keyword}", "wording", "the options stand in another order"
         return
-    only_one_way = not gone or not more
     for effect, options, word in (("narrower", gone, "is gone"), ("wider", more, "was added")):
         for _, option in options:
-            judged: Any = effect if only_one_way and keyword == "anyOf" else "unclear"
+            judged: Any = effect if keyword == "anyOf" else "unclear"
             yield pair.path, judged, f"an option {word}: {_short(option)}"
 
 
