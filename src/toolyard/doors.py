@@ -50,6 +50,7 @@ VERBS = {
     "approve": "toolyard.cli.approvals:approve",
     "reject": "toolyard.cli.approvals:reject",
     "explain": "toolyard.cli.explain:explain",
+    "lock": "toolyard.cli.lock:lock",
     "audit": "toolyard.cli.audit:audit",
     "new": "toolyard.cli.new:new",
     "install": "toolyard.cli.install:install",

@@ -64,6 +64,14 @@ def test_exactly_reads_neither_file_nor_environment(monkeypatch: pytest.MonkeyPa
     assert exactly(threads=7) == Settings(threads=7, store=MEMORY)
 
 
+def test_a_lock_is_found_where_it_usually_is() -> None:
+    assert load_settings({}, {}).lock_file is None
+    Path("tools.lock").touch()
+    assert load_settings({}, {}).lock_file == "tools.lock"
+    assert load_settings({"lock_file": "other.lock"}, {}).lock_file == "other.lock"
+    assert exactly().lock_file is None
+
+
 def test_lists_do_not_leak_from_one_settings_into_the_next() -> None:
     Settings().api_keys.append("x")
     assert Settings().api_keys == []
@@ -107,6 +115,9 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "approvals": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [ApprovalRule(("A.*",), name="approvals[1]")]),
     "approval_wait_s": (60, "60", 60.0),
     "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
+    "lock_file": ("a.lock", "a.lock", "a.lock"),
+    "lock": ("warn", "WARN", "warn"),
+    "lock_allows_new": (True, "yes", True),
     "limits": (
         [{"per": "tool", "at_once": 2}],
         '[{"per": "tool", "at_once": 2}]',

@@ -56,6 +56,12 @@ class Function:
     def hidden(self) -> tuple[str, ...]:
         return tuple(p.property for p in self.signature.parameters if p.hidden)
 
+    @property
+    def last_line(self) -> int | None:
+        """Of the function, in its file; None where that is not known."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return None if code is None else max((line for *_, line in code.co_lines() if line), default=None)
+
     def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._bind(input)

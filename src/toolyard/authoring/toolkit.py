@@ -29,6 +29,7 @@ from .function import Function
 from .requirements import combine
 from .schemas import Recursion
 from .signature import author_place
+from .unseen import members_of, refuse_unseen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}\.[0-9]{1,9})?").fullmatch
@@ -39,6 +40,7 @@ class Toolkit:
 
     def __init__(self, name: str, *, version: str = "0.1.0", description: str = "") -> None:
         place = author_place()
+        refuse_unseen("The toolkit", {"name": name, "description": description}, place)
         if not isinstance(name, str) or not NAME(name):
             raise DefinitionError(f"{name!r} cannot name a toolkit; use letters, digits and underscores", place)
         self.info = ToolkitInfo(name, description, _version(version, place))
@@ -173,6 +175,7 @@ class Toolkit:
             asks=checked.asks,
             approval=checked.approval,
         )
+        refuse_unseen(made.id, members_of(made), code.origin.place, code.last_line)
         self._tools = [*self._tools, made]
         try:
             self._changed()
@@ -300,6 +303,7 @@ class _Options:
         value = self._options.get(option)
         if value is not None and not isinstance(value, str):
             self._refuse(f"has {option}={value!r}; it must be text")
+        refuse_unseen(self._function_name, {option: value}, self._code.origin.place, self._code.last_line)
         return value
 
     def json(self, option: str) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from ..wires import admin, admin_keys, approvals
 from ..wires.contract import Reply, Request, Wire
 from ..wires.explain import Asked, Explanation, encode_asked
 from ..wires.lifecycle import LIFECYCLE
+from ..wires.offers import decode_offers, encode_ask
 from ..wires.working import encode_cancel_call
 
 
@@ -153,6 +154,11 @@ def explain(asked: Asked) -> Flow:
 
 def list_keys() -> Flow:
     return LIFECYCLE.decode((yield from _reply(admin_keys.encode_list())))["keys"]
+
+
+def list_offers() -> Flow:
+    """The definitions of the tools that workers offer."""
+    return decode_offers((yield from _reply(encode_ask())))
 
 
 def revoke_key(name: str) -> Flow:

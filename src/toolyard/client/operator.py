@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from ..model.request import Definition
 from ..wires.explain import Asked, Explanation
 from .client import Rows, Sending, drive
 from .flows import (
@@ -12,6 +13,7 @@ from .flows import (
     list_all_calls,
     list_approvals,
     list_keys,
+    list_offers,
     make_key,
     revoke_key,
     settle_call,
@@ -63,6 +65,11 @@ class Operator:
         """Why a caller may call a tool, or may not."""
         explanation: Explanation = drive(explain(asked), self._sending)
         return explanation
+
+    def offers(self) -> list[Definition]:
+        """The tools that workers offer now, as they say it themselves."""
+        offers: list[Definition] = drive(list_offers(), self._sending)
+        return offers
 
     def keys(self) -> Rows:
         """All API keys, the oldest first."""

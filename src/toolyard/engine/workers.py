@@ -23,6 +23,7 @@ from ..running.validation import compile_schema
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
 from ..trust.rules import WorkerRule, WorkerRules
+from .approvals import Approval, Approvals
 
 LOOK_AGAIN_S = 2.0
 _log = logging.getLogger("toolyard.workers")
@@ -91,8 +92,9 @@ class Offer(Struct):
 class WorkerTools:
     """Who offers what."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, rules: WorkerRules) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, rules: WorkerRules, lock: Approval) -> None:
         self._store, self._catalogue, self._rules = store, catalogue, rules
+        self._approvals = Approvals(lock)
         self._own = {tool.id for tool in catalogue.all()}
         self._offered: dict[str, tuple[Made, Tool]] = {}
         """By reference: what was offered, and the tool made of it."""
@@ -109,8 +111,8 @@ class WorkerTools:
         return Who(caller.tenant, caller.subject, worker, serves, frozenset() if rule is None else rule.houses)
 
     async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
-        """All of them or none. Raises InvalidInput, Refused for a tool that is somebody else's, and Forbidden for one
-        that this caller's workers may not offer."""
+        """All of them or none. Raises InvalidInput, Refused for a tool that is somebody else's or not as it was
+        approved, and Forbidden for one that this caller's workers may not offer."""
         rule = self._rules.of(caller.tenant, caller.subject)
         for definition in definitions:
             if rule is None or not rule.lets(definition.id):
@@ -143,6 +145,8 @@ class WorkerTools:
                 if rule is None or not rule.lets(definition.id):
                     continue
                 if not self._rules.are_given and owners[definition.id] != (worker.tenant, worker.subject):
+                    continue
+                if self._objection(definition) is not None:
                     continue
                 reference = _reference(definition)
                 offer = wanted.setdefault(reference, Offer(definition, worker.name, rule.trusted))
@@ -196,6 +200,13 @@ class WorkerTools:
             compile_schema(tool.output_schema or {}, tool)
         except DefinitionError as error:
             raise InvalidInput((Problem(path, error.message),)) from None
+        objection = self._objection(definition)
+        if objection is not None:
+            raise Refused(objection, "locked")
+
+    def _objection(self, definition: Definition) -> str | None:
+        """Of the lock. It holds what a worker says of its tool against what was approved, whether or not it counts."""
+        return self._approvals.objection(definition, lambda: tool_of(definition, "", None, is_trusted=True))
 
     def _add(self, reference: str, made: Made, tool: Tool) -> None:
         try:
@@ -210,6 +221,12 @@ class WorkerTools:
         if references:
             self._catalogue.remove(*(self._offered.pop(reference)[1] for reference in references))
             _log.info("%s: no worker offers it any more", ", ".join(references))
+
+
+def offered(workers: Sequence[Worker]) -> list[Definition]:
+    """Each once, by reference."""
+    found = {_reference(definition): definition for worker in workers for definition in _decode(worker.tools)}
+    return [found[reference] for reference in sorted(found)]
 
 
 def tool_of(definition: Definition, worker: str, tenants: tuple[str, ...] | None, *, is_trusted: bool) -> Tool:

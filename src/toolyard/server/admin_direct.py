@@ -12,7 +12,7 @@ from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, approval_routes, audit_routes
+from . import admin_keys, admin_routes, approval_routes, audit_routes, offer_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .exchange import Exchange
@@ -45,6 +45,7 @@ class LedgerSending:
                 *admin_keys.routes(keys, _anybody),
                 *audit_routes.routes(audit, _anybody),
                 *approval_routes.admin_routes(approving, _anybody),
+                *offer_routes.routes(self._store, _anybody),
             ]
         )
 

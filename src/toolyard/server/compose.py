@@ -44,6 +44,7 @@ from . import (
     call_routes,
     explain_routes,
     family_routes,
+    offer_routes,
     site_routes,
     worker_routes,
 )
@@ -59,6 +60,7 @@ from .ledger import audit_of, open_store
 from .lifespan import lifespan
 from .limiting import Limiting
 from .listing import Listing
+from .locking import gate_of
 from .mcp.assembly import Ground, assembled
 from .mcp.refusals import MCP
 from .metrics import Metrics
@@ -91,7 +93,8 @@ class Yard:
         self.sources = list(sources)
         self.readiness = Readiness()
         self.metrics = Metrics()
-        self._served = Served(self.sources)
+        self._lock = gate_of(settings)
+        self._served = Served(self.sources, self._lock.check)
         self.catalogue = self._served.catalogue
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
@@ -162,7 +165,7 @@ class Yard:
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
-        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers))
+        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
         self._requests = Requests(store, catalogue, self.engine, ring)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
 
@@ -259,7 +262,8 @@ class Yard:
         rules = Rules(self.access, self.limiting.limits)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
         approving = approval_routes.admin_routes(self._approving, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *approving]
+        offers = offer_routes.routes(self.store, admit)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *approving, *offers]
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

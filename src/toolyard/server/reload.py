@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LOOK_EVERY_S = 0.3
+_OTHERS = {"toolyard.toml", "tools.lock"}
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
@@ -75,4 +76,4 @@ def _files(folder: Path) -> Iterator[str]:
     for parent, below, names in os.walk(folder):
         below[:] = [name for name in below if not name.startswith(".") and name not in _SKIPPED]
         below[:] = [name for name in below if not (Path(parent) / name / "pyvenv.cfg").exists()]
-        yield from (os.path.join(parent, name) for name in names if name.endswith(".py") or name == "toolyard.toml")
+        yield from (os.path.join(parent, name) for name in names if name.endswith(".py") or name in _OTHERS)

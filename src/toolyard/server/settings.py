@@ -37,6 +37,7 @@ from .readers import (
 )
 
 FILE = "toolyard.toml"
+LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
 OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
@@ -103,6 +104,13 @@ class Settings:
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
     approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    lock_file: str | None = row(
+        None, "The tools as they were approved; tools.lock in the working directory, if it is there.", text
+    )
+    lock: str = row(
+        "block", "What to do with tools that differ from the lock: block, warn, or off.", choice("block", "warn", "off")
+    )
+    lock_allows_new: bool = row(False, "Serve tools of which the lock has no version at all.", switch)
     limits: list[Limit] | None = row(
         None, "How much who may call: [[limits]] tables. Away from loopback there are some; [] has none.", limits
     )
@@ -158,6 +166,8 @@ def load_settings(
     for name, value in flags.items():
         _known(name, name, None)
         values[name] = _read(name, value, f"--{name.replace('_', '-')}", None)
+    if "lock_file" not in values and Path(LOCK_FILE).exists():
+        values["lock_file"] = LOCK_FILE
     return Settings(**values)
 
 

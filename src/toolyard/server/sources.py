@@ -1,6 +1,6 @@
 """Where tools come from: files, modules, and authors who change their tools while they are served."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..catalogue import Catalogue
 from ..model.running import Code, Source
@@ -14,11 +14,13 @@ def sources_of(targets: Iterable[str]) -> list[Source]:
 
 
 class Served:
-    """The tools of these sources, and the catalogue that follows them."""
+    """The tools of these sources, and the catalogue that follows them. `check` raises DefinitionError for tools that
+    must not be served."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
+    def __init__(self, sources: Sequence[Source], check: Callable[[Iterable[Tool]], None]) -> None:
+        self._sources, self._check = sources, check
         self._tools = self._wanted()
+        check(self._tools.values())
         self.catalogue = Catalogue(self._tools.values())
 
     def follow(self) -> None:
@@ -26,6 +28,7 @@ class Served:
         wanted, known = self._wanted(), self._tools
         gone = [tool for key, tool in known.items() if key not in wanted]
         new = {key: tool for key, tool in wanted.items() if key not in known}
+        self._check(new.values())
         if gone:
             self.catalogue.remove(*gone)
         if new:

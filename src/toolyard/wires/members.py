@@ -8,11 +8,13 @@ be None where it was wrong.
 import math
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NoReturn, TypeVar, cast
 
 import msgspec
 
 from ..model.errors import InvalidInput, MalformedRequest, Problem, path_of
+from ..model.unseen import escaped, unseen_in
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -76,6 +78,12 @@ class Members:
         """A member that is wrong for a reason of its own."""
         self._taken.add(name)
         self._wrong((*self._path, name), sentence)
+
+    def refuse_unseen(self) -> None:
+        """No text in it may have characters that nobody sees."""
+        for found in islice(unseen_in(self._given), MOST_PROBLEMS):
+            path = escaped(path_of((*self._path, *found.path)))
+            self.problems.append(Problem(path, f"Has a hidden character: {found}; take it out"))
 
     def close(self) -> None:
         """Nothing else may be there."""

@@ -36,6 +36,7 @@ def _tool(members: Members) -> SessionTool:
         members.one("input_schema", an_object),
         members.maybe("output_schema", object_or_null, None),
     )
+    members.refuse_unseen()
     members.close()
     return tool
 

@@ -20,8 +20,13 @@ FIRST = "1.0.0"
 
 def decode_worker(body: bytes) -> list[Definition]:
     """The tools a worker offers, each once."""
+    return decode_definitions(body, 1)
+
+
+def decode_definitions(body: bytes, fewest: int) -> list[Definition]:
+    """At least so many tools."""
     members = parse(body)
-    given = list(members.all_below("tools", 1))
+    given = list(members.all_below("tools", fewest))
     tools = [_definition(each) for each in given]
     known: set[str] = set()
     for each, tool in zip(given, tools, strict=True):
@@ -88,6 +93,7 @@ def _definition(members: Members) -> Definition:
         members.maybe("open_world", flag, None),
         tuple(members.each("tags", text)) if "tags" in members else (),
     )
+    members.refuse_unseen()
     members.close()
     return tool
 

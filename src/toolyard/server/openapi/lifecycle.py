@@ -16,6 +16,7 @@ from .lifecycle_shapes import (
     LifecycleInvalid,
     ListedCall,
     ListedCalls,
+    NotOffered,
     OpenAIMessage,
     Ready,
     ReasonBody,
@@ -154,7 +155,8 @@ def _sessions() -> Docs:
 
 
 def _workers() -> Docs:
-    registered: Responses = {200: ("Its tools are in the catalogue", (Registered,)), **LOST, **REFUSED, **MALFORMED}
+    taken: Responses = {409: ("A tool is another's, or not as it was approved", (NotOffered,))}
+    registered: Responses = {200: ("Its tools are in the catalogue", (Registered,)), **taken, **REFUSED, **MALFORMED}
     known: Responses = {**TAKEN, **ABSENT, **REFUSED}
     at = "/v1/workers/{name}"
     return {

@@ -35,6 +35,13 @@ class RefusedBody(Shape):
     reason: Reason
 
 
+class NotOffered(Shape):
+    """Why a tool cannot be offered: it is another's, or not as it was approved."""
+
+    message: str
+    reason: Literal["conflict", "locked"]
+
+
 # -- calls ------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,42 @@
+"""Whether a worker's tool is as somebody approved it. Asked again and again, and judged once."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ..model.request import Definition
+from ..model.tool import Tool
+
+MOST_KNOWN = 10_000
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Approval(Protocol):
+    """The lock."""
+
+    def revision(self) -> int:
+        """Another number whenever it may judge otherwise than before."""
+        ...
+
+    def objection(self, tool: Tool) -> str | None:
+        """Why the tool must not be served; None where it may be."""
+        ...
+
+
+class Approvals:
+    """What the lock says of definitions."""
+
+    def __init__(self, lock: Approval) -> None:
+        self._lock = lock
+        self._revision = lock.revision()
+        self._known: dict[bytes, str | None] = {}
+
+    def objection(self, definition: Definition, made: Callable[[], Tool]) -> str | None:
+        """`made` makes the tool of the definition."""
+        revision, key = self._lock.revision(), _encode(definition)
+        if revision != self._revision or len(self._known) >= MOST_KNOWN:
+            self._revision, self._known = revision, {}
+        if key not in self._known:
+            self._known[key] = self._lock.objection(made())
+        return self._known[key]
