@@ -274,6 +274,20 @@ def test_a_session_gets_one_result_for_its_tool_use(word: str) -> None:
     run(scene)
 
 
+def test_a_workers_call_is_claimed_once_somebody_said_yes() -> None:
+    async def scene(made: Scene) -> None:
+        tool = {"id": "Far.Pay", "description": "Pays.", "input_schema": {"type": "object"}, "approval": True}
+        assert (await made.send("owner", "PUT", "/v1/workers/one", {"tools": [tool]})).status == 200
+        as_one = {b"toolyard-worker": b"one"}
+        challenge_of(await oxp(made, "Far.Pay", input={}, call_id="k"))
+        assert (await made.send("owner", "POST", "/v1/tools/claim", {}, as_one)).json["claims"] == []
+        await say(made, "approve")
+        (claim,) = (await made.send("owner", "POST", "/v1/tools/claim", {}, as_one)).json["claims"]
+        assert "Far.Pay@1.0.0" in claim.values()
+
+    run(scene)
+
+
 # --- who may say so ------------------------------------------------------------------------------
 
 

@@ -255,6 +255,7 @@ def tool_of(definition: Definition, worker: str, tenants: tuple[str, ...] | None
         task=definition.task,
         hints=hints if is_trusted else Hints(),
         tags=definition.tags if is_trusted else (),
+        approval="always" if definition.approval else None,
         tenants=tenants,
         is_trusted=is_trusted,
     )

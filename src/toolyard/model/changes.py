@@ -95,7 +95,7 @@ def _requirements(old: Definition, new: Definition) -> Iterator[Change]:
         sentence = "is needed now" if is_needed else "is not needed any more"
         yield Change("breaking" if is_needed else "additive", "requirements.user_id", sentence)
     if before.get("approval") != after.get("approval"):
-        sentence = f"was {before.get('approval', 'nobody')!r}, is {after.get('approval', 'nobody')!r} now"
+        sentence = "a person has to agree now" if after.get("approval") else "nobody has to agree any more"
         yield Change("breaking", "requirements.approval", sentence)
     at = "requirements.authorization"
     there, now = before.get("authorization", {}), after.get("authorization", {})

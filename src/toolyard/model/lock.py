@@ -81,7 +81,7 @@ def described(tool: Tool) -> dict[str, Any]:
             authorization={needed.id: sorted(needed.scopes) for needed in needs.authorization},
             secrets=sorted(needs.secrets),
             user_id=needs.user_id,
-            approval=None if tool.approval is None else "always" if tool.approval == "always" else "by input",
+            approval=tool.approval is not None,
         ),
         "hints": _said(read_only=hints.read_only, idempotent=hints.idempotent)
         | {name: value for name, value in freely.items() if value is not None},

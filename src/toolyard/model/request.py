@@ -110,3 +110,5 @@ class Definition(Struct, frozen=True):
     destructive: bool | None = None
     open_world: bool | None = None
     tags: tuple[str, ...] = ()
+    approval: bool = False
+    """Whether a person has to agree to each call of it."""

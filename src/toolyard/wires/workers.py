@@ -65,6 +65,7 @@ def definition_json(tool: Definition) -> dict[str, Any]:
         "returns_content": tool.returns_content,
         "task": tool.task if tool.task != "optional" else None,
         "tags": tool.tags,
+        "approval": tool.approval,
     }
     hints = {"destructive": tool.destructive, "open_world": tool.open_world}
     made |= {name: value for name, value in hints.items() if value is not None}
@@ -92,6 +93,7 @@ def _definition(members: Members) -> Definition:
         members.maybe("destructive", flag, None),
         members.maybe("open_world", flag, None),
         tuple(members.each("tags", text)) if "tags" in members else (),
+        members.maybe("approval", flag, False),
     )
     members.refuse_unseen()
     members.close()

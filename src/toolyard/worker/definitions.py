@@ -25,4 +25,5 @@ def definition_of(tool: Tool) -> Definition:
         destructive=tool.hints.destructive,
         open_world=tool.hints.open_world,
         tags=tool.tags,
+        approval=tool.approval is not None,  # a function of the input cannot be asked elsewhere
     )
