@@ -88,7 +88,7 @@ class Dispatcher:
             return self._read(message, peer, outlet, base_url)
         if self._lane is not None and self._lane.serves(name, peer.revision):
             return self._lane.answer(message, peer, outlet)
-        if name in ("resources/list", "resources/templates/list") and self._given.are_there():
+        if name in ("resources/list", "resources/templates/list"):
             return self._given.list(message, peer, outlet, base_url)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}", status=404)
 
@@ -106,15 +106,12 @@ class Dispatcher:
             made["extensions"] = {TASKS: {}}
         if self._lane is not None:
             made |= self._lane.capabilities(revision)
-        elif self._given.are_there():
-            made["resources"] = {}
+        made.setdefault("resources", {})  # what is too long for a model is read as one
         return made
 
     async def _read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
         """The author's, and else what a tool gave out."""
         if self._lane is None:
-            if not self._given.are_there():
-                raise RpcError(METHOD_NOT_FOUND, "Method not found: resources/read", status=404)
             return await self._given.read(message, peer, outlet, base_url)
         try:
             return await self._lane.answer(message, peer, outlet)
