@@ -5,6 +5,7 @@ The matrix is made from the route table and the dispatcher's methods: a new one 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,7 @@ def at(end: str = "") -> Callable[[Owned], str]:
 
 ABOUT: dict[tuple[str, str], Ask] = {
     ("GET", "/v1/calls/{call_id}"): plain("GET", lambda whose: f"/v1/calls/{whose.call}"),
+    ("GET", "/v1/calls/{call_id}/content"): plain("GET", lambda whose: f"/v1/calls/{whose.call}/content"),
     ("POST", "/v1/calls/{call_id}/cancel"): plain("POST", lambda whose: f"/v1/calls/{whose.asking}/cancel"),
     ("GET", "/v1/sessions/{sessionId}"): plain("GET", lambda whose: f"/v1/sessions/{whose.session}"),
     ("GET", "/v1/sessions/{sessionId}/events"): plain("GET", lambda whose: f"/v1/sessions/{whose.session}/events"),
@@ -115,6 +117,7 @@ NAMELESS: dict[tuple[str, str], Ask] = {
 
 NONE: Callable[[Owned], None] = lambda whose: None  # noqa: E731
 TASK: Callable[[Owned], dict[str, object]] = lambda whose: {"taskId": whose.task}  # noqa: E731
+RESULT: Callable[[Owned], dict[str, Any]] = lambda whose: {"uri": f"toolyard://calls/{whose.call}/content"}  # noqa: E731
 PARKED: Callable[[Owned], dict[str, object]] = lambda whose: {"taskId": whose.asking}  # noqa: E731
 MCP: dict[tuple[str, str], Ask] = {
     ("newer", "tools/call"): newer(
@@ -133,6 +136,7 @@ MCP: dict[tuple[str, str], Ask] = {
         "tasks/update", lambda whose: {"taskId": whose.asking, "inputResponses": {}}, lambda whose: whose.asking
     ),
     ("newer", "resources/read"): newer("resources/read", lambda whose: {"uri": whose.uri}, lambda whose: whose.uri),
+    ("newer", "resources/read of a result"): newer("resources/read", RESULT, lambda whose: RESULT(whose)["uri"]),
     ("newer", "subscriptions/listen"): newer(
         "subscriptions/listen", lambda whose: {"notifications": {"taskIds": [whose.task]}}, NONE
     ),
@@ -143,6 +147,7 @@ MCP: dict[tuple[str, str], Ask] = {
     ("older", "tasks/result"): older("tasks/result", TASK),
     ("older", "tasks/cancel"): older("tasks/cancel", PARKED),
     ("older", "resources/read"): older("resources/read", lambda whose: {"uri": whose.uri}),
+    ("older", "resources/read of a result"): older("resources/read", RESULT),
     **{
         ("older", name): older(name, lambda whose: {"level": "info", "uri": "a:b"}, in_session=True)
         for name in SETTINGS

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..catalogue import Catalogue
@@ -23,12 +23,13 @@ from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, ToolError
 from ..model.offer import Offer
 from ..model.record import NewCall, new_call
-from ..model.running import Channel, Host, Run, Runner
+from ..model.running import Channel, Host, QuietChannel, Run, Runner
 from ..model.seam import SYSTEM, Seam
 from ..model.standing import DIRECT
 from ..model.tool import Tool
-from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resumed, unexpected
+from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resumed, too_large, unexpected
 from ..running.validation import compile_schema, explain, first_difference
+from ..store.contract import StoreDown
 from ..trust.access import refuse_lacking
 from ..trust.approvals import APPROVAL
 from ..trust.keys import KeyRing
@@ -62,6 +63,7 @@ class Limits(Struct, frozen=True):
     """For the answer to a question."""
     most_waiting: int = 1000
     show_exceptions: bool = False
+    result_bytes: int = 32 * 2**20
 
 
 class Plan(Struct, frozen=True):
@@ -99,7 +101,7 @@ class Engine:
         self._runners = runners
         self._requirer, self._approvals = requirer, recorded.approvals
         self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
-        self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions)
+        self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
         self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described)
         self._seal = partial(ring.seal, "context")
         self.questions = Questions(node.store, limits.answer_s, recorded.approvals)
@@ -267,6 +269,27 @@ class Engine:
         start = self._recorded.detach(filled, caller, lambda: self.work(tool, filled, caller, channel, base_url))
         return await (start if self._limiter is None else self._patiently(start, caller))
 
+    async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:
+        """Whether a call that has ended is in the ledger, for whoever is told to come back for its result. One that is
+        only to be written behind is written now."""
+        if command.call_id is not None or tool.runs == "worker":
+            return True
+        store, recorder, row = self._node.store, self._recorder, None
+        try:
+            if recorder is not None and (row := recorder.take(outcome)) is None:
+                await recorder.flushed()
+            if row is None:
+                if await store.get(caller.tenant, caller.subject, outcome.call_id) is not None:
+                    return True
+                caller = replace(caller, user_id=command.context.user_id or caller.user_id)
+                run = Run(tool, outcome.call_id, caller, command.input, QuietChannel(), command.trace_id)
+                row = (command, run, outcome)
+            await store.record([row])
+        except StoreDown as down:
+            _log.warning("a large result could not be kept: %s", down.developer_message)
+            return False
+        return True
+
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
         return await self._recorded.replay(command, caller) if command.call_id is not None else None
@@ -304,6 +327,11 @@ class Engine:
             context = CallContext(run.tokens, run.secrets, run.caller.user_id, run.user_info)
             new.sealed = self._seal(_encode(context), run.call_id.encode())
         return new
+
+    def too_large(self, name: str, value: Raw) -> ToolError | None:
+        """What is wrong with the size of a result that came from elsewhere."""
+        most = self._bounds.result_bytes
+        return too_large(name, len(value), most) if len(value) > most else None
 
     def check_result(self, tool: Tool, value: Any) -> ToolError | None:
         """What is wrong with a result that came from elsewhere."""

@@ -36,6 +36,18 @@ class Recorder:
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
 
+    def take(self, outcome: Outcome) -> Ran | None:
+        """The row of an outcome, for who writes it now, if it still waits. It is one of the last."""
+        for index in range(len(self._waiting) - 1, -1, -1):
+            if self._waiting[index][2] is outcome:
+                return self._waiting.pop(index)
+        return None
+
+    async def flushed(self) -> None:
+        """What is being written is written, or lost. Whoever waits may be cancelled."""
+        if self._flushing is not None:
+            await asyncio.wait((self._flushing,))
+
     async def close(self) -> None:
         """Writes what is left."""
         if self._flushing is not None:

@@ -136,8 +136,10 @@ class Requests:
                 pass  # its worker is about to go; the result counts all the same
         else:
             broken = await self._session_check(record, value)
-        outcome = Outcome("", 0.0, None if broken else to_json(value), broken)
-        return ending_of(outcome)
+        if broken is None:
+            result = to_json(value)
+            broken = self._engine.too_large(record.tool, result)
+        return ending_of(Outcome("", 0.0, None if broken else result, broken))
 
     async def _session_check(self, record: CallRecord, value: Mapping[str, Any]) -> ToolError | None:
         session = await self._store.session(record.key.tenant, record.key.subject, record.session or "")

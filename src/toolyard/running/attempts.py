@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..model.call import Outcome
 from ..model.errors import ToolError, ToolTimedOut
-from ..model.running import Hook, Run, Runner
+from ..model.running import Hook, Run, Runner, tellable
 from ..model.tool import Tool
 from .output import BrokenResult, to_json
 from .processes import ChildFailed
@@ -26,11 +26,13 @@ _log = logging.getLogger("toolyard.engine")
 
 
 class Bounds(Struct, frozen=True):
-    """How long an attempt may say nothing, how long it may take in all, and whether callers may read what it raised."""
+    """How long an attempt may say nothing, how long it may take in all, and whether callers may read what it raised,
+    and how much it may return."""
 
     silent_s: float = 300.0
     total_s: float = 86400.0
     show_exceptions: bool = False
+    result_bytes: int = 32 * 2**20
 
 
 class Recipe(Struct, frozen=True):
@@ -65,9 +67,12 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = await _bounded(recipe, steps, waiting_for, run)
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
-        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, to_json(value))
+        result = to_json(value)
+        if len(result) > recipe.bounds.result_bytes:
+            raise too_large(run.tool.id, len(result), recipe.bounds.result_bytes)
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result)
     except ToolError as failed:
-        error = failed
+        error = readable(failed)
     except asyncio.CancelledError as cancelled:
         run.channel.cancelled = True
         if asyncio.current_task().cancelling():  # type: ignore[union-attr]
@@ -79,6 +84,24 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     except BaseException as raised:  # a tool that says sys.exit() has failed like any other
         error = unexpected(recipe.bounds, run.tool, run.call_id, raised)
     return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
+
+
+def too_large(name: str, size: int, most: int) -> ToolError:
+    """What is said of a result that is larger than any may be."""
+    return ToolError(
+        f"{name} returned {size} bytes, and at most {most} can be returned; ask for less of it",
+        developer_message="max_result_bytes is the limit",
+        can_retry=False,
+    )
+
+
+def readable(failed: ToolError) -> ToolError:
+    """What a tool says may come from anywhere: characters that cannot be sent are replaced."""
+    for name in ("message", "developer_message", "additional_prompt_content"):
+        said = getattr(failed, name)
+        if said is not None:
+            setattr(failed, name, tellable(said))
+    return failed
 
 
 def unexpected(bounds: Bounds, tool: Tool, call_id: str, raised: BaseException) -> ToolError:

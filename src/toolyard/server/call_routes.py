@@ -10,6 +10,7 @@ from ..store.contract import Filter, Store
 from ..store.hints import Topic
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
+from ..wires.telling import Telling
 from . import query
 from .exchange import Exchange
 from .routes import Route
@@ -17,12 +18,13 @@ from .routes import Route
 LOOK_AGAIN_S = 0.5
 
 
-def routes(store: Store) -> list[Route]:
+def routes(store: Store, telling: Telling) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def show(exchange: Exchange) -> Reply:
         caller = exchange.caller
-        return LIFECYCLE.encode_call(await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange)))
+        call = await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange))
+        return LIFECYCLE.encode_call(telling.record(call))
 
     async def show_all(exchange: Exchange) -> Reply:
         caller = exchange.caller
@@ -30,14 +32,14 @@ def routes(store: Store) -> list[Route]:
         wanted = Filter(
             caller.tenant, caller.subject, query.state(exchange), query.text(exchange, "tool"), cursor(exchange), limit
         )
-        return LIFECYCLE.encode_calls(await store.listed(wanted), limit)
+        return LIFECYCLE.encode_calls(list(map(telling.record, await store.listed(wanted))), limit)
 
     async def cancel(exchange: Exchange) -> Reply:
         """Whoever was first, the answer shows."""
         caller = exchange.caller
         call = await ended(store, caller, exchange.parameters["call_id"], 0.0)
         await store.cancel(call.seq)
-        return LIFECYCLE.encode_call(await store.row(call.seq) or call)
+        return LIFECYCLE.encode_call(telling.record(await store.row(call.seq) or call))
 
     return [
         Route("GET", "/v1/calls", show_all, LIFECYCLE),

@@ -9,6 +9,7 @@ from ..model.running import QuietChannel
 from ..model.seam import Seam
 from ..wires.contract import Reply, Wire
 from ..wires.negotiation import Choose, check_version, decode_call, decode_list
+from ..wires.telling import Telling
 from .exchange import Exchange
 from .listing import Listing
 from .readiness import Readiness
@@ -43,10 +44,11 @@ class CallDesk:
         witness: Witness,
         readiness: Readiness,
         seam: Seam,
+        telling: Telling,
     ) -> None:
         self._engine, self._listing = engine, listing
         self._witness, self._metrics = witness, witness.metrics
-        self._readiness, self._monotonic = readiness, seam.monotonic
+        self._readiness, self._monotonic, self._telling = readiness, seam.monotonic, telling
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:
         """`POST …/call`. `choose` finds the wire; `versioned` paths look at `OXP-Version`."""
@@ -85,10 +87,12 @@ class CallDesk:
             else:
                 outcome = await self._engine.call(tool, command, caller, HttpChannel(exchange, wire), exchange.base_url)
             ended.with_outcome(outcome)
+            if outcome.error is not None:
+                outcome = self._telling.outcome(outcome)
             reply = wire.encode_outcome(outcome)
         except ToolyardError as error:
             ended.with_error(error)
-            reply = wire.encode_error(error, command)
+            reply = wire.encode_error(self._telling.error(error), command)
         finally:
             self._metrics.running -= 1
         self._witness.called(tool, command, caller, exchange, ended, self._monotonic() - started)

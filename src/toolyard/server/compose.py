@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from ..engine.deciding import ApprovalDesk
 from ..engine.engine import Engine, Limits
@@ -36,12 +37,14 @@ from ..trust.validity import Validity
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
+from ..wires.telling import Telling
 from . import (
     admin_keys,
     admin_routes,
     approval_routes,
     audit_routes,
     call_routes,
+    content_routes,
     explain_routes,
     family_routes,
     offer_routes,
@@ -58,7 +61,7 @@ from .guard import Guard
 from .lag import LagWatch
 from .ledger import audit_of, open_store
 from .lifespan import lifespan
-from .limiting import Limiting
+from .limiting import Limiting, is_loopback
 from .listing import Listing
 from .locking import gate_of
 from .mcp.assembly import Ground, assembled
@@ -102,6 +105,7 @@ class Yard:
         self.audit = audit_of(settings, self.store, self._ring, seam)
         self.witness = Witness(self.metrics, self.audit, seam.now)
         self.limiting = Limiting(settings, seam.now)
+        self.telling = telling_of(settings)
         self._put_together(seam)
         self.access = Access(
             settings.access,
@@ -242,12 +246,13 @@ class Yard:
     def _routes(self, seam: Seam) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
-        desk = CallDesk(self.engine, listing, self.witness, self.readiness, seam)
+        desk = CallDesk(self.engine, listing, self.witness, self.readiness, seam, self.telling)
         routes = [
             *family_routes.routes(desk),
-            *call_routes.routes(self.store),
-            *RequestDesk(self._requests, self._workers, self.witness, settings.lease_s).routes(),
-            *SessionDesk(self._sessions, self.witness, seam.new_id).routes(),
+            *call_routes.routes(self.store, self.telling),
+            *content_routes.routes(self.store),
+            *RequestDesk(self._requests, self._workers, self.witness, settings.lease_s, self.telling).routes(),
+            *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
             *approval_routes.routes(self._approving),
             *ApprovalPages(self._approving, Forms(self._ring), self.witness).routes(),
@@ -268,7 +273,7 @@ class Yard:
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
-            self.witness, self.limiting.streams, self._validity,
+            self.witness, self.limiting.streams, self._validity, self.telling,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
         return routes
@@ -284,7 +289,14 @@ def limits_of(settings: Settings) -> Limits:
         answer_s=settings.answer_wait_s,
         most_waiting=settings.queue_limit,
         show_exceptions=settings.show_exceptions,
+        result_bytes=settings.max_result_bytes,
     )
+
+
+def telling_of(settings: Settings) -> Telling:
+    """Where only this machine can reach the server, text goes out as it is, unless the settings want it otherwise."""
+    safe_text: Any = settings.safe_text or ("off" if is_loopback(settings.host) else "escape")
+    return Telling(safe_text, settings.max_output_bytes)
 
 
 async def stopped(task: "asyncio.Task[None]") -> None:

@@ -90,6 +90,10 @@ class Exchange:
         return self._id
 
     @property
+    def method(self) -> str:
+        return str(self._scope["method"])
+
+    @property
     def address(self) -> str:
         """The client's, as trusted proxies tell it; the proxy's own where what they tell is no address."""
         return self._find_address(self._scope, self.headers)

@@ -8,6 +8,7 @@ from ..store.contract import Wanted
 from ..wires import requests as wire
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
+from ..wires.telling import Telling
 from . import query
 from .exchange import Exchange
 from .routes import Handler, Route
@@ -19,7 +20,10 @@ AT = "/v1/tools/request/{sessionId}/{requestId}"
 class RequestDesk:
     """Handlers."""
 
-    def __init__(self, requests: Requests, workers: WorkerTools, witness: Witness, lease_s: float) -> None:
+    def __init__(
+        self, requests: Requests, workers: WorkerTools, witness: Witness, lease_s: float, telling: Telling
+    ) -> None:
+        self._told = telling.record
         self._requests, self._workers, self._witness = requests, workers, witness
         self._lease_ms = int(lease_s * 1000)
 
@@ -48,10 +52,10 @@ class RequestDesk:
 
     async def cancel(self, exchange: Exchange) -> Reply:
         caller = exchange.caller
-        return wire.encode_request(await self._requests.cancel(caller, *_where(exchange)))
+        return wire.encode_request(self._told(await self._requests.cancel(caller, *_where(exchange))))
 
     async def show(self, exchange: Exchange) -> Reply:
-        return wire.encode_request(await self._requests.show(self._who(exchange), *_where(exchange)))
+        return wire.encode_request(self._told(await self._requests.show(self._who(exchange), *_where(exchange))))
 
     async def listed(self, exchange: Exchange) -> Reply:
         tool = query.text(exchange, "tool")
@@ -62,7 +66,8 @@ class RequestDesk:
             query.state(exchange, State.PENDING),
             query.limit(exchange, 50),
         )
-        return wire.encode_requests(await self._requests.listed(wanted, query.wait_s(exchange)))
+        found = await self._requests.listed(wanted, query.wait_s(exchange))
+        return wire.encode_requests(list(map(self._told, found)))
 
     async def claim(self, exchange: Exchange) -> Reply:
         caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)

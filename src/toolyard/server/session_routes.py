@@ -8,6 +8,7 @@ from ..wires import providers
 from ..wires import sessions as wire
 from ..wires.contract import Reply, Stream
 from ..wires.lifecycle import LIFECYCLE
+from ..wires.telling import Telling
 from . import query
 from .exchange import Exchange
 from .routes import Handler, Route
@@ -21,8 +22,8 @@ EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no
 class SessionDesk:
     """Handlers."""
 
-    def __init__(self, sessions: Sessions, witness: Witness, new_id: Callable[[], str]) -> None:
-        self._sessions, self._witness, self._new_id = sessions, witness, new_id
+    def __init__(self, sessions: Sessions, witness: Witness, new_id: Callable[[], str], telling: Telling) -> None:
+        self._sessions, self._witness, self._new_id, self._telling = sessions, witness, new_id, telling
 
     def routes(self) -> list[Route]:
         at = "/v1/sessions/{sessionId}"
@@ -60,7 +61,7 @@ class SessionDesk:
         calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
         if calls is None:
             return wire.encode_awaiting()
-        return wire.encode_ready(providers.encode_results(format, calls))
+        return wire.encode_ready(providers.encode_results(format, calls, self._telling))
 
     async def events(self, exchange: Exchange) -> Stream:
         caller = exchange.caller

@@ -138,6 +138,15 @@ class Settings:
     queue_wait_s: float = row(10.0, "How long a call waits for one of its tool's concurrent runs to end.", seconds)
     threads: int = row(32, "How many sync tools run at once.", whole(1, 10_000))
     processes: int = row(os.cpu_count() or 1, 'How many tools with runs="process" run at once.', whole(1, 1000))
+    safe_text: str | None = row(
+        None,
+        "Hidden characters in text for models: escape, flag or off. Away from loopback, escape.",
+        choice("escape", "flag", "off"),
+    )
+    max_output_bytes: int = row(
+        256 * 2**10, "The longest text of a result that a model is given whole.", whole(1024, 2**40)
+    )
+    max_result_bytes: int = row(32 * 2**20, "The largest result of a tool.", whole(1024, 2**29))
     max_body_bytes: int = row(4 * 2**20, "The largest request body.", whole(1, 2**40))
     max_json_depth: int = row(64, "How deeply a request's JSON may be nested.", whole(1, 500))
     max_header_bytes: int = row(64 * 2**10, "The largest request header.", whole(1024, 2**24))

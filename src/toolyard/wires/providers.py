@@ -13,8 +13,10 @@ from ..model.lifecycle import State
 from ..model.record import CallRecord
 from ..model.request import ToolUse
 from .members import ID, Members, one_of, parse, text
+from .telling import Telling, Told, content_path
 
 DEEPEST = 64
+AS_IT_IS = Telling()
 Format = Literal["anthropic", "openai"]
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -99,27 +101,51 @@ def _said(use: ToolUse) -> bytes:
 # -- results ----------------------------------------------------------------------------------------
 
 
-def encode_results(format: Format, calls: Sequence[CallRecord]) -> dict[str, Any]:
-    """One result for each, in order: `message`, or `messages`."""
-    return FORMATS[format](calls)
+def encode_results(format: Format, calls: Sequence[CallRecord], telling: Telling = AS_IT_IS) -> dict[str, Any]:
+    """One result for each, in order: `message`, or `messages`. What was done to their texts stands beside them."""
+    told = [telling.text(_text_of(call), is_json=_is_json(call)) for call in calls]
+    notes = {call.request: note for call, text in zip(calls, told, strict=True) if (note := _note(call, text))}
+    ends = [each.with_end(_where(call)) for call, each in zip(calls, told, strict=True)]
+    return FORMATS[format](calls, ends) | ({"notes": notes} if notes else {})
 
 
-def _anthropic_results(calls: Sequence[CallRecord]) -> dict[str, Any]:
+def _note(call: CallRecord, told: Told) -> dict[str, Any]:
+    made: dict[str, Any] = {"escaped": True} if told.is_escaped else {}
+    if told.hidden:
+        made["hidden"] = list(told.hidden)
+    if told.size:
+        made["preview"] = {"bytes": told.size, "shown": told.shown}
+        if call.state is State.COMPLETE:
+            made["preview"]["content"] = content_path(call)
+    return made
+
+
+def _where(call: CallRecord) -> str:
+    return f"All of it is at {content_path(call)}." if call.state is State.COMPLETE else ""
+
+
+def _is_json(call: CallRecord) -> bool:
+    is_text = call.queue != "session" and (call.value or b"").startswith(b'"')
+    return call.state is State.COMPLETE and not is_text
+
+
+def _anthropic_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[str, Any]:
     content = [
         {
             "type": "tool_result",
             "tool_use_id": call.request,
-            "content": _text_of(call),
+            "content": text,
             "is_error": call.state is State.ERROR,
         }
-        for call in calls
+        for call, text in zip(calls, texts, strict=True)
     ]
     return {"message": {"role": "user", "content": content}}
 
 
-def _openai_results(calls: Sequence[CallRecord]) -> dict[str, Any]:
+def _openai_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[str, Any]:
+    answered = zip(calls, texts, strict=True)
     return {
-        "messages": [{"role": "tool", "tool_call_id": call.request, "content": _text_of(call)} for call in calls],
+        "messages": [{"role": "tool", "tool_call_id": call.request, "content": text} for call, text in answered],
     }
 
 
@@ -129,12 +155,10 @@ def _text_of(call: CallRecord) -> str:
         error = ToolError.from_members(msgspec.json.decode(call.error or b"{}"))
         return "\n".join(filter(None, [error.message, error.additional_prompt_content]))
     value = call.value or b"null"
-    if call.queue != "session" and value.startswith(b'"'):
-        return msgspec.json.decode(value, type=str)
-    return value.decode()
+    return value.decode() if _is_json(call) else msgspec.json.decode(value, type=str)
 
 
-FORMATS: dict[Format, Callable[[Sequence[CallRecord]], dict[str, Any]]] = {
+FORMATS: dict[Format, Callable[[Sequence[CallRecord], Sequence[str]], dict[str, Any]]] = {
     "anthropic": _anthropic_results,
     "openai": _openai_results,
 }

@@ -13,6 +13,7 @@ from ...model.running import Source
 from ...model.seam import Seam
 from ...trust.keys import KeyRing
 from ...trust.validity import Validity
+from ...wires.telling import Telling
 from ..readiness import Readiness
 from ..routes import Route
 from ..settings import Settings
@@ -20,7 +21,7 @@ from ..stream_count import StreamCount
 from ..witness import Witness
 from .answers import ClientAnswers
 from .asking import Asking
-from .calling import Calling, Times
+from .calling import Calling, Manner
 from .dispatcher import Dispatcher, McpParts
 from .http import McpHttp
 from .listing import ToolPages
@@ -48,6 +49,7 @@ class Ground(Struct, frozen=True):
     witness: Witness
     streams: StreamCount
     validity: Validity
+    telling: Telling
 
 
 def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
@@ -55,11 +57,11 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     settings, store, catalogue = ground.settings, ground.node.store, ground.catalogue
     ttl_ms = int(settings.retention_s * 1000)
     states = States(ground.ring, settings.answer_wait_s, seam.now)
-    times = Times(settings.sync_wait_s, ttl_ms, seam.monotonic)
-    given = GivenResources(ground.node, catalogue, settings.retention_s)
-    calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, times)
+    manner = Manner(settings.sync_wait_s, ttl_ms, seam.monotonic, ground.telling)
+    given = GivenResources(ground.node, settings.retention_s, ground.telling)
+    calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, manner)
     questions = ground.engine.questions
-    tasks = Tasks(store, catalogue, calling.following, questions, ground.witness, ttl_ms)
+    tasks = Tasks(store, catalogue, calling.following, questions, ground.witness, ttl_ms, ground.telling)
     subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity)
     calling.when_task = subscriptions.follow
     asking = Asking(store, seam.new_id)

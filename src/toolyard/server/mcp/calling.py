@@ -34,10 +34,11 @@ from ...wires.mcp.envelope import (
     RpcError,
 )
 from ...wires.mcp.headers import mirrored_of
+from ...wires.mcp.outcomes import encode_failure, encode_outcome
 from ...wires.mcp.params import TASKS, Call, Meta, decode_params
 from ...wires.mcp.questions import can_answer, encode_input_required, missing_capabilities
 from ...wires.mcp.tasks import encode_created
-from ...wires.mcp.tools import encode_failure, encode_outcome
+from ...wires.telling import Telling
 from ..readiness import Readiness
 from ..witness import Ended, Witness
 from .channel import McpChannel
@@ -50,12 +51,13 @@ _NO_META = Meta()
 _NOTHING: dict[str, tuple[str, ...]] = {}
 
 
-class Times(Struct, frozen=True):
-    """How long a client waits before it is given a task, how long that is kept, and the clock."""
+class Manner(Struct, frozen=True):
+    """How long a client waits before it is given a task, how long that is kept, the clock, and how text goes out."""
 
     sync_wait_s: float
     ttl_ms: int
     monotonic: Callable[[], float]
+    telling: Telling
 
 
 class Calling:
@@ -70,13 +72,15 @@ class Calling:
         given: GivenResources,
         readiness: Readiness,
         witness: Witness,
-        times: Times,
+        manner: Manner,
     ) -> None:
         self._engine, self._catalogue, self._node, self._states = engine, catalogue, node, states
         self._given = given
-        self._readiness, self._witness, self._monotonic = readiness, witness, times.monotonic
-        self._store, self._ttl_ms = node.store, times.ttl_ms
-        self.following = Following(engine.questions, node, states, given, times.sync_wait_s, times.ttl_ms)
+        self._readiness, self._witness, self._monotonic = readiness, witness, manner.monotonic
+        self._store, self._ttl_ms, self._telling = node.store, manner.ttl_ms, manner.telling
+        self.following = Following(
+            engine.questions, node, states, given, manner.sync_wait_s, manner.ttl_ms, manner.telling
+        )
         self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
         """Wants to know of tasks of the older era."""
         self._mirrored: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -119,7 +123,7 @@ class Calling:
             ended.with_error(error)
             if isinstance(error, MissingRequirements):
                 return self._missing(tool, error, peer)
-            return encode_failure(error, peer.revision)
+            return encode_failure(error, peer.revision, self._telling)
         except BaseException as error:
             ended.with_error(error)
             raise
@@ -131,7 +135,10 @@ class Calling:
         if peer.has_tasks and isinstance(outcome.error, StillRunning):
             return await self._created(peer, outcome.call_id)
         self._given.keep(tool, outcome, peer.caller)
-        return encode_outcome(tool, outcome, peer.revision)
+        if outcome.value is not None and self._telling.may_cut(outcome.value):
+            is_kept = await self._engine.kept(tool, command, peer.caller, outcome)
+            return encode_outcome(tool, outcome, peer.revision, self._telling, is_kept=is_kept)
+        return encode_outcome(tool, outcome, peer.revision, self._telling)
 
     async def _refused(self, params: Call, peer: Peer, error: ToolyardError) -> None:
         """Who asks for what is not there, or may not have it, is seen doing so."""
@@ -186,7 +193,7 @@ class Calling:
 
     def _channel(self, tool: Tool, params: Call, meta: Meta, peer: Peer, outlet: Outlet) -> McpChannel:
         token = None if meta.progress_token is UNSET else meta.progress_token
-        return McpChannel(peer, outlet, token, Request(self, tool, params))
+        return McpChannel(peer, outlet, token, Request(self, tool, params), self._telling)
 
     def put(self, seq: int, request: "Request", peer: Peer, outlet: Outlet) -> None:
         """The newer era: the request is answered with what is asked."""
@@ -242,7 +249,7 @@ class Calling:
         call = await self._store.get(peer.caller.tenant, peer.caller.subject, call_id)
         if call is None:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
-        return encode_created(call, peer.revision, self._ttl_ms)
+        return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
 
     def _missing(self, tool: Tool, error: MissingRequirements, peer: Peer) -> bytes:
         """What a person has to do first: over the protocol where the client can, else as text."""
@@ -250,7 +257,7 @@ class Calling:
         if not challenges or not can_answer(peer.capabilities, "url"):
             if challenges and peer.revision.is_modern:
                 raise missing_capabilities(["url"])
-            return encode_failure(error, peer.revision)
+            return encode_failure(error, peer.revision, self._telling)
         providers = ", ".join(each.id for each in tool.requirements.authorization)
         said = error.message if error.missing.approval else f"{tool.id} needs your authorization at {providers}"
         questions = [Question(each.id, "url", said, url=each.url) for each in challenges]

@@ -9,6 +9,7 @@ from ...model.running import Asks, Question
 from ...wires.mcp.envelope import encode_notification, encode_request
 from ...wires.mcp.params import LEVELS
 from ...wires.mcp.questions import can_answer, encode_question, question_id
+from ...wires.telling import Telling
 from .peer import Outlet, Peer
 
 TOGETHER_S = 0.01
@@ -31,8 +32,9 @@ class McpChannel:
     _last: float | None = None
     _is_putting = False
 
-    def __init__(self, peer: Peer, outlet: Outlet, token: int | str | None, asks: Asked) -> None:
+    def __init__(self, peer: Peer, outlet: Outlet, token: int | str | None, asks: Asked, telling: Telling) -> None:
         """`asks` is told what is to be put where there are no requests to clients, and when it takes long."""
+        self._telling = telling
         self._peer, self._outlet, self._token, self._asks = peer, outlet, token, asks
         self._loop = asyncio.get_running_loop()
 
@@ -40,15 +42,16 @@ class McpChannel:
         if self._token is None or (self._last is not None and done <= self._last):
             return
         self._last = done
-        said: dict[str, Any] = {"progressToken": self._token, "progress": done, "total": total, "message": message}
-        self._notify("notifications/progress", {name: value for name, value in said.items() if value is not None})
+        said: dict[str, Any] = {"progressToken": self._token, "progress": done, "total": total}
+        told = {} if message is None else self._told({"message": message})
+        self._notify("notifications/progress", {n: value for n, value in said.items() if value is not None} | told)
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         wanted, level = self._peer.log_level, _LEVELS.get(level, level)
         if wanted is None or level not in LEVELS or LEVELS.index(level) < LEVELS.index(wanted):
             return
         data = {"message": message, **fields} if fields else message
-        self._notify("notifications/message", {"level": level, "logger": "tool", "data": data})
+        self._notify("notifications/message", {"level": level, "logger": "tool", **self._told({"data": data})})
 
     def can_ask(self, kind: Asks) -> bool:
         is_reachable = self._outlet.is_open or self._peer.revision.is_modern
@@ -80,6 +83,12 @@ class McpChannel:
 
     def _worded(self, question: Question) -> tuple[str, dict[str, Any]]:
         return encode_question(question, self._peer.revision)
+
+    def _told(self, said: dict[str, Any]) -> dict[str, Any]:
+        """A model may read it. What was done to it stands beside it."""
+        notes: dict[str, Any] = {}
+        made = self._telling.throughout(said, notes)
+        return {**made, "_meta": notes} if notes else made
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         message = encode_notification(method, params)

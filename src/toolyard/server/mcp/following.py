@@ -17,10 +17,11 @@ from ...model.record import CallRecord, Key
 from ...model.running import Channel
 from ...model.tool import Tool
 from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
+from ...wires.mcp.outcomes import encode_outcome
 from ...wires.mcp.params import Call
 from ...wires.mcp.questions import encode_input_required, encode_question, question_id
 from ...wires.mcp.tasks import encode_created
-from ...wires.mcp.tools import encode_outcome
+from ...wires.telling import Telling
 from .peer import Outlet, Peer
 from .resources import GivenResources
 from .states import States, digest_of
@@ -39,7 +40,9 @@ class Following:
         given: GivenResources,
         sync_wait_s: float,
         ttl_ms: int,
+        telling: Telling,
     ) -> None:
+        self._telling = telling
         self._questions, self._node, self._store, self._states = questions, node, node.store, states
         self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
 
@@ -73,7 +76,7 @@ class Following:
             return await self._next(tool, call, params, peer)
         ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer))
         self._given.keep(tool, ended.outcome(), peer.caller)
-        return encode_outcome(tool, ended.outcome(), peer.revision)
+        return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
     async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> None:
         """Raises RpcError for an answer that is none; what was not asked is ignored."""
@@ -112,10 +115,10 @@ class Following:
         if after is None and not peer.has_tasks:
             raise stopping()
         if after is None:
-            return encode_created(call, peer.revision, self._ttl_ms)
+            return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
         if after.state in ENDED:
             self._given.keep(tool, after.outcome(), peer.caller)
-            return encode_outcome(tool, after.outcome(), peer.revision)
+            return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
         state = self._states.make(call.seq, peer.caller, digest_of(tool.id, params.arguments))
         return encode_input_required(await self._questions.open(after), state, peer.revision)
 

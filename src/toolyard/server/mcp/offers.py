@@ -49,22 +49,21 @@ class Offers:
         self._lane, self._given, self._engine, self._witness = lane, given, engine, witness
 
     def capabilities(self, revision: Revision) -> dict[str, object]:
-        if self._lane is not None:
-            return self._lane.capabilities(revision)
-        return {"resources": {}} if self._given.are_there() else {}
+        """What is too long for a model is read as a resource, so there may always be one."""
+        return {"resources": {}} | ({} if self._lane is None else self._lane.capabilities(revision))
 
     def answer(
         self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]
     ) -> Coroutine[Any, Any, bytes] | None:
         """None for a method that is not served."""
         name, lane = str(message.method), self._lane
-        if name == "resources/read" and (lane is not None or self._given.are_there()):
+        if name == "resources/read":
             return self._read(message, peer, outlet, base_url)
         if lane is not None and lane.serves(name, peer.revision):
             if name in LISTS:
                 return self._list(lane, message, peer, outlet)
             return (self._get if name == "prompts/get" else self._complete)(lane, message, peer, outlet)
-        if name in ("resources/list", "resources/templates/list") and self._given.are_there():
+        if name in ("resources/list", "resources/templates/list"):
             return self._given.list(message, peer, outlet, base_url)
         return None
 

@@ -16,11 +16,13 @@ from ...model.running import Question
 from ...model.tool import Tool
 from ...store.contract import Filter, Store
 from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, Incoming, RpcError, encode_request
+from ...wires.mcp.outcomes import encode_outcome
 from ...wires.mcp.params import RELATED_TASK, OfTask, Page, decode_params
 from ...wires.mcp.questions import encode_question, question_id
 from ...wires.mcp.revisions import Revision
 from ...wires.mcp.tasks import encode_listed, encode_task, status_of
-from ...wires.mcp.tools import META, encode_outcome
+from ...wires.mcp.tools import META
+from ...wires.telling import Telling
 from ..witness import Witness
 from .calling import needs_tasks
 from .following import Following
@@ -42,7 +44,9 @@ class Tasks:
         questions: Questions,
         witness: Witness,
         ttl_ms: int,
+        telling: Telling,
     ) -> None:
+        self._telling = telling
         self._witness = witness
         self._store, self._catalogue, self._following, self._questions = store, catalogue, following, questions
         self._ttl_ms = ttl_ms
@@ -52,7 +56,7 @@ class Tasks:
 
     async def shown(self, call: CallRecord, revision: Revision) -> bytes:
         result = self.result_of(call, revision) if call.state in ENDED else None
-        return encode_task(call, revision, self._ttl_ms, await self._questions.open(call), result)
+        return encode_task(self._telling.record(call), revision, self._ttl_ms, await self._questions.open(call), result)
 
     async def update(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         """Answers what the task asks."""
@@ -83,7 +87,7 @@ class Tasks:
         calls = await self._store.listed(wanted)
         shown = calls[:MOST_LISTED]
         cursor = _encoded(shown[-1].seq) if len(calls) > MOST_LISTED else None
-        return encode_listed(shown, peer.revision, self._ttl_ms, cursor)
+        return encode_listed(list(map(self._telling.record, shown)), peer.revision, self._ttl_ms, cursor)
 
     async def result(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
@@ -91,13 +95,13 @@ class Tasks:
         asked = partial(_asked, call=call, revision=peer.revision)
         call = await self._following.until_ended(call, outlet, asked)
         if status_of(call) in ("failed", "cancelled"):
-            raise RpcError(INTERNAL_ERROR, _why(call), status=200)
+            raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = msgspec.json.decode(self.result_of(call, peer.revision))
         return _encode({**made, "_meta": {**made.get("_meta", {}), RELATED_TASK: {"taskId": call.key.call_id}}})
 
     def result_of(self, call: CallRecord, revision: Revision) -> bytes:
         """What the call would have been answered with."""
-        return encode_outcome(self._tool(call), call.outcome(), revision)
+        return encode_outcome(self._tool(call), call.outcome(), revision, self._telling)
 
     def _tool(self, call: CallRecord) -> Tool | None:
         try:

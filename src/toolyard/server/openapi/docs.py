@@ -10,6 +10,10 @@ Responses = dict[int, tuple[str, tuple[Any, ...]]]
 """Maps a status to its meaning and the types its body may have."""
 
 
+ANYTHING = "*/*"
+"""The media type of a body that is of several."""
+
+
 class Parameter(Struct, frozen=True):
     """A query or header parameter, or a variable part of a path."""
 

@@ -7,7 +7,7 @@ import msgspec
 from ...version import VERSION
 from ..routes import Route, variables_of
 from . import family, lifecycle, site
-from .docs import Doc, Docs, Parameter, Responses
+from .docs import ANYTHING, Doc, Docs, Parameter, Responses
 from .shapes import ServerErrorResponse
 
 Known = dict[Any, Any]
@@ -74,7 +74,8 @@ def _response(doc: Doc, meaning: str, types: tuple[Any, ...], known: Known) -> d
         return {"description": meaning, "content": {"application/json": {"schema": _schema(types, known)}}}
     if doc.media_type == "application/json":
         return {"description": meaning}
-    return {"description": meaning, "content": {doc.media_type: {"schema": {"type": "string"}}}}
+    schema = {} if doc.media_type == ANYTHING else {"type": "string"}
+    return {"description": meaning, "content": {doc.media_type: {"schema": schema}}}
 
 
 def _parameters_of(route: Route, doc: Doc) -> list[Parameter]:

@@ -2,7 +2,7 @@
 
 from ...model.lifecycle import State
 from ..query import LONGEST_WAIT_S, MOST
-from .docs import Doc, Docs, Parameter, Responses
+from .docs import ANYTHING, Doc, Docs, Parameter, Responses
 from .lifecycle_shapes import (
     AnthropicMessage,
     ApprovalShapes,
@@ -42,6 +42,8 @@ CURSOR = Parameter("cursor", "query", "Where the last list ended.", {"type": "st
 TOOL = Parameter("tool", "query", "Only those of this tool, as it was asked for.")
 APPROVAL = Parameter("id", "path", "The approval's id.")
 CALL = Parameter("call_id", "path", "The call's id.")
+ITS_SESSION = Parameter("session", "query", "Of a session's tool uses: the session.")
+RANGE = Parameter("Range", "header", "Which bytes, such as `bytes=0-1023`.")
 SESSION = Parameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
 ONLY_SESSION = Parameter("session", "query", "Only those of this session.")
 REQUEST = Parameter("requestId", "path", "The request's id: the tool use's.")
@@ -82,9 +84,20 @@ def _calls() -> Docs:
     one: Responses = {200: ("The call", (ListedCall,)), **ABSENT, **REFUSED}
     many: Responses = {200: ("The calls", (ListedCalls,)), **REFUSED}
     filters = (STATE, TOOL, CURSOR, LIMIT)
+    content: Responses = {
+        200: ("The value, or its text", ()),
+        206: ("The part that was asked for", ()),
+        416: ("No byte of it is in that range", (LifecycleError,)),
+        **ABSENT,
+        **LOST,
+        **REFUSED,
+    }
     return {
         ("GET", "/v1/calls"): Doc("The caller's calls, newest first", many, "calls", parameters=filters),
         ("GET", "/v1/calls/{call_id}"): Doc("A call of the caller's", one, "calls", parameters=(CALL, WAIT)),
+        ("GET", "/v1/calls/{call_id}/content"): Doc(
+            "All that a call returned", content, "calls", parameters=(CALL, ITS_SESSION, RANGE), media_type=ANYTHING
+        ),
         ("POST", "/v1/calls/{call_id}/cancel"): Doc("Cancel a call", one, "calls", parameters=(CALL,)),
     }
 

@@ -277,12 +277,29 @@ class Turn(Shape):
     requests: list[Standing]
 
 
+class PreviewShape(Shape):
+    """A result that was too long for a model: how much there is, how much was shown, and where all of it is."""
+
+    bytes: int
+    shown: int
+    content: str | UnsetType = UNSET
+
+
+class NoteShape(Shape):
+    """What was done to a result's text."""
+
+    escaped: bool | UnsetType = UNSET
+    hidden: list[str] | UnsetType = UNSET
+    preview: PreviewShape | UnsetType = UNSET
+
+
 class Ready(Shape):
-    """`message` in Anthropic's shape, `messages` in OpenAI's."""
+    """`message` in Anthropic's shape, `messages` in OpenAI's. `notes` are by the tool use's id."""
 
     status: Literal["ready"]
     message: dict[str, Any] | UnsetType = UNSET
     messages: list[dict[str, Any]] | UnsetType = UNSET
+    notes: dict[str, NoteShape] | UnsetType = UNSET
 
 
 class Awaiting(Shape):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import Busy, InternalError, RequestError, ToolError
+from ..telling import PREVIEW
 from .headers import mirrored_of
 from .revisions import Revision
 
@@ -140,6 +141,9 @@ def value_of(result: Mapping[str, Any], tool: Listed, schema: dict[str, Any] | N
     value = result["structuredContent"]
     if schema is not None:
         check(value, schema, compile)
+    told = _object(_object(result, "_meta"), PREVIEW)
+    if told:
+        return value["result"] if told.get("wrapped") is True and isinstance(value, dict) else value
     return value["result"] if tool.wraps and _is_wrapped(value, schema, text_of(content)) else value
 
 

@@ -1,0 +1,235 @@
+"""Outcomes of calls as MCP answers them, each revision with what it knows.
+
+The text of a result is for models, and goes out as `Telling` has it. `structuredContent` is for programs, and goes out
+byte for byte.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from ...model.call import Outcome
+from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
+from ...model.tool import Tool
+from ..telling import ESCAPED, HIDDEN, PREVIEW, Telling, Told
+from .params import SERVER_INFO
+from .revisions import Revision
+from .tools import INFO, META
+
+AS_IT_IS = Telling()
+_encode = msgspec.json.Encoder().encode
+_BEFORE, _AFTER = "toolyard://calls/", "/content"
+
+
+def content_uri(call_id: str) -> str:
+    """Under which `resources/read` has all of a call's result."""
+    return f"{_BEFORE}{quote(call_id, safe='')}{_AFTER}"
+
+
+def call_of(uri: str) -> str | None:
+    """The other direction: the call's id."""
+    if not (uri.startswith(_BEFORE) and uri.endswith(_AFTER)):
+        return None
+    return unquote(uri[len(_BEFORE) : -len(_AFTER)])
+
+
+def text_and_kind(value: bytes) -> tuple[str, str]:
+    """A value as text, and what kind of text that is: what is text already stays as it is."""
+    if value.startswith(b'"'):
+        return msgspec.json.decode(value, type=str), "text/plain"
+    return value.decode(), "application/json"
+
+
+def encode_outcome(
+    tool: Tool | None, outcome: Outcome, revision: Revision, telling: Telling = AS_IT_IS, *, is_kept: bool = True
+) -> bytes:
+    """A call that was made, as a result. Of a tool that is gone there is only the text. `is_kept`: whether what is too
+    long can be read elsewhere."""
+    if outcome.error is not None:
+        return encode_failure(outcome.error, revision, telling)
+    value = bytes(outcome.value or b"null")
+    notes: dict[str, Any] = {}
+    if tool is not None and tool.returns_content:
+        blocks = [block(each, revision) for each in blocks_of(msgspec.json.decode(value))]
+        if not telling.lets_through(value):
+            blocks, notes = _Words(telling, outcome, value, is_kept, revision).of_blocks(blocks)
+        return _finished(_encode(blocks), b"", revision, notes)
+    if value == b"null" and tool is not None and tool.output_schema is None:
+        return _finished(b"[]", b"", revision)
+    if telling.lets_through(value):
+        content = b'[{"type":"text","text":%b}]' % _as_text(value)
+    else:
+        blocks, notes = _Words(telling, outcome, value, is_kept, revision).of_value()
+        content = _encode(blocks)
+    if tool is None or tool.output_schema is None or not revision.titles:
+        return _finished(content, b"", revision, notes)
+    if not revision.is_modern and tool.output_schema.get("type") != "object":
+        value = b'{"result":%b}' % value
+        if PREVIEW in notes:
+            notes[PREVIEW]["wrapped"] = True
+    return _finished(content, b',"structuredContent":%b' % value, revision, notes)
+
+
+def _as_text(value: bytes) -> bytes:
+    """JSON as a JSON string; what is text already stays as it is, and so does what needs no escapes."""
+    first = value[:1]
+    if first == b'"':
+        return value
+    return _encode(value.decode()) if first in b"{[" else b'"%b"' % value
+
+
+def encode_failure(error: ToolyardError, revision: Revision, telling: Telling = AS_IT_IS) -> bytes:
+    """A call that failed, or was refused for a reason that a model can do something about."""
+    told = telling.text(sentence_of(error))
+    content = _encode([{"type": "text", "text": told.with_end()}])
+    said = _told(error)
+    return _finished(
+        content, b',"isError":true', revision, {"toolyard/error": said, **told.notes()} if said else told.notes()
+    )
+
+
+def _finished(content: bytes, more: bytes, revision: Revision, notes: Mapping[str, Any] | None = None) -> bytes:
+    if not notes:
+        return _result(content, more, META if revision.is_modern else b"", revision)
+    said = {**notes, **({SERVER_INFO: INFO} if revision.is_modern else {})}
+    return _result(content, more, b'"_meta":' + _encode(said), revision)
+
+
+def _result(content: bytes, more: bytes, meta: bytes, revision: Revision) -> bytes:
+    if revision.is_modern:
+        return b'{"resultType":"complete","content":%b%b,%b}' % (content, more, meta)
+    return b'{"content":%b%b%b}' % (content, more, b"," + meta if meta else b"")
+
+
+def _told(error: ToolyardError) -> dict[str, Any]:
+    """The retry flags, where there are any."""
+    said = {"can_retry": getattr(error, "can_retry", None), "retry_after_ms": getattr(error, "retry_after_ms", None)}
+    if isinstance(error, ToolError) and error.code != ToolError.code:
+        said["code"] = error.code
+    elif isinstance(error, Busy):
+        said |= {"code": "busy", "can_retry": True}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def sentence_of(error: ToolyardError) -> str:
+    """What a model should read."""
+    if isinstance(error, InvalidInput):
+        return "\n".join(["The arguments do not fit:", *map(_line, error.problems)])
+    if isinstance(error, MissingRequirements):
+        return str(error)
+    more = getattr(error, "additional_prompt_content", None)
+    return f"{error.message}\n{more}" if more else error.message
+
+
+def _line(problem: Problem) -> str:
+    got = "" if problem.missing or problem.got is None else f" (got {_short(problem.got)})"
+    return f"- {problem.path or 'arguments'}: {problem.sentence}{got}"
+
+
+def _short(value: Any) -> str:
+    try:
+        text = _encode(value).decode()
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# --- content -------------------------------------------------------------------------------------
+
+
+def blocks_of(value: Any) -> list[Any]:
+    """Of a result that is content: one block or several."""
+    return value if isinstance(value, list) else [value]
+
+
+def block(value: Any, revision: Revision) -> dict[str, Any]:
+    """A block as that revision has it: what is not one is its text, and a link is one where links are not known."""
+    if not isinstance(value, Mapping) or value.get("type") not in _BLOCKS:
+        return {"type": "text", "text": value if isinstance(value, str) else _encode(value).decode()}
+    if value["type"] == "resource_link" and not revision.titles:
+        return {"type": "text", "text": f"{value.get('name', 'resource')}: {value['uri']}"}
+    return dict(value)
+
+
+_BLOCKS = ("text", "image", "audio", "resource", "resource_link")
+
+
+# --- text that needs a look ----------------------------------------------------------------------
+
+
+class _Words:
+    """The text of one result, which is long or may have something hidden in it."""
+
+    def __init__(self, telling: Telling, outcome: Outcome, value: bytes, is_kept: bool, revision: Revision) -> None:
+        self._telling, self._outcome, self._value, self._revision = telling, outcome, value, revision
+        self._is_kept, self._left = is_kept, telling.most_bytes
+        self._notes: dict[str, Any] = {}
+        self._is_cut, self._size, self._shown = False, 0, 0
+
+    def of_value(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        text, kind = text_and_kind(self._value)
+        told = self._telling.text(text, is_json=kind != "text/plain")
+        self._note(told)
+        if not told.size:
+            return [{"type": "text", "text": told.text}], self._notes
+        link = self._link(told.size, told.shown, kind)
+        return [{"type": "text", "text": told.with_end(self._where())}, *link], self._notes
+
+    def of_blocks(self, blocks: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """What is no text stays. Text is given as far as there is room for it."""
+        made = [each for each in map(self._block, blocks) if each is not None]
+        if self._is_cut:
+            end = Told("", size=self._size, shown=self._shown).with_end(self._where()).lstrip()
+            made += [{"type": "text", "text": end}, *self._link(self._size, self._shown, "application/json")]
+        return made, self._notes
+
+    def _block(self, block: dict[str, Any]) -> dict[str, Any] | None:
+        if block["type"] == "text":
+            text = self._some(block["text"])
+            return None if text is None else {**block, "text": text}
+        if block["type"] == "resource" and isinstance(block["resource"].get("text"), str):
+            text = self._some(block["resource"]["text"])
+            return None if text is None else {**block, "resource": {**block["resource"], "text": text}}
+        named: dict[str, Any] = {
+            name: self._name(block[name]) for name in ("name", "title", "description") if name in block
+        }
+        return {**block, **named} if block["type"] == "resource_link" else block
+
+    def _some(self, text: str) -> str | None:
+        """As much of a text as there is still room for; None where there is none."""
+        size = len(text.encode())
+        self._size += size
+        if self._is_cut:
+            return None
+        told = self._telling.text(text, most=self._left)
+        self._note(told)
+        self._is_cut = bool(told.size)
+        self._shown += told.shown if told.size else size
+        self._left -= len(told.text.encode())
+        return told.text or (None if text else "")
+
+    def _name(self, text: str) -> str:
+        told = self._telling.text(text)
+        self._note(told)
+        return told.text
+
+    def _note(self, told: Told) -> None:
+        if told.is_escaped:
+            self._notes[ESCAPED] = True
+        if told.hidden:
+            self._notes[HIDDEN] = sorted({*self._notes.get(HIDDEN, ()), *told.hidden})
+
+    def _where(self) -> str:
+        uri = content_uri(self._outcome.call_id)
+        return f"Read the resource {uri} for all of it." if self._is_kept else "The rest was not kept."
+
+    def _link(self, size: int, shown: int, kind: str) -> list[dict[str, Any]]:
+        self._notes[PREVIEW] = {"bytes": size, "shown": shown}
+        if not self._is_kept:
+            return []
+        uri = content_uri(self._outcome.call_id)
+        self._notes[PREVIEW] |= {"uri": uri}
+        link = {"type": "resource_link", "uri": uri, "name": "All of the result", "mimeType": kind, "size": size}
+        return [block(link, self._revision)]
