@@ -10,14 +10,14 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..catalogue import Catalogue
-from ..model.call import CallTool, Outcome
+from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, ToolError
 from ..model.record import NewCall, new_call
@@ -31,6 +31,7 @@ from ..trust.access import refuse_lacking
 from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
 from ..trust.patience import Patience
+from ..trust.requirements import Requirer
 from .held import Node
 from .long import LongCalls
 from .questions import Questions
@@ -59,12 +60,6 @@ class Limits(Struct, frozen=True):
     show_exceptions: bool = False
 
 
-class RequirementsCheck(Protocol):
-    """Raises MissingRequirements when a call lacks what its tool needs. `base_url` is this server's address."""
-
-    def __call__(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None: ...
-
-
 class Plan(Struct, frozen=True):
     """What is worked out once a tool, so that a call need not."""
 
@@ -84,7 +79,7 @@ class Engine:
         self,
         catalogue: Catalogue,
         runners: dict[str, Runner],
-        check_requirements: RequirementsCheck,
+        requirer: Requirer,
         limits: Limits,
         node: Node,
         recorded: RecordedCalls,
@@ -96,7 +91,7 @@ class Engine:
         """`limiter` is None where nothing is limited."""
         self._catalogue = catalogue
         self._runners = runners
-        self._check_requirements = check_requirements
+        self._requirer = requirer
         self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
         self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions)
         self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described)
@@ -128,13 +123,30 @@ class Engine:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         plan = self._plans[tool]
         if command.call_id is not None or plan.is_remote:
-            call = self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+            call = self._record(plan, tool, command, caller, channel, base_url)
             return call if self._limiter is None else self._patiently(call, caller)
         if self._limiter is not None:
             return self._limited(plan, tool, command, caller, channel, base_url)
         if plan.slots is None:
             return self._run(plan, tool, command, caller, channel, base_url)
         return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller)
+
+    def _record(
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+    ) -> Coroutine[Any, Any, Outcome]:
+        if plan.has_requirements:
+            return self._record_filled(tool, command, caller, channel, base_url)
+        return self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+
+    async def _record_filled(
+        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+    ) -> Outcome:
+        filled = await self.filled(tool, command, caller)
+        return await self._recorded.call(filled, caller, lambda: self.work(tool, filled, caller, channel, base_url))
+
+    async def filled(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
+        """A call with what is kept here for it, as `work` needs it: each time that it may have to be made."""
+        return await self._requirer.fill(tool, command, caller) if self._plans[tool].has_requirements else command
 
     async def _limited(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
@@ -178,6 +190,8 @@ class Engine:
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         """The fast lane: a call that ends with its first step has made no task and no timer."""
+        if plan.has_requirements:
+            command = await self.filled(tool, command, caller)
         try:
             arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
         except ToolError as error:
@@ -199,6 +213,7 @@ class Engine:
         """The arguments and the run of a call that may be made. Raises what is wrong with it, and ToolError where the
         author's own validator fails."""
         input, context = command.input, command.context
+        given = context if plan.has_requirements else NO_CONTEXT
         if not plan.accepts(input):
             raise explain(plan.input_check, tool.input_schema, input)
         try:
@@ -210,10 +225,10 @@ class Engine:
         if context.user_id is not None:
             caller = replace(caller, user_id=context.user_id)
         if plan.has_requirements:
-            self._check_requirements(tool, command, caller, base_url)
+            self._requirer.check(tool, command, caller, base_url)
         run = Run(
             tool, command.call_id or self._new_id(), caller, input, channel,
-            command.trace_id, context.user_info, context.secrets, context.tokens, self.resources.get(tool.host),
+            command.trace_id, context.user_info, given.secrets, given.tokens, self.resources.get(tool.host),
             asking=self._ask, answers=command.answers,
         )  # fmt: skip
         return arguments, run
@@ -222,7 +237,8 @@ class Engine:
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
-        start = self._recorded.detach(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+        filled = await self.filled(tool, command, caller)
+        start = self._recorded.detach(filled, caller, lambda: self.work(tool, filled, caller, channel, base_url))
         return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
@@ -232,8 +248,8 @@ class Engine:
     def work(
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> Work:
-        """What to record of a call, and how to run it then. Raises what is wrong with it. Whoever does not run it after
-        all takes back what it was admitted for."""
+        """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
+        it after all takes back what it was admitted for."""
         plan = self._plans[tool]
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
@@ -249,13 +265,14 @@ class Engine:
 
     def _described(self, command: CallTool, run: Run) -> NewCall:
         """What is recorded of a call before it runs, with what a later attempt would need."""
-        new, tool, context = new_call(command, run), run.tool, command.context
+        new, tool = new_call(command, run), run.tool
         new.total_s = self._limits.total_s
         if self._plans[tool].is_remote:
             new.queue, new.session = "worker", DIRECT
             new.queue_s, new.run_s = self._limits.claim_s, tool.timeout or self._limits.run_s
         needs_context = tool.on_lost == "rerun" or new.queue == "worker"
-        if needs_context and (context.secrets or context.tokens or context.user_info):
+        if needs_context and (run.secrets or run.tokens or run.user_info):
+            context = CallContext(run.tokens, run.secrets, run.caller.user_id, run.user_info)
             new.sealed = self._seal(_encode(context), run.call_id.encode())
         return new
 

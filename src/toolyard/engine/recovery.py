@@ -17,7 +17,7 @@ from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
 from ..model.standing import ended_by
-from ..store.contract import Store
+from ..store.contract import Store, StoreDown
 from ..trust.keys import KeyRing
 from .engine import Engine
 from .held import NOT_KNOWN
@@ -64,7 +64,10 @@ class Recovery:
         caller = Caller(call.key.tenant, call.key.subject)
         try:
             tool = self._catalogue.resolve(call.reference)
-            work = self._engine.work(tool, self._command(call), caller, _channel(call))
+            command = await self._engine.filled(tool, self._command(call), caller)
+            work = self._engine.work(tool, command, caller, _channel(call))
+        except StoreDown:
+            raise  # it is settled later
         except ToolNotFound as error:
             if self._store.shared:
                 return False  # another node may have it

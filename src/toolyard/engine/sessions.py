@@ -22,7 +22,7 @@ from ..model.session import Event, Session, SessionTool
 from ..model.standing import ended_by
 from ..model.tool import Tool
 from ..running.validation import checked, explain
-from ..store.contract import Begun, Store
+from ..store.contract import Begun, Store, StoreDown
 from ..store.hints import Topic
 from ..trust.fingerprints import Fingerprints
 from .engine import Engine, Limits
@@ -135,18 +135,18 @@ class Sessions:
     async def _admitted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
         """Raises LimitReached, but not for what was taken before."""
         try:
-            return self._planned(session, caller, use, base_url)
+            return await self._planned(session, caller, use, base_url)
         except LimitReached:
             if await self._store.find(Key(caller.tenant, caller.subject, session.id, use.id)) is None:
                 raise
             return self._keyed(Use(self._new(session, use)), session, caller, use)
 
-    def _planned(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
+    async def _planned(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
         try:
             if use.problem is not None:
                 raise ToolError(use.problem)
-            planned = self._accepted(session, caller, use, base_url)
-        except LimitReached:
+            planned = await self._accepted(session, caller, use, base_url)
+        except (LimitReached, StoreDown):
             raise
         except ToolyardError as refused:
             planned = Use(self._new(session, use))
@@ -159,7 +159,7 @@ class Sessions:
         planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
         return planned
 
-    def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
+    async def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
         for tool in session.tools:
             if tool.name == use.name:
                 validator = checked(tool.input_schema)
@@ -168,6 +168,7 @@ class Sessions:
                 return Use(self._new(session, use))
         hosted = self._hosted(use.name, caller)
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
+        command = await self._engine.filled(hosted, command, caller)
         work = self._engine.work(hosted, command, caller, QuietChannel(), base_url)
         work.stops_when_gone, work.new.tool = False, use.name
         return Use(work.new, work)

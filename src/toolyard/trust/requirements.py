@@ -1,22 +1,57 @@
-"""Whether a call brings what its tool needs, and what to say when it does not: everything that is missing, at once."""
+"""What a tool needs besides input: a call brings it, or it is kept here for the caller; and what to say when it is
+neither: everything that is missing, at once.
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 from urllib.parse import quote
 
-from ..model.call import CallTool
+from msgspec.structs import replace
+
+from ..model.call import CallContext, CallTool
 from ..model.caller import Caller
 from ..model.errors import Challenge, Missing, MissingRequirements
 from ..model.seam import random_id
 from ..model.tool import Authorization, Tool
 
 
+class Keeper(Protocol):
+    """Keeps something that tools need: secrets, users' tokens."""
+
+    async def fill(self, tool: Tool, context: CallContext, caller: Caller) -> CallContext:
+        """With what the tool declares, the context lacks and is kept for this caller and its `user_id`. What the
+        context has stays as it is. What cannot be found is no error: whoever checks says what is missing."""
+        ...
+
+
+class Requirer(Protocol):
+    """Who looks after what tools need. The engine asks it about tools that need something, and about no others."""
+
+    async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
+        """The same call with what is kept here for it, and without what the tool does not declare. Once for each call
+        that may have to be made, before it is checked. Raises StoreDown."""
+        ...
+
+    def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
+        """Raises MissingRequirements when a call lacks what its tool needs. `base_url` is this server's address."""
+        ...
+
+
 class RequirementsDesk:
-    """Checks a call's context. Challenges point at this server's own pages."""
+    """A Requirer over keepers. Challenges point at this server's own pages."""
 
-    def __init__(self, new_id: Callable[[], str] = random_id) -> None:
-        self._new_id = new_id
+    def __init__(self, new_id: Callable[[], str] = random_id, keepers: Sequence[Keeper] = ()) -> None:
+        self._new_id, self._keepers = new_id, keepers
 
-    def __call__(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
+    async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
+        context = declared(tool, command.context)
+        if context.user_id is not None:
+            caller = replace(caller, user_id=context.user_id)
+        for keeper in self._keepers:
+            context = await keeper.fill(tool, context, caller)
+        return command if context == command.context else replace(command, context=context)
+
+    def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
         context, needed = command.context, tool.requirements
         absent = [wanted for wanted in needed.authorization if wanted.id not in context.tokens]
         missing = Missing(
@@ -35,6 +70,17 @@ class RequirementsDesk:
         id = self._new_id() + self._new_id()
         url = f"{base_url}/authorize/{id}"
         return Challenge(id, f"{url}?provider={quote(wanted.id)}", f"{url}/status")
+
+
+def declared(tool: Tool, context: CallContext) -> CallContext:
+    """Without what a tool does not declare: it is none of its business."""
+    needed = tool.requirements
+    providers = {wanted.id for wanted in needed.authorization}
+    return replace(
+        context,
+        secrets={id: value for id, value in context.secrets.items() if id in needed.secrets},
+        tokens={id: token for id, token in context.tokens.items() if id in providers},
+    )
 
 
 def _in_words(missing: Missing, absent: list[Authorization]) -> str:
