@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
 from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 from toolyard.trust.access import Rule
 from toolyard.trust.limits import Limit
+from toolyard.trust.providers import PRESETS
 from toolyard.trust.rules import WorkerRule
 from toolyard.trust.trusted_issuer import TrustedIssuer
 
@@ -119,6 +121,11 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
         ["https://id.example", "http://localhost:1/"],
         "https://id.example, http://localhost:1/,",
         [TrustedIssuer("https://id.example"), TrustedIssuer("http://localhost:1/")],
+    ),
+    "providers": (
+        [{"preset": "github", "client_id": "me", "client_secret": "hush"}],
+        '[{"preset": "github", "client_id": "me", "client_secret": "hush"}]',
+        [replace(PRESETS["github"], client_id="me", client_secret="hush")],
     ),
     "auth_failure_status": (400, "400", 400),
     "show_exceptions": (True, "on", True),

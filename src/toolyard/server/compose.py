@@ -8,7 +8,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
+from ..doors import open_door
 from ..engine.engine import Engine, Limits
 from ..engine.held import Node
 from ..engine.recorded import RecordedCalls
@@ -46,6 +49,7 @@ from . import (
 from .admin import AdminDesk
 from .admission import Admission
 from .audit import AuditDesk
+from .authorize_routes import AuthorizeDesk
 from .calls import CallDesk
 from .exchange import BodyReader
 from .explanation import Rules
@@ -58,6 +62,7 @@ from .listing import Listing
 from .mcp.assembly import Ground, assembled
 from .mcp.refusals import MCP
 from .metrics import Metrics
+from .pages.forms import Forms
 from .readiness import Readiness
 from .request_routes import RequestDesk
 from .routes import Route
@@ -66,6 +71,9 @@ from .settings import Settings
 from .shell import Shell
 from .sources import Served
 from .witness import Witness
+
+if TYPE_CHECKING:
+    from .connecting import Connecting
 
 WIRES: dict[str, Answers] = {
     "/v1": LIFECYCLE,
@@ -108,7 +116,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._mcp(seam), *self._admin(seam)],
+            [*self.routes, *self._forms, *self._mcp(seam), *self._admin(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             Admission(
                 self.guard,
@@ -137,13 +145,24 @@ class Yard:
         }
         self._node = node = Node(store)
         self._recorded = recorded = RecordedCalls(node, fingerprints, settings.sync_wait_s, settings.queue_limit)
-        desk, limiter = RequirementsDesk(seam.new_id), self.limiting.limiter
+        self.connecting = self._connect(seam)
+        connections = [] if self.connecting is None else [self.connecting.connections]
+        challenger = None if self.connecting is None else self.connecting.challenge
+        desk, limiter = RequirementsDesk(seam.new_id, connections, challenger), self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
         self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers))
         self._requests = Requests(store, catalogue, self.engine, ring)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
+
+    def _connect(self, seam: Seam) -> "Connecting | None":
+        """What leads people to providers, where there are any."""
+        if not self.settings.providers:
+            return None
+        did = partial(self.witness.did, "connection")
+        connecting: Connecting = open_door("connecting")(self.settings, self.store, self._ring, seam.now, did)
+        return connecting
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
@@ -219,7 +238,10 @@ class Yard:
         settings = self.settings
         listing = Listing(self.catalogue)
         desk = CallDesk(self.engine, listing, self.witness, self.readiness, seam)
+        authorize = AuthorizeDesk(self.connecting, Forms(self._ring), self.limiting.failures, self.witness)
+        self._forms = authorize.forms()
         routes = [
+            *authorize.routes(),
             *family_routes.routes(desk),
             *call_routes.routes(self.store),
             *RequestDesk(self._requests, self._workers, self.witness, settings.lease_s).routes(),

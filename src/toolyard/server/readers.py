@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..trust.access import Rule
 from ..trust.limit_rules import read_limits
 from ..trust.limits import Limit
+from ..trust.providers import Provider, read_providers
 from ..trust.rules import WorkerRule, read_rules, read_worker_rules
 from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
@@ -103,6 +104,10 @@ def limits(value: Any) -> list[Limit]:
 
 def worker_rules(value: Any) -> list[WorkerRule]:
     return _tables(value, read_worker_rules)
+
+
+def providers(value: Any) -> list[Provider]:
+    return _tables(value, read_providers)
 
 
 def _tables(value: Any, read: Callable[[Any], T]) -> T:

@@ -16,6 +16,7 @@ from ..doors import open_door
 from ..model.errors import Place, SettingsError
 from ..trust.access import Rule
 from ..trust.limits import Limit
+from ..trust.providers import Provider
 from ..trust.rules import WorkerRule
 from ..trust.trusted_issuer import TrustedIssuer
 from .readers import (
@@ -25,6 +26,7 @@ from .readers import (
     issuers,
     limits,
     origins,
+    providers,
     rules,
     seconds,
     switch,
@@ -116,6 +118,9 @@ class Settings:
     jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text)
     jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds)
     issuers: list[TrustedIssuer] = row([], "Identity providers whose bearer tokens are taken.", issuers)
+    providers: list[Provider] = row(
+        [], "Where users have accounts that tools may use: [[providers]] tables.", providers, secret=True
+    )
     auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
     show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
     call_timeout_s: float = row(
