@@ -11,37 +11,17 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from toolyard import Context, Toolkit, authorization
 from toolyard.model.seam import Seam
 from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
 
 from ..trust.identity_provider import Provider
+from .tools import kit
 
 HERE = "http://127.0.0.1:9"
 """Where the server seems to be; nobody listens there."""
 CALLBACK = f"{HERE}/connections/idp/callback"
 SECRET = "the-secret-of-toolyard"
-
-kit = Toolkit("Post")
-
-
-@kit.tool(requires=authorization("idp", scopes=["mail.read"]))
-async def read(ctx: Context) -> str:
-    """Shows the token that it was given."""
-    return ctx.token("idp")
-
-
-@kit.tool(requires=authorization("idp", scopes=["mail.send"]))
-async def send(ctx: Context) -> str:
-    """Shows the token that it was given."""
-    return ctx.token("idp")
-
-
-@kit.tool(requires=authorization("elsewhere"))
-async def other(ctx: Context) -> str:
-    """Needs an account where none can be connected."""
-    return ctx.token("elsewhere")
 
 
 def providers(issuer: str, **more: Any) -> list[dict[str, Any]]:

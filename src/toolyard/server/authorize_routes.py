@@ -52,6 +52,8 @@ class AuthorizeDesk:
 
     def forms(self) -> list[Route]:
         """Those that only a browser is led to."""
+        if self._connecting is None:
+            return []
         return [
             Route("POST", "/authorize/{challenge}", self._send_off, oxp.FLAT, reads_form=True, who="anyone"),
             Route("GET", "/connections/{provider}/callback", self._take_back, oxp.FLAT, who="anyone"),
@@ -89,7 +91,7 @@ class AuthorizeDesk:
         return html(open_door("authorize_pages").go(asked.provider, address, exchange.base_url()), headers=FORM)
 
     async def _take_back(self, exchange: Exchange) -> Reply:
-        if self._connecting is None or exchange.parameters["provider"] not in self._authorizing.providers:
+        if exchange.parameters["provider"] not in self._authorizing.providers:
             return _failed(exchange, "This server does not know that provider.", 404)
         pairs = parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True)[:MOST_SAID]
         said = dict(pairs)

@@ -32,7 +32,15 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   pkce: { required: () => true },
   rotateRefreshToken: true,
   scopes: ["openid", "offline_access", "email", "mail.read", "mail.send"],
-  ttl: { AccessToken: 3600, AuthorizationCode: 60, Grant: 86400, IdToken: 3600, Interaction: 600, RefreshToken: 86400, Session: 86400 },
+  ttl: {
+    AccessToken: 3600,
+    AuthorizationCode: 60,
+    Grant: 86400,
+    IdToken: 86400,
+    Interaction: 600,
+    RefreshToken: 86400,
+    Session: 86400,
+  },
 });
 
 provider.use((ctx, next) => {
