@@ -51,6 +51,7 @@ VERBS = {
     "cancel": "toolyard.cli.cancel:cancel",
     "resolve": "toolyard.cli.resolve:resolve",
     "keys": "toolyard.cli.keys:keys",
+    "connections": "toolyard.cli.connections:connections",
     "explain": "toolyard.cli.explain:explain",
     "audit": "toolyard.cli.audit:audit",
     "new": "toolyard.cli.new:new",

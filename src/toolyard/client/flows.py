@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
-from ..wires import admin, admin_keys
+from ..wires import admin, admin_connections, admin_keys
 from ..wires.contract import Reply, Request, Wire
 from ..wires.explain import Asked, Explanation, encode_asked
 from ..wires.lifecycle import LIFECYCLE
@@ -156,6 +156,14 @@ def list_keys() -> Flow:
 
 def revoke_key(name: str) -> Flow:
     return LIFECYCLE.decode((yield from _reply(admin_keys.encode_revoke(name))))
+
+
+def list_connections(wanted: Mapping[str, str | None]) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_connections.encode_list(wanted))))["connections"]
+
+
+def disconnect(unwanted: Mapping[str, str | None]) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_connections.encode_disconnect(unwanted))))
 
 
 def _shown(encode: Callable[[float], Request], wait_s: float) -> Flow:

@@ -5,7 +5,18 @@ from typing import Any, Self
 
 from ..wires.explain import Asked, Explanation
 from .client import Rows, Sending, drive
-from .flows import cancel_any_call, explain, list_all_calls, list_keys, make_key, revoke_key, settle_call, show_any_call
+from .flows import (
+    cancel_any_call,
+    disconnect,
+    explain,
+    list_all_calls,
+    list_connections,
+    list_keys,
+    make_key,
+    revoke_key,
+    settle_call,
+    show_any_call,
+)
 
 
 class Operator:
@@ -62,3 +73,14 @@ class Operator:
         """The key after that."""
         revoked: dict[str, Any] = drive(revoke_key(name), self._sending)
         return revoked
+
+    def connections(self, *, tenant: str | None = None, user: str | None = None) -> Rows:
+        """Users' accounts at providers."""
+        connections: Rows = drive(list_connections({"tenant": tenant, "user": user}), self._sending)
+        return connections
+
+    def disconnect(self, provider: str, user: str, tenant: str | None = None) -> dict[str, Any]:
+        """What there was; `revoked` is whether the provider took its tokens back."""
+        unwanted = {"provider": provider, "user": user, "tenant": tenant}
+        ended: dict[str, Any] = drive(disconnect(unwanted), self._sending)
+        return ended

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import unquote
 
+from ..doors import open_door
+from ..model.caller import Caller
 from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
 from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, audit_routes
+from . import admin_connections, admin_keys, admin_routes, audit_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .exchange import Exchange
@@ -35,11 +38,16 @@ class LedgerSending:
         desk = AdminDesk(self._store, alone=not self._store.shared)
         keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
         audit = AuditDesk(self._store, self._ring)
+
+        def connections() -> Any:
+            return open_door("connecting")(settings, self._store, self._ring, SYSTEM.now, _nobody).connections
+
         self._table = RouteTable(
             [
                 *admin_routes.routes(desk, _anybody),
                 *admin_keys.routes(keys, _anybody),
                 *audit_routes.routes(audit, _anybody),
+                *admin_connections.routes(connections, _anybody),
             ]
         )
 
@@ -70,6 +78,10 @@ class LedgerSending:
 
 def _anybody(headers: Mapping[bytes, bytes]) -> None:
     """Who may open the ledger may do this."""
+
+
+def _nobody(what: str, caller: Caller) -> None:
+    """The route itself is in the audit log."""
 
 
 async def _nobody_else() -> None:

@@ -37,6 +37,7 @@ from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
 from . import (
+    admin_connections,
     admin_keys,
     admin_routes,
     audit_routes,
@@ -158,8 +159,9 @@ class Yard:
 
     def _connect(self, seam: Seam) -> "Connecting | None":
         """What leads people to providers, where there are any."""
-        if not self.settings.providers:
-            return None
+        return self._connecting(seam) if self.settings.providers else None
+
+    def _connecting(self, seam: Seam) -> "Connecting":
         did = partial(self.witness.did, "connection")
         connecting: Connecting = open_door("connecting")(self.settings, self.store, self._ring, seam.now, did)
         return connecting
@@ -257,7 +259,8 @@ class Yard:
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
         rules = Rules(self.access, self.limiting.limits)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
+        users = admin_connections.routes(lambda: self._connecting(seam).connections, admit)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *users]
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

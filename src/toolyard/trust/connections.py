@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ..model.call import CallContext
 from ..model.caller import Caller
+from ..model.connection import Connection
 from ..model.errors import Unavailable
 from ..model.tool import Authorization, Tool
 from .challenges import user_of
@@ -47,17 +48,6 @@ class Held(Struct, frozen=True):
     ends: float | None
     refreshing_until: float = 0.0
     """While somebody does."""
-
-
-class Connection(Struct, frozen=True):
-    """What may be shown."""
-
-    tenant: str
-    user: str
-    provider: str
-    scopes: tuple[str, ...]
-    account: str
-    since: float
 
 
 class Connections:
