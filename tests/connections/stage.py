@@ -147,6 +147,15 @@ class Person:
         page = await self.open((await self.leave(link)).goes_to)
         return page if 'name="login"' not in page.text else await self.fill_in(page, login=self._name, password="x")
 
+    async def answer(self, link: Link) -> str:
+        """The address that the provider sends them back to when they allow it, before they have gone there."""
+        consent = await self.sign_in(link)
+        leaving = await self._browser.post(consent.action, data=consent.fields, follow_redirects=False)
+        while not leaving.headers["location"].startswith(CALLBACK):
+            leaving = await self._browser.get(leaving.headers["location"], follow_redirects=False)
+        address: str = leaving.headers["location"]
+        return address
+
     async def allow(self, link: Link) -> Page:
         return await self.fill_in(await self.sign_in(link))
 

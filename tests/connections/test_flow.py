@@ -81,16 +81,15 @@ def test_an_answer_of_the_provider_counts_once(provider: Provider) -> None:
         link = await stage.challenge()
         async with stage.browser() as browser:
             person = Person(browser, "ada")
-            consent = await person.sign_in(link)
-            browser.follow_redirects = False
-            leaving = await browser.post(consent.action, data=consent.fields)
-            while not (address := leaving.headers["location"]).startswith(CALLBACK):
-                leaving = await browser.get(address)
-            first = await person.open(address)
-            assert (first.status, "Connected" in first.text) == (200, True)
+            address = await person.answer(link)
+            refused = provider.said("refused authorization_code invalid_grant")
+            pages = await asyncio.gather(*(person.open(address) for _ in range(5)))
+            assert sorted(page.status for page in pages) == [200, 400, 400, 400, 400]
             again = await person.open(address)
             assert (again.status, "done already" in again.text) == (400, True)
+            assert provider.said("refused authorization_code invalid_grant") == refused, "it was asked once"
         assert await stage.status(link) == "completed"
+        assert (await stage.call())["status"] == 200
 
     play(story, provider)
 
@@ -100,11 +99,7 @@ def test_an_answer_counts_in_the_browser_that_was_sent_alone(provider: Provider)
         link = await stage.challenge()
         async with stage.browser() as browser, stage.browser() as another, stage.browser() as third:
             person = Person(browser, "ada")
-            consent = await person.sign_in(link)
-            browser.follow_redirects = False
-            leaving = await browser.post(consent.action, data=consent.fields)
-            while not (address := leaving.headers["location"]).startswith(CALLBACK):
-                leaving = await browser.get(address)
+            address = await person.answer(link)
             await Person(third, "eve").open(link.url)
             for stranger in (another, third):
                 page = await Person(stranger, "eve").open(address)
@@ -134,11 +129,7 @@ def test_an_answer_that_is_not_right_ends_the_challenge(
         link = await stage.challenge()
         async with stage.browser() as browser:
             person = Person(browser, "ada")
-            consent = await person.sign_in(link)
-            browser.follow_redirects = False
-            leaving = await browser.post(consent.action, data=consent.fields)
-            while not (address := leaving.headers["location"]).startswith(CALLBACK):
-                leaving = await browser.get(address)
+            address = await person.answer(link)
             page = await person.open(change(address))
             assert (page.status, said in page.text) == (400, True), page.text
             assert (await person.open(address)).status == 400

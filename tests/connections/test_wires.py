@@ -1,5 +1,6 @@
 """A challenge on every wire: with its link, its code, and what it is for."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from ..cli.processes import toolyard
 from ..mcp.talking import connect, text_of
-from .serving import Served, code_in, served
+from .serving import TOOLS, Served, code_in, served
 from .stage import Link
 
 URL: dict[str, Any] = {"elicitation": {"url": {}}}
@@ -84,3 +85,17 @@ def test_the_oxp_family_has_the_code_in_its_message(server: Served, path: str) -
     address = next(word for word in refused.text.replace('"', " ").split() if "/authorize/" in word).rstrip(",;")
     assert server.go(Link(address, "", code_in(said["message"]))).status == 200
     assert httpx2.post(server.url + path, json=body, trust_env=False).json().get("success", True)
+
+
+def test_a_server_over_pipes_leads_to_the_pages_of_the_one_that_has_some(server: Served, tmp_path: Path) -> None:
+    asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "Post_Read"}},
+    ]
+    settings = {**server.settings, "TOOLYARD_PUBLIC_URL": "https://tools.example", "XDG_STATE_HOME": str(tmp_path)}
+    written = "".join(json.dumps(message) + "\n" for message in messages)
+    ended = toolyard("stdio", TOOLS, folder=tmp_path, variables=settings, input=written)
+    assert "open https://tools.example/authorize/" in ended.out, ended.err
+    assert code_in(ended.out)
