@@ -334,3 +334,18 @@ def test_what_became_of_it_is_in_the_audit_log_and_no_token_is(provider: Provide
         assert token.encode() not in sealed[0].data + sealed[0].about
 
     play(story, provider)
+
+
+def test_who_guesses_codes_is_not_heard_for_a_while(provider: Provider) -> None:
+    async def story(stage: Scene) -> None:
+        async with stage.browser() as browser:
+            person = Person(browser, "eve")
+            for _ in range(2):
+                assert (await person.leave(await stage.challenge(), "AAAA-AAAA")).status == 403
+            link = await stage.challenge()
+            late = await person.leave(link)
+            assert (late.status, "Not connected" in late.text) == (400, True)
+            stage.clock.ahead = 60
+            assert (await person.leave(link)).status == 200
+
+    play(story, provider, auth_failures_per_minute=2)

@@ -13,7 +13,10 @@ MODERN = "2026-07-28"
 REVISIONS = (*OLDER, MODERN)
 EXTENSION = "ext-tasks"
 RESULTS = {
+    "completion/complete": "CompleteResult",
+    "prompts/list": "ListPromptsResult",
     "prompts/get": "GetPromptResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
     "initialize": "InitializeResult",
     "server/discover": "DiscoverResult",
     "ping": "EmptyResult",

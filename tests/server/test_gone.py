@@ -4,12 +4,13 @@ import asyncio
 import json
 import socket
 import struct
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from toolyard.server.exchange import Exchange
-from toolyard.wires.contract import Reply
+from toolyard.wires.contract import Reply, Stream
 
 from .asking import Asked, run
 from .conftest import Talking
@@ -173,6 +174,32 @@ def test_leaving_after_an_early_answer_is_not_leaving() -> None:
         journal.tell("asgi-early.go")
         await asked.end()
         assert not journal.has("asgi-early.gone")
+
+    run(scenario)
+
+
+def test_leaving_after_an_early_stream_is_not_leaving() -> None:
+    """The stream is over, and its handler goes on."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"all"
+
+    async def handle(exchange: Exchange) -> Reply:
+        exchange.when_gone(lambda: journal.tell("asgi-stream.gone"))
+        exchange.answer(Stream(200, [], chunks()))
+        await journal.told("asgi-stream.go")
+        return said("late")
+
+    async def scenario() -> None:
+        asked = Asked(shell(route("GET", "/", handle)), "/")
+        await asked.messages(3)
+        asked.leave()
+        await asked.has_heard.wait()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        journal.tell("asgi-stream.go")
+        await asked.end()
+        assert not journal.has("asgi-stream.gone")
 
     run(scenario)
 

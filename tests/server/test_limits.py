@@ -141,6 +141,26 @@ def test_a_session_message_is_refused_whole_and_can_be_sent_again(server: str, k
     assert send(server, key, "POST", messages, uses("d")).status == 429
 
 
+def test_tools_that_a_session_brought_count_by_the_minute(tmp_path: Path) -> None:
+    limits = [{"name": "all", "calls_per_minute": 3, "at_once": 1}, {"name": "kit", "tools": ["Kit.*"], "at_once": 1}]
+    with running("open", tmp_path, [TOOLS], settings(limits=limits)) as server:
+        key = KEYS["caller0"]
+        tool = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}
+        session = send(server, key, "POST", "/v1/sessions", {"tools": [tool]}).json["sessionId"]
+
+        def use(name: str, *ids: str) -> Reply:
+            content = [{"type": "tool_use", "id": id, "name": name, "input": {}} for id in ids]
+            message = {"role": "assistant", "content": content}
+            return send(server, key, "POST", f"/v1/sessions/{session}/messages", message)
+
+        assert use("find", "a", "b").status == 200, "they wait for the caller, and are not among those at once"
+        refused = use("find", "c", "d")
+        assert (refused.status, "Too many calls" in refused.body.decode()) == (429, True)
+        assert use("find", "a", "b").status == 200, "what is known does not count"
+        assert use("nothing", "c").status == 200, "what is not there is recorded, too"
+        assert use("nothing", "d").status == 429
+
+
 # -- what counts -----------------------------------------------------------------------------------
 
 
@@ -236,6 +256,17 @@ def test_keys_cannot_be_guessed_at_full_speed(tmp_path: Path) -> None:
             limited = Newer(f"{server}/mcp", key=key).request("tools/list")
             assert limited.status == 429
         assert_serves(server)
+
+
+def test_who_was_let_in_from_an_address_stays_in_whoever_else_guesses_there(tmp_path: Path) -> None:
+    with running("open", tmp_path, [TOOLS], settings(auth_failures_per_minute="3")) as server:
+        wrong, right, other = "ty_wrong_0123456789abcdef", KEYS["caller0"], KEYS["caller1"]
+        assert send(server, wrong, "GET", "/v1/calls").status == 401
+        assert send(server, right, "GET", "/v1/calls").status == 200
+        assert [send(server, wrong, "GET", "/v1/calls").status for _ in range(3)] == [401, 401, 429]
+        assert [send(server, right, "GET", "/v1/calls").status for _ in range(5)] == [200] * 5
+        assert send(server, other, "GET", "/v1/calls").status == 429, "it was never good from there"
+        assert send(server, wrong, "GET", "/v1/calls").status == 429
 
 
 def test_there_are_only_so_many_connections(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_the_number_of_views_is_bounded() -> None:
         ([{"tools": []}], "must name some tools"),
         ([{"tools": "a b"}], "access[1].tools: 'a b' is not a pattern. Must be a tool's id"),
         ([{"tools": "Bank"}], "is not a pattern"),
-        ([{"tools": "@quick"}], "or one of @read_only"),
+        ([{"tools": "@quick"}], "one of @read_only"),
         ([{"allow": "no"}], "access[1].allow must be true or false"),
         ([{}, {"allow": False, "scopes": ["a"]}], "access[2] forbids"),
         ([{"who": "ada"}], "access[1].who must be a table"),

@@ -96,7 +96,7 @@ def test_a_key_of_the_ledger_is_for_what_it_says() -> None:
         book = ledger.book(GIVEN)
         await book.sync()
         assert book.find(ONE) == Identity(
-            "acme", "robot", "key", frozenset({"a", "b"}), key="ci", allow=("Kit.*",), expires=2000.0
+            "acme", "robot", "key", frozenset({"a", "b"}), key="ci", allow=("Kit.*",), expires=2000.0, digest=ONE
         )
         assert book.find(TWO) is None
 
@@ -109,7 +109,7 @@ def test_a_key_without_scopes_has_none_and_one_of_the_settings_is_not_limited() 
         book = ledger.book(GIVEN)
         await book.sync()
         mine, given = book.find(ONE), book.find(digest_of(KEY.encode()))
-        assert mine == Identity("default", "agent", "key", frozenset(), key="agent")
+        assert mine == Identity("default", "agent", "key", frozenset(), key="agent", digest=ONE)
         assert given == Identity("default", "laptop", "key", None, key="laptop")
 
     with_ledger(scenario)

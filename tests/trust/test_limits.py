@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from toolyard import Toolkit
 from toolyard.model.caller import Caller
 from toolyard.model.errors import LimitReached
+from toolyard.model.offer import Offer
 from toolyard.model.tool import Tool
 from toolyard.trust import limits as limits_module
+from toolyard.trust import patience as patience_module
 from toolyard.trust.access import Access, Who
 from toolyard.trust.identity import Identity
 from toolyard.trust.limit_rules import DEFAULTS, read_limits
@@ -376,17 +378,69 @@ def test_who_waits_as_told_is_never_held_back() -> None:
         patience.let_in("a")
 
 
+def sent(credential: str) -> dict[bytes, bytes]:
+    return {b"authorization": f"Bearer {credential}".encode()}
+
+
+def guessed(failures: Failures, address: str, times: int = 3) -> None:
+    for number in range(times):
+        failures.refuse(address, sent(f"wrong {number}"))
+        failures.note(address, sent(f"wrong {number}"))
+
+
 def test_credentials_cannot_be_guessed_at_full_speed() -> None:
     now = START
     failures = Failures(3, lambda: now)
-    for _ in range(3):
-        failures.refuse("1.1.1.1")
-        failures.note("1.1.1.1")
+    guessed(failures, "1.1.1.1")
     with pytest.raises(LimitReached) as refused:
-        failures.refuse("1.1.1.1")
-    failures.refuse("2.2.2.2")
+        failures.refuse("1.1.1.1", sent("right"))
+    failures.refuse("2.2.2.2", sent("right"))
     now += refused.value.retry_after_ms / 1000
-    failures.refuse("1.1.1.1")
+    failures.refuse("1.1.1.1", sent("right"))
+
+
+def test_what_was_good_from_an_address_is_still_looked_at_there() -> None:
+    failures = Failures(3, lambda: START)
+    assert not failures.is_watchful, "as long as nobody guesses nobody is remembered"
+    guessed(failures, "1.1.1.1", times=1)
+    assert failures.is_watchful
+    failures.let_in("1.1.1.1", sent("right"))
+    failures.let_in("2.2.2.2", sent("good elsewhere"))
+    guessed(failures, "1.1.1.1", times=2)
+    failures.refuse("1.1.1.1", sent("right"))
+    for other in ("good elsewhere", "guessed"):
+        with pytest.raises(LimitReached):
+            failures.refuse("1.1.1.1", sent(other))
+    with pytest.raises(LimitReached):
+        failures.refuse("1.1.1.1", {})
+    failures.note("1.1.1.1", sent("right"))
+    with pytest.raises(LimitReached):
+        failures.refuse("1.1.1.1", sent("right"))
+
+
+def test_only_so_many_good_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience_module, "MOST_KNOWN", 2)
+    failures = Failures(3, lambda: START)
+    for number in range(3):
+        failures.let_in("1.1.1.1", sent(f"right {number}"))
+    guessed(failures, "1.1.1.1")
+    with pytest.raises(LimitReached):
+        failures.refuse("1.1.1.1", sent("right 0"))
+    for number in (1, 2):
+        failures.refuse("1.1.1.1", sent(f"right {number}"))
+
+
+def test_what_runs_elsewhere_counts_by_the_minute_and_not_at_once() -> None:
+    yard, use = Yard(Limit("all", calls_per_minute=3, at_once=1)), Offer("sessions", "find")
+    yard.limiter.admit(ONE, yard.caller())
+    first, _ = (yard.limiter.count(use, yard.caller()) for _ in range(2))
+    with pytest.raises(LimitReached):
+        yard.limiter.count(use, yard.caller())
+    first.take_back()
+    yard.limiter.count(use, yard.caller())
+    named = Yard(Limit("kit", tools=("Kit.*",), calls_per_minute=1))
+    for _ in range(5):
+        named.limiter.count(use, named.caller())
 
 
 # -- as they are written ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from .target import Json
 
 
 def explain(
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Calculator.Add, or its name on the wires.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Calculator.Add, its name on the wires, prompts/NAME.")],
     as_: Annotated[str | None, typer.Option("--as", metavar="SUBJECT", help="Who would call it.")] = None,
     tenant: Annotated[str, typer.Option(help="In whose house.")] = "default",
     key: Annotated[str | None, typer.Option(metavar="NAME", help="With which API key of the ledger.")] = None,

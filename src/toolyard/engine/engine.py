@@ -8,7 +8,8 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, ToolError
+from ..model.offer import Offer
 from ..model.record import NewCall, new_call
 from ..model.running import Channel, Host, Run, Runner
 from ..model.seam import SYSTEM, Seam
@@ -30,6 +32,7 @@ from ..running.validation import compile_schema, explain, first_difference
 from ..trust.access import refuse_lacking
 from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
+from ..trust.meters import Counted
 from ..trust.patience import Patience
 from ..trust.requirements import Requirer
 from .held import Node
@@ -163,6 +166,26 @@ class Engine:
             return await (run if plan.slots is None else self._run_in(plan.slots, run, caller))
         finally:
             admitted.end()
+
+    @asynccontextmanager
+    async def counted(self, offer: Offer, caller: Caller) -> AsyncIterator[None]:
+        """What is no call and counts as one, while the block lasts. Raises LimitReached."""
+        if self._limiter is None:
+            yield
+            return
+        try:
+            admitted = self._limiter.admit(offer, caller)
+        except LimitReached as refused:
+            raise await self._held_back(refused, caller) from None
+        self._patience.let_in((caller.tenant, caller.subject))
+        try:
+            yield
+        finally:
+            admitted.end()
+
+    def count_use(self, name: str, caller: Caller) -> Counted | None:
+        """Of a tool that the server does not have. Raises LimitReached."""
+        return None if self._limiter is None else self._limiter.count(Offer("sessions", name), caller)
 
     async def _patiently(self, call: Coroutine[Any, Any, T], caller: Caller) -> T:
         """A call that may be refused for its limits on its way."""

@@ -25,6 +25,7 @@ from ..running.validation import checked, explain
 from ..store.contract import Begun, Store, StoreDown
 from ..store.hints import Topic
 from ..trust.fingerprints import Fingerprints
+from ..trust.meters import Counted
 from .engine import Engine, Limits
 from .recorded import RecordedCalls, Work
 
@@ -38,11 +39,16 @@ class Use(Struct):
 
     new: NewCall
     work: Work | None = None
+    """Where the server runs it."""
+    counted: Counted | None = None
+    """Where it does not."""
 
     def is_known(self) -> None:
-        """It is not run, so it does not count."""
+        """It is not new, so it does not count."""
         if self.work is not None:
             self.work.is_known()
+        if self.counted is not None:
+            self.counted.take_back()
 
 
 class Sessions:
@@ -151,6 +157,8 @@ class Sessions:
         except ToolyardError as refused:
             planned = Use(self._new(session, use))
             planned.new.ending = ended_by(Move.REJECT, _why(refused), "none")
+        if planned.work is None:
+            planned.counted = self._engine.count_use(use.name, caller)
         return self._keyed(planned, session, caller, use)
 
     def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse) -> Use:
@@ -188,6 +196,8 @@ class Sessions:
     def _go_on(self, use: Use, begun: Begun) -> None:
         """Starts what is new, and what was recorded while the store seemed to fail."""
         if use.work is None:
+            if not begun.seq:
+                use.is_known()
             return
         known = begun.known
         if begun.seq:

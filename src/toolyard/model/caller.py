@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from .offer import Offer
     from .tool import Tool
 
 
@@ -43,6 +44,15 @@ class View:
         """Whether the caller may call it as it is."""
         return self.sees(tool) and not self.lacks(tool)
 
+    def of_offer(self, offer: "Offer") -> Verdict:
+        """As `of`, for a prompt or a resource."""
+        return ALL
+
+    def lists_offer(self, offer: "Offer") -> bool:
+        """Whether the caller may have it as it is."""
+        verdict = self.of_offer(offer)
+        return verdict.sees and not verdict.lacks
+
 
 EVERYTHING = View()
 
@@ -63,6 +73,10 @@ class Caller(Struct, frozen=True):
     """The name of the API key."""
     address: str = ""
     """Where the request came from, where something depends on that."""
+    digest: bytes = b""
+    """Of the API key, where that can be revoked."""
+    expires: float | None = None
+    """When the credentials end, as seconds since 1970."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:

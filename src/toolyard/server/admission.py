@@ -1,6 +1,6 @@
 """What stands before every route: whether a request may be here, and who sent it."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
@@ -11,14 +11,14 @@ from ..model.caller import Caller
 from ..model.errors import NotAuthenticated
 from ..store.contract import StoreDown
 from ..trust.authentication import Authenticate
-from ..trust.patience import Failures
+from ..trust.patience import CREDENTIALS, Failures
 from .exchange import Exchange
 from .guard import Guard
 from .routes import Route
 from .witness import Witness
 
 METADATA = "/.well-known/oauth-protected-resource"
-_CREDENTIALS = frozenset({b"authorization", b"oxp-api-key", b"otc-api-key"})
+_CREDENTIALS = frozenset(CREDENTIALS)
 _IN_QUERY = frozenset({"access_token", "token", "api_key"})
 
 
@@ -34,15 +34,19 @@ class Admission:
         has_issuers: bool,
         failures: Failures | None = None,
         by_address: bool = False,
+        operator: Callable[[Mapping[bytes, bytes]], None] = lambda headers: None,
     ) -> None:
-        """`failures` limits them; `by_address`: whether something depends on where callers are."""
+        """`failures` limits them; `by_address`: whether something depends on where callers are; `operator` admits
+        whoever runs the server."""
+        self.admit_operator = operator
         self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
         self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
 
     def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
         """Raises NotAuthenticated, or LimitReached after too many of those; at once or when awaited."""
-        if self._failures is not None:
-            self._failures.refuse(exchange.address)
+        failures = self._failures
+        if failures is not None:
+            failures.refuse(exchange.address, exchange.headers)
         try:
             if len(exchange.headers) != len(scope["headers"]):
                 _refuse_two_credentials(scope["headers"])
@@ -53,6 +57,8 @@ class Admission:
             raise self._refused(error, exchange) from None
         if type(caller) is not Caller:
             return self._later(caller, exchange)  # type: ignore[arg-type]
+        if failures is not None and failures.is_watchful:
+            failures.let_in(exchange.address, exchange.headers)
         return caller if not self._by_address else _at(caller, exchange.address)
 
     async def done(self, seen_as: str, method: str, exchange: Exchange) -> None:
@@ -73,13 +79,15 @@ class Admission:
             found = await caller
         except NotAuthenticated as error:
             raise self._refused(error, exchange) from None
+        if self._failures is not None and self._failures.is_watchful:
+            self._failures.let_in(exchange.address, exchange.headers)
         return found if not self._by_address else _at(found, exchange.address)
 
     def _refused(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
         """Says where tokens are to be had, where somebody gives them out."""
         self._witness.refused(error, None, exchange.address, exchange.path)
         if self._failures is not None and not _CREDENTIALS.isdisjoint(exchange.headers):
-            self._failures.note(exchange.address)  # who sends none guesses nothing
+            self._failures.note(exchange.address, exchange.headers)  # who sends none guesses nothing
         if self._has_issuers:
             error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
         return error

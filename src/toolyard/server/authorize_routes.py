@@ -75,7 +75,7 @@ class AuthorizeDesk:
             return asked
         try:
             if self._failures is not None:
-                self._failures.refuse(exchange.address)
+                self._failures.refuse(exchange.address, exchange.headers)
             given = self._forms.read(exchange, _action(exchange))
         except (RequestError, LimitReached) as error:
             return _failed(exchange, error.message, 403 if isinstance(error, ForeignPage) else 400, _action(exchange))
@@ -132,7 +132,7 @@ class AuthorizeDesk:
 
     async def _wrong(self, exchange: Exchange, asked: Asked) -> Reply:
         if self._failures is not None:
-            self._failures.note(exchange.address)
+            self._failures.note(exchange.address, exchange.headers)
         if await self._authorizing.challenges.status(exchange.parameters["challenge"]) == "failed":
             self._witness.did("connection", f"failed {asked.provider}: wrong codes", asked.caller, exchange.address)
             await self._witness.written()

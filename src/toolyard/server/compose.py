@@ -33,6 +33,7 @@ from ..trust.fingerprints import Fingerprints
 from ..trust.requirements import RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
+from ..trust.validity import Validity
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
@@ -108,6 +109,7 @@ class Yard:
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
+        self._validity = Validity(self._keys, seam.now)
         authenticate = Credentials(self._keys, tokens, self.access, seam.now)
         self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, settings.cors_origins)
         self._starting = asyncio.Lock()
@@ -126,6 +128,7 @@ class Yard:
                 has_issuers=bool(settings.issuers),
                 failures=self.limiting.failures,
                 by_address=self.limiting.is_by_address,
+                operator=self.operators_token,
             ),
             WIRES,
             lifespan(self.start, self.stop),
@@ -133,6 +136,7 @@ class Yard:
             settings,
             self.limiting,
         )
+        self.asgi.streams.validity = self._validity
 
     def _put_together(self, seam: Seam) -> None:
         """The engine and what stands around it, over the ledger."""
@@ -265,7 +269,7 @@ class Yard:
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
-            self.witness, self.limiting.streams,
+            self.witness, self.limiting.streams, self._validity,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
         return routes

@@ -1,7 +1,9 @@
 """One HTTP request, read whole and within limits, and where it came from."""
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +15,7 @@ from .line import Line
 
 _string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Never fails once it has begun, also where the end is missing: that keeps a search of the whole body linear."""
+PEEK_BYTES, PEEK_S = 64 * 2**10, 0.5
 _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -69,6 +72,8 @@ class Exchange:
         """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,
         and the request is over when both are. Does nothing when there is a reply already or nobody to read it. To be
         called on the loop."""
+        if type(reply) is Stream:
+            reply.caller = self.caller
         self._line.answer(reply if self.dress is None else self.dress(reply))
 
     def when_gone(self, callback: Callable[[], object]) -> None:
@@ -116,6 +121,21 @@ class BodyReader:
             raise Gone
         body: bytes = message.get("body", b"")
         return await self._rest(body, receive) if message.get("more_body") else body
+
+    async def peek(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
+        """As much as comes soon of a body that nobody will read: what is refused is refused in its own words, as far as
+        they are known. Nothing where the client waits for leave to send it."""
+        body = b""
+        if b"expect" in headers:
+            return body
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PEEK_S):
+                while len(body) < PEEK_BYTES:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    if not message.get("more_body"):
+                        break
+        return body[:PEEK_BYTES]
 
     def check(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
         """Raises for a body that is too large, too deep, or not JSON."""

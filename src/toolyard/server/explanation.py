@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ..catalogue import Catalogue
+from ..model.caller import Verdict
 from ..model.errors import InvalidInput, Problem
+from ..model.offer import Offer, offer_at
+from ..model.tool import Tool
 from ..trust.access import Access
 from ..trust.identity import Identity
 from ..trust.limits import Limit
@@ -22,12 +25,21 @@ class Rules(Struct):
 
 def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Identity]) -> Explanation:
     """`keys` are those that are good. Raises ToolNotFound for a tool that nobody has."""
-    tool, identity = catalogue.named(asked.tool) or catalogue.resolve(asked.tool), _identity(asked, keys)
-    verdict = rules.access.view(identity).of(tool)
+    offer, identity = offer_at(asked.tool), _identity(asked, keys)
+    if offer is not None:
+        return _explained(offer, offer.path, rules.access.view(identity).of_offer(offer), identity, rules.limits)
+    tool = catalogue.named(asked.tool) or catalogue.resolve(asked.tool)
+    found = _explained(tool, tool.reference, rules.access.view(identity).of(tool), identity, rules.limits)
+    found.requirements = requirements_json(tool.requirements, with_user_id=True)
+    return found
+
+
+def _explained(
+    what: Tool | Offer, name: str, verdict: Verdict, identity: Identity, limits: Sequence[Limit]
+) -> Explanation:
     may_call = verdict.sees and not verdict.lacks
-    needs = requirements_json(tool.requirements, with_user_id=True)
-    limits = [limit.in_words() for limit in rules.limits if limit.who.fits(identity) and limit.is_about(tool)]
-    return Explanation(tool.reference, verdict.sees, may_call, verdict.rule, verdict.lacks, needs, limits)
+    limiting = [limit.in_words() for limit in limits if limit.who.fits(identity) and limit.is_about(what)]
+    return Explanation(name, verdict.sees, may_call, verdict.rule, verdict.lacks, limits=limiting)
 
 
 def _identity(asked: Asked, keys: Iterable[Identity]) -> Identity:

@@ -96,6 +96,7 @@ class AsgiLine:
             self._listen(carrying.cancel)
             if not await self._streams.is_whole(carrying, stream):
                 raise BrokenOff
+        self._when_gone.clear()  # there is a whole reply, also where its handler goes on
         await self._say({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write_chunk(self, chunk: bytes) -> None:

@@ -60,7 +60,9 @@ class Settings:
     tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
     host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", text)
     port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
-    allowed_hosts: list[str] = row([], "Other names of this server, and pages that may use it from a browser.", texts)
+    allowed_hosts: list[str] = row(
+        [], "Other names of this server. Pages of other origins belong into cors_origins.", texts
+    )
     cors_origins: list[str] = row(
         [], "Origins of pages that may call from a browser, such as https://app.example.com; * is all.", origins
     )

@@ -1,4 +1,4 @@
-"""The ASGI shell: finds the route, reads the request within limits, sends the reply.
+"""The ASGI shell: finds the route, asks who sent the request, reads it within limits, sends the reply.
 
 Hot routes are found in one dictionary by (method, path). Everything that goes wrong becomes a JSON answer in the words
 of the route's wire, and the connection stays usable.
@@ -46,7 +46,7 @@ class Shell:
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
         self._guard, self._admit, self._done = admission.guard, admission.admit, admission.done
-        self._turned_away = admission.turned_away
+        self._admit_operator, self._turned_away = admission.admit_operator, admission.turned_away
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
         """The address in links; without one, the address the client used."""
@@ -87,19 +87,20 @@ class Shell:
                 exchange.dress = self._cors.dress(exchange)
             if route is None:
                 route, exchange.parameters = self._table.find(method, path, sent_path(scope, path))
-            if route.reads_json:
-                if body is None:
-                    body = await self._reader.read(exchange.headers, receive)
-                exchange.body = body
-            elif route.reads_form:
-                exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             self._guard(exchange.headers)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
                 exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
                 exchange.is_admitted = True
+            elif route.who == "operator":
+                self._admit_operator(exchange.headers)
             if route.reads_json:
-                self._reader.check(exchange.headers, exchange.body)
+                if body is None:
+                    body = await self._reader.read(exchange.headers, receive)
+                exchange.body = body
+                self._reader.check(exchange.headers, body)
+            elif route.reads_form:
+                exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             reply = await route.handler(exchange)
             if route.seen_as:
                 await self._done(route.seen_as, method, exchange)
@@ -108,7 +109,9 @@ class Shell:
         except ToolyardError as error:
             if isinstance(error, NotAuthenticated):
                 await self._turned_away(error, route, exchange)
-            reply = self._answering(route, exchange, error).encode_error(error)
+            if body is None and _is_guessed(route, error):
+                body = await self._reader.peek(exchange.headers, receive)
+            reply = self._answering(route, exchange, body or b"", error).encode_error(error)
         except Gone:
             return None
         except Exception:
@@ -118,12 +121,12 @@ class Shell:
             reply.status = self._auth_failure_status
         return reply if exchange.dress is None else exchange.dress(reply)
 
-    def _answering(self, route: Route | None, exchange: Exchange, error: ToolyardError) -> Answers:
+    def _answering(self, route: Route | None, exchange: Exchange, body: bytes, error: ToolyardError) -> Answers:
         """In whose words. A body that may be worth reading is looked at for that."""
         if route is None:
             return self._wire_of(exchange.path)
-        if route.guess is not None and isinstance(error, NotAuthenticated | UnsupportedProtocol):
-            return route.guess(exchange.body)
+        if route.guess is not None and _is_guessed(route, error):
+            return route.guess(body)
         return route.wire
 
     def _wire_of(self, path: str) -> Answers:
@@ -139,3 +142,8 @@ class Shell:
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000, "reason": "toolyard speaks HTTP"})
+
+
+def _is_guessed(route: Route | None, error: ToolyardError) -> bool:
+    """Whether the words of a refusal depend on the body."""
+    return route is not None and route.guess is not None and isinstance(error, NotAuthenticated | UnsupportedProtocol)

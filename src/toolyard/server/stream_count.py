@@ -30,11 +30,12 @@ class StreamCount:
             self.give(caller)
 
     def counted(self, stream: Stream, caller: Caller) -> Stream:
-        """One more until it is closed. Raises LimitReached."""
-        if self._most is None:
-            return stream
-        self.take(caller)
-        return Stream(stream.status, stream.headers, Counted(self, stream.chunks, caller))
+        """One more until it is closed, and the caller's. Raises LimitReached."""
+        stream.caller = caller
+        if self._most is not None:
+            self.take(caller)
+            stream.chunks = Counted(self, stream.chunks, caller)
+        return stream
 
     def take(self, caller: Caller) -> None:
         who = (caller.tenant, caller.subject)

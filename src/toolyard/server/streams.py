@@ -1,5 +1,6 @@
 """Replies that come bit by bit: each is carried to its client until it ends. When the server stops, those that have no
-end of their own are ended at once, and the others once running calls have had their time.
+end of their own are ended at once, and the others once running calls have had their time. A stream also ends with the
+credentials that it was asked for with: then its client comes again, and is refused.
 
 A generator that waits for its next event can be ended only through the task that waits in it, so each has its own.
 """
@@ -9,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+from ..trust.validity import Validity
 from ..wires.contract import Stream
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -28,6 +30,8 @@ class Streams:
         self._open: set[asyncio.Task[None]] = set()
         self._endless: set[asyncio.Task[None]] = set()
         self._is_over = self._is_leaving = False
+        self.validity: Validity | None = None
+        """Knows when credentials end, where there are any."""
 
     def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
         """Carries the stream in a task; to end it, cancel that."""
@@ -37,6 +41,9 @@ class Streams:
             carrying.add_done_callback(kept.discard)
         if self._is_over or (self._is_leaving and not stream.has_an_end):
             carrying.cancel()
+        if stream.caller is not None and self.validity is not None:
+            forget = self.validity.watch(stream.caller, carrying.cancel)
+            carrying.add_done_callback(lambda _: forget())
         return carrying
 
     async def is_whole(self, carrying: "asyncio.Task[None]", stream: Stream) -> bool:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..model.caller import ALL, Caller, Verdict, View
 from ..model.errors import Forbidden
+from ..model.offer import Offer
 from ..model.tool import Tool
 from .identity import Identity
 
@@ -47,7 +48,7 @@ class Who(Struct, frozen=True):
 
 class Rule(Struct, frozen=True):
     """Who may have which tools. `tools` has patterns of ids (`Calculator.*`), tags (`#math`) and marks
-    (`@read_only`)."""
+    (`@read_only`), and of prompts and resources (`prompts/*`)."""
 
     tools: tuple[str, ...] = ("*",)
     who: Who = Who()
@@ -56,7 +57,7 @@ class Rule(Struct, frozen=True):
     """What the credentials must be for, besides. Who lacks some of it sees the tool and may not call it."""
     name: str = ""
 
-    def is_about(self, tool: Tool) -> bool:
+    def is_about(self, tool: Tool | Offer) -> bool:
         return any(matches(pattern, tool) for pattern in self.tools)
 
 
@@ -71,8 +72,17 @@ class Access:
 
     def caller(self, identity: Identity) -> Caller:
         is_operator = identity.scopes is None or METRICS in identity.scopes
-        view = self.view(identity)
-        return Caller(identity.tenant, identity.subject, None, view, is_operator, identity.how, identity.key)
+        return Caller(
+            identity.tenant,
+            identity.subject,
+            None,
+            self.view(identity),
+            is_operator,
+            identity.how,
+            identity.key,
+            digest=identity.digest,
+            expires=identity.expires,
+        )
 
     def view(self, identity: Identity) -> View:
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
@@ -133,6 +143,14 @@ class RuledView(View):
     def _judge(self, tool: Tool) -> Verdict:
         if tool.tenants is not None and self._tenant not in tool.tenants:
             return ELSEWHERE
+        return self._ruled(tool)
+
+    def of_offer(self, offer: Offer) -> Verdict:
+        """However it is spelled. It is not remembered: callers make up addresses as they like."""
+        verdicts = [self._ruled(each) for each in offer.spellings()]
+        return next((each for each in verdicts if not each.sees or each.lacks), verdicts[0])
+
+    def _ruled(self, tool: Tool | Offer) -> Verdict:
         if self._allow and not any(matches(pattern, tool) for pattern in self._allow):
             return Verdict(False, rule=f"the key is for {', '.join(self._allow)}")
         for rule in self._rules:
@@ -149,8 +167,17 @@ def refuse_lacking(tool: Tool, caller: Caller) -> None:
         raise Forbidden(f"{tool.id} needs credentials that are for {', '.join(lacks)}", lacks)
 
 
-def matches(pattern: str, tool: Tool) -> bool:
-    """A tag, a mark, or a pattern of the tool's id, perhaps with its version."""
+def refuse_offer(offer: Offer, verdict: Verdict) -> None:
+    """As `refuse_lacking`, for what the caller sees."""
+    if verdict.lacks:
+        raise Forbidden(f"{offer.path} needs credentials that are for {', '.join(verdict.lacks)}", verdict.lacks)
+
+
+def matches(pattern: str, tool: Tool | Offer) -> bool:
+    """A tag, a mark, or a pattern of the tool's id, perhaps with its version. A prompt or a resource has its own
+    patterns; `*` is everything."""
+    if isinstance(tool, Offer):
+        return pattern == "*" or ("/" in pattern and fnmatchcase(tool.path, pattern))
     if pattern.startswith("#"):
         return pattern[1:] in tool.tags
     if pattern.startswith("@"):

@@ -61,6 +61,8 @@ class KeyBook:
         """What the ledger knows of `_used`."""
         self.has_any = True
         """Until the ledger was read nobody knows, and so nobody is let in."""
+        self.when_read: Callable[[], None] = lambda: None
+        """Called after the ledger was read: a key may have been revoked."""
 
     def find(self, digest: bytes) -> Identity | None:
         found = self._known.get(digest)
@@ -72,6 +74,10 @@ class KeyBook:
         self._used[digest] = now
         return found
 
+    def is_known(self, digest: bytes) -> bool:
+        """Whether a key is still there. To ask is not to use it."""
+        return digest in self._known
+
     async def sync(self) -> None:
         """Reads the ledger. One reads after the other, so that what was read earlier never counts for more."""
         async with self._reading:
@@ -80,6 +86,7 @@ class KeyBook:
             self._known |= self._given
             self._noted = {key.digest: key.last_used or 0.0 for key in keys}
             self.has_any = bool(keys or self._given)
+            self.when_read()
 
     async def follow(self) -> None:
         """Syncs whenever something changes. Until cancelled."""
@@ -120,4 +127,5 @@ def identity_of(key: ApiKey) -> Identity:
         key=key.name,
         allow=key.allow,
         expires=key.expires,
+        digest=key.digest,
     )

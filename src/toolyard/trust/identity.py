@@ -23,6 +23,8 @@ class Identity(Struct, frozen=True):
     """Patterns of the tools that an API key is for; none where it is for all of them."""
     expires: float | None = None
     """When it stops being valid, as seconds since 1970."""
+    digest: bytes = b""
+    """Of an API key of the ledger: it can be revoked."""
 
 
 class Tokens(Protocol):

@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from ..model.caller import Caller
 from ..model.errors import LimitReached
+from ..model.offer import Offer
 from ..model.tool import Tool
 from ..store.contract import Usage
 from .access import Who, matches
-from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, Meter, added, refusal
+from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, Counted, Meter, added, refusal
 
 FULL_RETRY_MS = 1000
 """Nobody knows when a call ends."""
@@ -37,7 +38,7 @@ class Limit(Struct, frozen=True):
     calls_per_minute: int | None = None
     at_once: int | None = None
 
-    def is_about(self, tool: Tool) -> bool:
+    def is_about(self, tool: Tool | Offer) -> bool:
         return any(matches(pattern, tool) for pattern in self.tools)
 
     def in_words(self) -> str:
@@ -46,7 +47,7 @@ class Limit(Struct, frozen=True):
         most += [f"{self.at_once} at once"] if self.at_once else []
         return f"{self.name}: {' and '.join(most)}, for each {' and '.join(self.per)}"
 
-    def key(self, tool: Tool, caller: Caller) -> tuple[str, ...] | None:
+    def key(self, tool: Tool | Offer, caller: Caller) -> tuple[str, ...] | None:
         """Whose count a call is on. None where the address matters and there is none."""
         parts: tuple[str, ...] = (self.name,)
         for each in self.per:
@@ -76,7 +77,7 @@ class Limiter:
         self.ahead_ms = 0
         """By how much the ledger's clock is ahead of this machine's."""
 
-    def admit(self, tool: Tool, caller: Caller) -> Admitted:
+    def admit(self, tool: Tool | Offer, caller: Caller) -> Admitted:
         """Raises LimitReached."""
         now_ms = int(self._now() * 1000) + self.ahead_ms
         who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
@@ -94,6 +95,20 @@ class Limiter:
             meter.debt += MINUTE_MS
             meter.has_news = True
         return Admitted(meters, now_ms // MINUTE_MS)
+
+    def count(self, use: Offer, caller: Caller) -> Counted:
+        """As `admit`, for what does not run here: it is not among those at once. Raises LimitReached."""
+        now_ms = self.now_ms()
+        meters = self._find(None, use, caller, now_ms)
+        for meter in meters:
+            meter.advance(now_ms)
+            if meter.wait_ms():
+                raise self._refusal(meters, now_ms)
+        for meter in meters:
+            meter.used += 1
+            meter.debt += MINUTE_MS
+            meter.has_news = True
+        return Counted(meters, now_ms // MINUTE_MS)
 
     def news(self) -> list[Usage]:
         """What changed here since this was last asked."""
@@ -138,7 +153,7 @@ class Limiter:
             del self._limit_of[self._meters.pop(key).name]
             self._gates = {}
 
-    def _find(self, who: Any, tool: Tool, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
+    def _find(self, who: Any, tool: Tool | Offer, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
         if len(self._meters) >= MOST_METERS - len(self._limits):
             self._make_room()
         if len(self._gates) >= MOST_GATES:
@@ -146,7 +161,8 @@ class Limiter:
         about = [limit for limit in (self._limits[number] for number in caller.view.limits) if limit.is_about(tool)]
         keys = [(limit, key) for limit in about if (key := limit.key(tool, caller)) is not None]
         found = tuple(self._meters.get(key) or self._new_meter(key, limit, now_ms) for limit, key in keys)
-        self._gates[who] = found
+        if not isinstance(tool, Offer):  # of those there is no end
+            self._gates[who] = found
         return found
 
     def _new_meter(self, key: tuple[str, ...], limit: Limit, now_ms: int) -> Meter:

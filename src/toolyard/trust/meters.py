@@ -74,12 +74,26 @@ class Meter:
             self.debt = min(self.debt + new * MINUTE_MS, 2 * self.most * MINUTE_MS)
 
 
-class Admitted(Struct):
-    """A call that was let in. It counts among those at once until its end."""
+class Counted(Struct):
+    """A call that counts among those of its minute."""
 
     meters: Sequence[Meter]
     window: int
     """The minute it came in."""
+
+    def take_back(self) -> None:
+        """It was no new call after all: it does not count. Once."""
+        for meter in self.meters:
+            meter.debt = max(0, meter.debt - MINUTE_MS)
+            if meter.window == self.window:
+                meter.used -= 1
+            elif meter.window == self.window + 1:
+                meter.before -= 1
+            meter.has_news = True
+
+
+class Admitted(Counted):
+    """A call that was let in. It also counts among those at once, until its end."""
 
     def end(self) -> None:
         """The run is over. Once."""
@@ -89,13 +103,7 @@ class Admitted(Struct):
             meter.has_news = True
 
     def take_back(self) -> None:
-        """It was no new call after all: it does not count."""
-        for meter in self.meters:
-            meter.debt = max(0, meter.debt - MINUTE_MS)
-            if meter.window == self.window:
-                meter.used -= 1
-            elif meter.window == self.window + 1:
-                meter.before -= 1
+        Counted.take_back(self)
         self.end()
 
 

@@ -5,12 +5,15 @@ does not wait as it was told slows down only itself.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from random import uniform
 
 from .limits import house_of
 from .meters import MINUTE_MS, Meter, refusal
 
+CREDENTIALS = (b"authorization", b"oxp-api-key", b"otc-api-key")
+"""The headers that may have some."""
+Headers = Mapping[bytes, bytes]
 FREE = 1
 """So many refusals in a row cost nothing: a caller that waits as it was told never has more."""
 FIRST_S, LONGEST_S = 0.016, 1.0
@@ -55,27 +58,42 @@ class Patience:
 
 
 class Failures:
-    """Credentials that were not valid, by address: after so many a minute nobody there is asked for any."""
+    """Credentials that were not valid, by address: after so many a minute, only those are looked at there that were
+    good before. Whoever guesses learns nothing more, and whoever is behind the same address goes on."""
 
     def __init__(self, per_minute: int, now: Callable[[], float]) -> None:
         self._per_minute, self._now = per_minute, now
         self._meters: dict[str, Meter] = {}
+        self._good: dict[int, None] = {}
+        """Addresses with credentials, by a hash that is of use to nobody else: what it lets pass is still verified."""
+        self.is_watchful = False
+        """Whether to remember who is let in: since the first failure."""
 
-    def refuse(self, address: str) -> None:
+    def let_in(self, address: str, headers: Headers) -> None:
+        """Somebody had good credentials."""
+        good = _trace(address, headers)
+        if good not in self._good:
+            if len(self._good) >= MOST_KNOWN:
+                self._good.pop(next(iter(self._good)))
+            self._good[good] = None
+
+    def refuse(self, address: str, headers: Headers) -> None:
         """Raises LimitReached."""
         meter = self._meters.get(house_of(address)) if self._meters else None
         if meter is not None:
             meter.advance(int(self._now() * 1000))
-            if wait_ms := meter.wait_ms():
+            if (wait_ms := meter.wait_ms()) and _trace(address, headers) not in self._good:
                 why = f"{self._per_minute} failures a minute from one address"
                 raise refusal(wait_ms, f"wrong credentials: {why}")
             if not meter.debt:
                 del self._meters[house_of(address)]
 
-    def note(self, address: str) -> None:
+    def note(self, address: str, headers: Headers) -> None:
         """One more."""
         if not address:
             return
+        self.is_watchful = True
+        self._good.pop(_trace(address, headers), None)
         house, now_ms = house_of(address), int(self._now() * 1000)
         meter = self._meters.get(house)
         if meter is None:
@@ -85,3 +103,7 @@ class Failures:
         meter.advance(now_ms)
         meter.take()
         meter.debt = min(meter.debt, 2 * self._per_minute * MINUTE_MS)  # never away for longer than a minute or two
+
+
+def _trace(address: str, headers: Headers) -> int:
+    return hash((house_of(address), *map(headers.get, CREDENTIALS)))

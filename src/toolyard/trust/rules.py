@@ -74,7 +74,7 @@ def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
     patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")
     if who.key or who.scope or who.claim:
         raise ValueError(f"{at}.who: a worker is known by its subject and tenant alone")
-    if any(pattern[0] == "#" or "@" in pattern for pattern in patterns):
+    if any(pattern[0] == "#" or "@" in pattern or "/" in pattern for pattern in patterns):
         raise ValueError(f"{at}.tools: what a worker may offer goes by ids without versions, such as Sms.*")
     tenants = texts_of(table.get("tenants", ()), f"{at}.tenants")
     if any("*" in tenant and tenant != "*" for tenant in tenants):

@@ -10,6 +10,7 @@ from typing import Any, Protocol, final
 from msgspec import Struct
 
 from ..model.call import CallTool, ListTools, Outcome
+from ..model.caller import Caller
 from ..model.errors import ToolyardError
 from ..model.record import Family
 from ..model.tool import Tool
@@ -53,6 +54,8 @@ class Stream(Struct):
     has_an_end: bool = False
     """Whether it ends with a call. Then it has the time that running calls have when the server stops; any other ends
     at once."""
+    caller: Caller | None = None
+    """It ends with the credentials of that caller."""
 
 
 class Answers(Protocol):

@@ -12,6 +12,7 @@ from ...model.errors import SettingsError
 from ...model.running import Source
 from ...model.seam import Seam
 from ...trust.keys import KeyRing
+from ...trust.validity import Validity
 from ..readiness import Readiness
 from ..routes import Route
 from ..settings import Settings
@@ -20,9 +21,10 @@ from ..witness import Witness
 from .answers import ClientAnswers
 from .asking import Asking
 from .calling import Calling, Times
-from .dispatcher import Dispatcher, Lane, McpParts
+from .dispatcher import Dispatcher, McpParts
 from .http import McpHttp
 from .listing import ToolPages
+from .offers import Lane, Offers
 from .outlet import Keeping
 from .places import Places
 from .resources import GivenResources
@@ -45,6 +47,7 @@ class Ground(Struct, frozen=True):
     readiness: Readiness
     witness: Witness
     streams: StreamCount
+    validity: Validity
 
 
 def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
@@ -57,11 +60,12 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, times)
     questions = ground.engine.questions
     tasks = Tasks(store, catalogue, calling.following, questions, ground.witness, ttl_ms)
-    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams)
+    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity)
     calling.when_task = subscriptions.follow
     asking = Asking(store, seam.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
-    dispatcher = Dispatcher(calling, ToolPages(catalogue, settings.mcp_page_size), tasks, subscriptions, given, lane)
+    offers = Offers(lane, given, ground.engine, ground.witness)
+    dispatcher = Dispatcher(calling, ToolPages(catalogue, settings.mcp_page_size), tasks, subscriptions, offers)
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
     sessions = McpSessions(store, ground.ring, seam.new_id)

@@ -252,7 +252,9 @@ class Calling:
             if challenges and peer.revision.is_modern:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision)
-        questions = [Question(each.id, "url", _asked_for(tool, each), url=each.url) for each in challenges]
+        questions = [
+            Question(each.id, "url", _asked_for(tool, each) or error.message, url=each.url) for each in challenges
+        ]
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
         elicitations = [
@@ -289,7 +291,8 @@ class TaskChannel(LedgerChannel):
 
 
 def _asked_for(tool: Tool, challenge: Challenge) -> str:
-    said = f"{tool.id} needs your authorization at {challenge.provider}"
+    """Nothing where it is no provider's."""
+    said = f"{tool.id} needs your authorization at {challenge.provider}" if challenge.provider else ""
     return f"{said}. The page asks for this code: {challenge.code}" if challenge.code else said
 
 

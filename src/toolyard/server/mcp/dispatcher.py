@@ -5,7 +5,7 @@ the author's, through the official SDK, where they have any.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,24 +17,14 @@ from ...wires.mcp.tools import INFO, LIST_TTL_MS, META
 from .answers import ClientAnswers
 from .calling import Calling
 from .listing import ToolPages
+from .offers import Offers
 from .peer import Outlet, Peer
-from .resources import GivenResources, is_not_found
 from .subscriptions import Subscriptions
 from .tasks import Tasks
 
 BaseUrl = Callable[[], str]
 Method = Callable[[Incoming, Peer, Outlet, BaseUrl], Coroutine[Any, Any, bytes]]
 _encode = msgspec.json.Encoder().encode
-
-
-class Lane(Protocol):
-    """Who answers for the author's prompts and resources."""
-
-    def serves(self, method: str, revision: Revision) -> bool: ...
-
-    def capabilities(self, revision: Revision) -> dict[str, object]: ...
-
-    def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> Coroutine[Any, Any, bytes]: ...
 
 
 class Dispatcher:
@@ -46,10 +36,9 @@ class Dispatcher:
         pages: ToolPages,
         tasks: Tasks,
         subscriptions: Subscriptions,
-        given: GivenResources,
-        lane: Lane | None = None,
+        offers: Offers,
     ) -> None:
-        self._pages, self._given, self._lane = pages, given, lane
+        self._pages, self._offers = pages, offers
         self.mirrored = calling.mirrored
         older: dict[str, Method] = {
             "tools/list": self._list,
@@ -84,13 +73,10 @@ class Dispatcher:
         method = methods.get(name)
         if method is not None:
             return method(message, peer, outlet, base_url)
-        if name == "resources/read":
-            return self._read(message, peer, outlet, base_url)
-        if self._lane is not None and self._lane.serves(name, peer.revision):
-            return self._lane.answer(message, peer, outlet)
-        if name in ("resources/list", "resources/templates/list") and self._given.are_there():
-            return self._given.list(message, peer, outlet, base_url)
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}", status=404)
+        offered = self._offers.answer(message, peer, outlet, base_url)
+        if offered is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}", status=404)
+        return offered
 
     def initialized(self, revision: Revision) -> bytes:
         """The result of `initialize`."""
@@ -104,27 +90,7 @@ class Dispatcher:
             made["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
         if revision.is_modern:
             made["extensions"] = {TASKS: {}}
-        if self._lane is not None:
-            made |= self._lane.capabilities(revision)
-        elif self._given.are_there():
-            made["resources"] = {}
-        return made
-
-    async def _read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
-        """The author's, and else what a tool gave out."""
-        if self._lane is None:
-            if not self._given.are_there():
-                raise RpcError(METHOD_NOT_FOUND, "Method not found: resources/read", status=404)
-            return await self._given.read(message, peer, outlet, base_url)
-        try:
-            return await self._lane.answer(message, peer, outlet)
-        except RpcError as error:
-            if not is_not_found(error):
-                raise
-            try:
-                return await self._given.read(message, peer, outlet, base_url)
-            except RpcError:
-                raise error from None
+        return made | self._offers.capabilities(revision)
 
     async def _discover(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
         made = {

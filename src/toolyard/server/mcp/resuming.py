@@ -42,7 +42,7 @@ class OlderStreams:
             events.put(event(encode_notification(method, params or None)))
 
         yield b": changes\n\n"
-        with self._subscriptions.hearing(Subscriber(wanted, tell, caller)):
+        with self._subscriptions.hearing(Subscriber(wanted, tell, caller, caller.view)):
             async for chunk in events.chunks():
                 yield chunk
 

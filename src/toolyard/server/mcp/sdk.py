@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-import msgspec
 from mcp.server.connection import Connection
 from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import InvalidRequestState, RequestStateSecurity
@@ -27,6 +26,7 @@ from mcp.shared.transport_context import TransportContext
 from pydantic import ValidationError
 
 from ...model.caller import Caller
+from ...model.offer import Offer
 from ...trust.keys import BrokenSeal, KeyRing
 from ...version import VERSION
 from ...wires.mcp.envelope import (
@@ -52,7 +52,6 @@ METHODS = frozenset(
 )  # fmt: skip
 _STATUS = {METHOD_NOT_FOUND: 404}
 _log = logging.getLogger("toolyard.mcp")
-_encode = msgspec.json.Encoder().encode
 
 
 class RingCodec:
@@ -97,6 +96,14 @@ class AuthorsServer(MCPServer[Any]):
         super().add_resource(resource)
         self.when_changed("resources")
 
+    def has(self, offer: Offer) -> bool:
+        if offer.kind == "prompts":
+            return self._prompt_manager.get_prompt(offer.name) is not None
+        if any(str(each.uri) == offer.name for each in self._resource_manager.list_resources()):
+            return True
+        templates = self._resource_manager.list_templates()
+        return any(offer.name == each.uri_template or each.parsed_template.match(offer.name) for each in templates)
+
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
         """What the client got wrong is the client's to know; the SDK would take it for the author's failure."""
         prompt = self._prompt_manager.get_prompt(name)
@@ -129,7 +136,7 @@ class SdkLane:
     """Answers with an author's server."""
 
     def __init__(self, authors: AuthorsServer, subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> None:
-        self._server, self._asking = authors._lowlevel_server, asking
+        self._authors, self._server, self._asking = authors, authors._lowlevel_server, asking
         authors.codec.ring = ring
         changed = {"prompts": subscriptions.prompts_changed, "resources": subscriptions.resources_changed}
         authors.when_changed = lambda what: changed[what]()
@@ -147,6 +154,9 @@ class SdkLane:
     def serves(self, method: str, revision: Revision) -> bool:
         return method in METHODS and self._server.get_request_handler(method) is not None
 
+    def has(self, offer: Offer) -> bool:
+        return self._authors.has(offer)
+
     def capabilities(self, revision: Revision) -> dict[str, object]:
         made: dict[str, object] = {
             "prompts": {"listChanged": True},
@@ -156,7 +166,7 @@ class SdkLane:
             made["completions"] = {}
         return made
 
-    async def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
+    async def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> dict[str, Any]:
         params = raw_params(message)
         meta = params.get("_meta") or {}
         connection = Connection.from_envelope(
@@ -179,7 +189,7 @@ class SdkLane:
         except Exception:  # an author's code
             _log.exception("%s failed", message.method)
             raise RpcError(INTERNAL_ERROR, f"{message.method} failed", status=200) from None
-        return _encode(result)
+        return dict(result)
 
 
 def _as_rpc(error: MCPError, message: Incoming, peer: Peer, params: Mapping[str, Any]) -> RpcError:

@@ -9,9 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from ...catalogue import Catalogue
-from ...model.caller import Caller
+from ...model.caller import EVERYTHING, Caller, View
+from ...model.offer import Offer
 from ...store.contract import Store
 from ...store.hints import Topic
+from ...trust.validity import Validity
 from ...wires.mcp.envelope import Incoming, encode_notification
 from ...wires.mcp.params import SERVER_INFO, SUBSCRIPTION, Listen, Wanted, decode_params
 from ...wires.mcp.tools import INFO
@@ -33,32 +35,42 @@ class Subscriber(Struct, eq=False):
     tell: Callable[[str, dict[str, Any]], None]
     tasks_of: Caller | None = None
     """The older era: whose tasks it is told of."""
+    view: View = EVERYTHING
+    """Which resources there are for it."""
 
 
 class Subscriptions:
     """Of this node."""
 
-    def __init__(self, catalogue: Catalogue, store: Store, tasks: Tasks, streams: StreamCount) -> None:
-        self._store, self._tasks, self._streams = store, tasks, streams
+    def __init__(
+        self, catalogue: Catalogue, store: Store, tasks: Tasks, streams: StreamCount, validity: Validity
+    ) -> None:
+        self._store, self._tasks, self._streams, self._validity = store, tasks, streams, validity
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         catalogue.subscribe(self.tools_changed)
 
     def tools_changed(self) -> None:
-        self._tell(lambda wanted: wanted.tools, "notifications/tools/list_changed")
+        self._tell(lambda each: each.wanted.tools, "notifications/tools/list_changed")
 
     def prompts_changed(self) -> None:
-        self._tell(lambda wanted: wanted.prompts, "notifications/prompts/list_changed")
+        self._tell(lambda each: each.wanted.prompts, "notifications/prompts/list_changed")
 
     def resources_changed(self) -> None:
-        self._tell(lambda wanted: wanted.resources, "notifications/resources/list_changed")
+        self._tell(lambda each: each.wanted.resources, "notifications/resources/list_changed")
 
     def resource_updated(self, uri: str) -> None:
-        self._tell(lambda wanted: uri in wanted.uris, "notifications/resources/updated", {"uri": uri})
+        """Told to those for whom it is there."""
+        offer = Offer("resources", uri)
+        self._tell(
+            lambda each: uri in each.wanted.uris and each.view.lists_offer(offer),
+            "notifications/resources/updated",
+            {"uri": uri},
+        )
 
-    def _tell(self, is_wanted: Callable[[Wanted], bool], method: str, params: dict[str, Any] | None = None) -> None:
+    def _tell(self, is_wanted: Callable[[Subscriber], bool], method: str, params: dict[str, Any] | None = None) -> None:
         """From any thread: the catalogue may be changed in one."""
-        wanting = [each for each in self._subscribers if is_wanted(each.wanted)]
+        wanting = [each for each in self._subscribers if is_wanted(each)]
         if wanting and self._loop is not None:
             for each in wanting:
                 self._loop.call_soon_threadsafe(each.tell, method, dict(params or {}))
@@ -73,7 +85,7 @@ class Subscriptions:
             self._subscribers.discard(subscriber)
 
     async def listen(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        """`subscriptions/listen`: until the client goes, or the server stops."""
+        """`subscriptions/listen`: until the client goes, its credentials end, or the server stops."""
         wanted = decode_params(message, Listen).notifications
         if wanted.tasks and not peer.has_tasks:
             raise needs_tasks()
@@ -85,13 +97,13 @@ class Subscriptions:
         with ExitStack() as stack:
             stack.enter_context(self._streams.one(peer.caller))
             tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
-            stack.enter_context(self.hearing(Subscriber(wanted, tell)))
+            stack.enter_context(self.hearing(Subscriber(wanted, tell, view=peer.caller.view)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
-            await self.until_gone(outlet)
+            await self.until_gone(outlet, peer.caller)
         return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, SERVER_INFO: INFO}})
 
-    async def until_gone(self, outlet: Outlet) -> None:
+    async def until_gone(self, outlet: Outlet, caller: Caller) -> None:
         hints, gone = self._store.hints, False
 
         def go() -> None:
@@ -101,8 +113,12 @@ class Subscriptions:
 
         with hints.waiting(Topic.SESSION, LISTENING) as bell:
             outlet.when_gone(go)
-            while not gone and not hints.is_leaving:
-                await bell.wait(LOOK_S)
+            forget = self._validity.watch(caller, go)
+            try:
+                while not gone and not hints.is_leaving:
+                    await bell.wait(LOOK_S)
+            finally:
+                forget()
 
     async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
         """Tells of a task now, and each time it changes. What is not the caller's is never told of."""
