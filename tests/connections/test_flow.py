@@ -338,14 +338,32 @@ def test_what_became_of_it_is_in_the_audit_log_and_no_token_is(provider: Provide
 
 def test_who_guesses_codes_is_not_heard_for_a_while(provider: Provider) -> None:
     async def story(stage: Scene) -> None:
+        others, link = [await stage.challenge() for _ in range(2)], await stage.challenge()
         async with stage.browser() as browser:
             person = Person(browser, "eve")
-            for _ in range(2):
-                assert (await person.leave(await stage.challenge(), "AAAA-AAAA")).status == 403
-            link = await stage.challenge()
+            for other in others:
+                assert (await person.leave(other, "AAAA-AAAA")).status == 403
             late = await person.leave(link)
             assert (late.status, "Not connected" in late.text) == (400, True)
             stage.clock.ahead = 60
             assert (await person.leave(link)).status == 200
 
     play(story, provider, auth_failures_per_minute=2)
+
+
+def test_an_id_token_for_another_departure_is_not_taken(provider: Provider) -> None:
+    """Somebody has put a code of theirs in the place of the one that was asked for."""
+
+    async def story(stage: Scene) -> None:
+        link = await stage.challenge()
+        async with stage.browser() as browser:
+            person = Person(browser, "ada")
+            address = (await person.leave(link)).goes_to
+            assert "&nonce=" in address
+            page = await person.open(re.sub(r"nonce=[^&]+", "nonce=another", address))
+            done = await person.fill_in(await person.fill_in(page, login="ada", password="x"))
+            assert (done.status, "did not give access" in done.text) == (400, True)
+        assert await stage.status(link) == "failed"
+        assert await stage.yard.store.all_sealed("connection") == []
+
+    play(story, provider)
