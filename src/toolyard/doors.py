@@ -45,6 +45,7 @@ VERBS = {
     "cancel": "toolyard.cli.cancel:cancel",
     "resolve": "toolyard.cli.resolve:resolve",
     "keys": "toolyard.cli.keys:keys",
+    "secrets": "toolyard.cli.secrets:secrets",
     "explain": "toolyard.cli.explain:explain",
     "audit": "toolyard.cli.audit:audit",
     "new": "toolyard.cli.new:new",

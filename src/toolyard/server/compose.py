@@ -27,15 +27,18 @@ from ..trust.access import Access
 from ..trust.api_keys import KeyBook
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
+from ..trust.held_secrets import HeldSecrets
 from ..trust.requirements import RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
+from ..trust.vault import Vault
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
 from . import (
     admin_keys,
     admin_routes,
+    admin_secrets,
     audit_routes,
     call_routes,
     explain_routes,
@@ -137,7 +140,9 @@ class Yard:
         }
         self._node = node = Node(store)
         self._recorded = recorded = RecordedCalls(node, fingerprints, settings.sync_wait_s, settings.queue_limit)
-        desk, limiter = RequirementsDesk(seam.new_id), self.limiting.limiter
+        self._vault = Vault(store, ring)
+        desk = RequirementsDesk(seam.new_id, (HeldSecrets(self._vault, seam.now),))
+        limiter = self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
@@ -232,10 +237,11 @@ class Yard:
         """For the operator's own tools."""
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
+        secrets = admin_secrets.routes(admin_secrets.SecretDesk(self._vault, seam.now, self.catalogue.all), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
         rules = Rules(self.access, self.limiting.limits)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why]
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *secrets, *audit, *why]
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(
