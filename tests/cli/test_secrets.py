@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .processes import DEADLINE_S, Ended, command, environment, serving, toolyard
+from ..conformance.serving import environment
+from .processes import DEADLINE_S, Ended, command, serving, toolyard
 
 CANARY = "canary-0f3a9c"
 TOOLS = '''

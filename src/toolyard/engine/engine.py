@@ -22,6 +22,7 @@ from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, ToolError
 from ..model.record import NewCall, new_call
 from ..model.running import Channel, Host, Run, Runner
+from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM, Seam
 from ..model.standing import DIRECT
 from ..model.tool import Tool
@@ -230,6 +231,7 @@ class Engine:
             tool, command.call_id or self._new_id(), caller, input, channel,
             command.trace_id, context.user_info, given.secrets, given.tokens, self.resources.get(tool.host),
             asking=self._ask, answers=command.answers,
+            scrubber=scrubber_of(given.secrets, given.tokens) if plan.has_requirements else None,
         )  # fmt: skip
         return arguments, run
 

@@ -19,6 +19,7 @@ from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
 from ..model.running import Runner, Source
+from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
 from ..running.inline import Inline
 from ..running.processes import Processes
@@ -164,6 +165,7 @@ class Yard:
         async with self._starting:
             if self._life is not None:
                 return
+            scrub_logs()
             async with AsyncExitStack() as stack:
                 await self.store.open()
                 self.store.hints.is_leaving = False
