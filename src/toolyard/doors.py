@@ -52,6 +52,7 @@ VERBS = {
     "resolve": "toolyard.cli.resolve:resolve",
     "keys": "toolyard.cli.keys:keys",
     "connections": "toolyard.cli.connections:connections",
+    "secrets": "toolyard.cli.secrets:secrets",
     "explain": "toolyard.cli.explain:explain",
     "audit": "toolyard.cli.audit:audit",
     "new": "toolyard.cli.new:new",

@@ -14,6 +14,7 @@ import httpx2
 from toolyard.model.seam import Seam
 from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
+from toolyard.trust.vault import Place, Vault
 
 from ..trust.identity_provider import Provider
 from .tools import kit
@@ -76,6 +77,12 @@ class Scene:
         assert reply.status_code == 200
         said: str = reply.json()["status"]
         return said
+
+    async def held(self, user: str) -> dict[str, Any]:
+        """What is in the vault."""
+        opened = await Vault(self.yard.store, self.yard._ring).get(Place("connection", "default", user, "idp"))
+        assert opened is not None
+        return {**json.loads(opened.value), "about": opened.about}
 
     async def connect(self, tool: str = "Post.Read", who: str = "ada", **context: Any) -> "Page":
         """Everything, as somebody does it who allows it."""

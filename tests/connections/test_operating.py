@@ -1,5 +1,6 @@
 """`toolyard connections`: through the server that has the ledger, and in a ledger that nobody has."""
 
+import json
 from pathlib import Path
 
 from ..cli.processes import Ended, toolyard
@@ -14,7 +15,6 @@ def test_accounts_are_listed_and_disconnected(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         for user in ("ada", "bob"):
             assert server.go(server.challenge(user), user).status == 200
-        token = server.call("ada")
         listed = connections(server).out.splitlines()
         assert listed[0].split() == ["PROVIDER", "USER", "TENANT", "ACCOUNT", "SCOPES", "SINCE"]
         assert [line.split()[:4] for line in listed[1:]] == [
@@ -23,9 +23,8 @@ def test_accounts_are_listed_and_disconnected(tmp_path: Path) -> None:
         assert "mail.read" in listed[1]
         assert len(connections(server, "--user", "bob").out.splitlines()) == 2
         assert len(connections(server, "--tenant", "other").out.splitlines()) == 1
-        whole = connections(server, "--json")
-        assert token not in whole.out
-        assert '"account": "ada@example.com"' in whole.out
+        (ada, _) = json.loads(connections(server, "--json").out)
+        assert set(ada) == {"provider", "user", "tenant", "account", "scopes", "connectedAt"}
 
         ended = connections(server, "disconnect", "idp", "--user", "ada")
         assert (ended.code, ended.out, ended.err) == (

@@ -11,7 +11,7 @@ from toolyard.trust.vault import Place, Vault
 
 from ..conformance.serving import free_port
 from ..trust.identity_provider import Provider, having_accounts
-from .stage import CALLBACK, Clock, Person, Scene, providers, scene
+from .stage import CALLBACK, Clock, Person, providers, scene
 
 AN_HOUR = 3600.0
 
@@ -23,23 +23,16 @@ def own(tmp_path: Path) -> Any:
         yield started
 
 
-async def held(stage: Scene, user: str = "local") -> dict[str, Any]:
-    """What is in the vault."""
-    opened = await Vault(stage.yard.store, stage.yard._ring).get(Place("connection", "default", user, "idp"))
-    assert opened is not None
-    return {**json.loads(opened.value), "about": opened.about}
-
-
 def test_a_token_is_renewed_before_its_end_and_its_refresh_token_with_it(own: Provider) -> None:
     async def story() -> None:
         async with scene(own) as stage:
             await stage.connect()
-            first, before = (await stage.call())["value"], await held(stage)
+            first, before = (await stage.call())["value"], await stage.held("local")
             stage.clock.ahead = AN_HOUR - 61
             assert (await stage.call())["value"] == first
             for again in (1, 2, 3):
                 stage.clock.ahead = again * AN_HOUR
-                renewed, after = (await stage.call())["value"], await held(stage)
+                renewed, after = (await stage.call())["value"], await stage.held("local")
                 assert renewed != first
                 assert after["refresh"] != before["refresh"], "the provider gives a new one each time"
                 assert (after["about"], after["scopes"]) == (before["about"], before["scopes"])
@@ -101,11 +94,34 @@ def test_a_claim_whose_holder_died_does_not_last(own: Provider) -> None:
     asyncio.run(story())
 
 
+def test_a_new_token_is_kept_also_if_all_was_sealed_anew_meanwhile(own: Provider) -> None:
+    async def story() -> None:
+        async with scene(own) as stage:
+            await stage.connect()
+            vault, place = Vault(stage.yard.store, stage.yard._ring), Place("connection", "default", "local", "idp")
+            provider = stage.yard.connecting._providers["idp"]  # type: ignore[union-attr]
+            refresh = provider.refresh
+
+            async def sealed_anew(token: str) -> Any:
+                tokens, opened = await refresh(token), await vault.get(place)
+                assert opened is not None
+                assert await vault.put(place, opened.value, opened.about, opened.version)
+                return tokens
+
+            provider.refresh = sealed_anew  # type: ignore[method-assign]
+            for again in (1, 2):
+                stage.clock.ahead = again * AN_HOUR
+                assert (await stage.call())["status"] == 200
+            assert own.said("gave refresh_token") == 2
+
+    asyncio.run(story())
+
+
 def test_a_refresh_token_that_is_dead_leads_to_a_new_challenge(own: Provider) -> None:
     async def story() -> None:
         async with scene(own) as stage:
             await stage.connect()
-            refresh = (await held(stage))["refresh"]
+            refresh = (await stage.held("local"))["refresh"]
             await stage.yard.connecting._providers["idp"].revoke(refresh, "refresh_token")  # type: ignore[union-attr]
             stage.clock.ahead = AN_HOUR
             refused = await stage.call()
@@ -144,7 +160,7 @@ def test_a_token_without_a_refresh_token_serves_until_its_end(own: Provider) -> 
         setting = json.dumps(providers(own.issuer, scopes=["openid"], parameters={}))
         async with scene(own, providers=setting) as stage:
             await stage.connect()
-            assert (await held(stage))["refresh"] is None
+            assert (await stage.held("local"))["refresh"] is None
             stage.clock.ahead = AN_HOUR - 1
             assert (await stage.call())["status"] == 200
             stage.clock.ahead = AN_HOUR + 1

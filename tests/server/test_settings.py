@@ -95,7 +95,7 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "allowed_hosts": (["a.example", "b.example"], "a.example, b.example", ["a.example", "b.example"]),
     "total_timeout_s": (1, "1", 1.0),
     "queue_limit": (1, "1", 1),
-    "secret_key": ("0" * 64, "0" * 64, "0" * 64),
+    "secret_key": (["0" * 64, "1" * 64], f"{'0' * 64}, {'1' * 64}", ["0" * 64, "1" * 64]),
     "api_keys": ([SECRET, f"ci:{SECRET}"], f"{SECRET},ci:{SECRET}", [SECRET, f"ci:{SECRET}"]),
     "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
     "jwt_audience": ("me", "me", "me"),
@@ -301,6 +301,9 @@ def test_each_source_is_named_in_its_own_words() -> None:
         ("api_keys", [12345678901]),
         ("api_keys", {"key": SECRET}),
         ("jwt_secret", 12345678901),
+        ("secret_key", 12345678901),
+        ("secret_key", ""),
+        ("secret_key", []),
     ],
 )
 def test_a_wrong_secret_is_never_shown(name: str, value: Any) -> None:

@@ -1,8 +1,9 @@
-"""The client of whoever runs the server: it looks after the calls of all callers, and after API keys."""
+"""The client of whoever runs the server: it looks after the calls of all callers, after API keys and after secrets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from ..model.secret import WhichSecret
 from ..wires.explain import Asked, Explanation
 from .client import Rows, Sending, drive
 from .flows import (
@@ -12,8 +13,12 @@ from .flows import (
     list_all_calls,
     list_connections,
     list_keys,
+    list_secrets,
     make_key,
+    remove_secret,
     revoke_key,
+    rotate_secrets,
+    set_secret,
     settle_call,
     show_any_call,
 )
@@ -84,3 +89,22 @@ class Operator:
         unwanted = {"provider": provider, "user": user, "tenant": tenant}
         ended: dict[str, Any] = drive(disconnect(unwanted), self._sending)
         return ended
+
+    def set_secret(self, which: WhichSecret, value: str, tools: Sequence[str]) -> dict[str, Any]:
+        """What is known of it then. `tools` are patterns; none: every tool that declares it."""
+        secret: dict[str, Any] = drive(set_secret(which, value, tools), self._sending)
+        return secret
+
+    def secrets(self) -> Rows:
+        """All of them, and those that tools declare and nobody has set. Never their values."""
+        secrets: Rows = drive(list_secrets(), self._sending)
+        return secrets
+
+    def remove_secret(self, which: WhichSecret) -> dict[str, Any]:
+        removed: dict[str, Any] = drive(remove_secret(which), self._sending)
+        return removed
+
+    def rotate_secrets(self) -> dict[str, Any]:
+        """Has everything that is sealed sealed with the first of the keys."""
+        done: dict[str, Any] = drive(rotate_secrets(), self._sending)
+        return done

@@ -11,9 +11,10 @@ from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
 from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
+from ..trust.vault import Vault
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_connections, admin_keys, admin_routes, audit_routes
+from . import admin_connections, admin_keys, admin_routes, admin_secrets, audit_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .exchange import Exchange
@@ -37,6 +38,7 @@ class LedgerSending:
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
         keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
+        secrets = admin_secrets.SecretDesk(Vault(self._store, self._ring), SYSTEM.now)
         audit = AuditDesk(self._store, self._ring)
 
         def connections() -> Any:
@@ -46,6 +48,7 @@ class LedgerSending:
             [
                 *admin_routes.routes(desk, _anybody),
                 *admin_keys.routes(keys, _anybody),
+                *admin_secrets.routes(secrets, _anybody),
                 *audit_routes.routes(audit, _anybody),
                 *admin_connections.routes(connections, _anybody),
             ]

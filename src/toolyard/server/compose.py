@@ -22,6 +22,7 @@ from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
 from ..model.running import Runner, Source
+from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
 from ..running.inline import Inline
 from ..running.processes import Processes
@@ -30,10 +31,12 @@ from ..trust.access import Access
 from ..trust.api_keys import KeyBook
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
-from ..trust.requirements import RequirementsDesk
+from ..trust.held_secrets import HeldSecrets
+from ..trust.requirements import Keeper, RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
 from ..trust.validity import Validity
+from ..trust.vault import Vault
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
@@ -41,6 +44,7 @@ from . import (
     admin_connections,
     admin_keys,
     admin_routes,
+    admin_secrets,
     audit_routes,
     call_routes,
     explain_routes,
@@ -150,10 +154,12 @@ class Yard:
         }
         self._node = node = Node(store)
         self._recorded = recorded = RecordedCalls(node, fingerprints, settings.sync_wait_s, settings.queue_limit)
-        self.connecting = self._connect(seam)
-        connections = [] if self.connecting is None else [self.connecting.connections]
-        challenger = None if self.connecting is None else self.connecting.challenge
-        desk, limiter = RequirementsDesk(seam.new_id, connections, challenger), self.limiting.limiter
+        self._vault = Vault(store, ring)
+        self.connecting = connecting = self._connect(seam)
+        keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
+        keepers += [connecting.connections] if connecting is not None else []
+        desk = RequirementsDesk(seam.new_id, keepers, None if connecting is None else connecting.challenge)
+        limiter = self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
@@ -184,6 +190,7 @@ class Yard:
         async with self._starting:
             if self._life is not None:
                 return
+            scrub_logs()
             async with AsyncExitStack() as stack:
                 await self.store.open()
                 self.store.hints.is_leaving = False
@@ -260,11 +267,12 @@ class Yard:
         """For the operator's own tools."""
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
+        secrets = admin_secrets.routes(admin_secrets.SecretDesk(self._vault, seam.now, self.catalogue.all), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
         rules = Rules(self.access, self.limiting.limits)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
         users = admin_connections.routes(lambda: self._connecting(seam).connections, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *users]
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *secrets, *audit, *why, *users]
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

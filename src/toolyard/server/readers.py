@@ -81,6 +81,13 @@ def texts(value: Any) -> list[str]:
     raise Wrong("a list of texts (in the environment: separated by commas)")
 
 
+def master_keys(value: Any) -> list[str]:
+    """At least one: who sets it to nothing has made a mistake, and must not get another key instead."""
+    if keys := texts(value):
+        return keys
+    raise Wrong("64 hexadecimal digits, or several of that, separated by commas")
+
+
 def address(value: Any) -> str:
     if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#]+(/[^\s?#]*)?", value):
         return value.rstrip("/")

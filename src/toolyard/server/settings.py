@@ -25,6 +25,7 @@ from .readers import (
     choice,
     issuers,
     limits,
+    master_keys,
     origins,
     providers,
     rules,
@@ -96,7 +97,12 @@ class Settings:
         "How long older MCP revisions hold a stream before the client must come back for the rest.",
         seconds,
     )
-    secret_key: str | None = row(None, "64 hexadecimal digits; without it a key file is made.", text, secret=True)
+    secret_key: list[str] | None = row(
+        None,
+        "64 hexadecimal digits; without it a key file is made. Of several, the first seals and all open.",
+        master_keys,
+        secret=True,
+    )
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)

@@ -135,7 +135,11 @@ class Connections:
         scopes = granted(self._providers[place.name], tokens, held.scopes)
         fresh = self._held(tokens, tokens.refresh or held.refresh, scopes)
         about = {**claimed.about, "scopes": list(scopes)}
-        await self._vault.put(place, msgspec.json.encode(fresh), about, claimed.version)
+        now: Opened | None = claimed
+        while now is not None and not await self._vault.put(place, msgspec.json.encode(fresh), about, now.version):
+            now = await self._open(place)  # sealed anew with another key meanwhile, or connected again, or disconnected
+            if now is not None and _read(now).refresh != held.refresh:
+                return
 
     async def _bury(self, place: Place, claimed: Opened, caller: Caller) -> None:
         """A refresh token that is good for nothing: the user has to connect the account again."""
