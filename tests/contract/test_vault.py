@@ -53,6 +53,7 @@ async def test_things_are_listed_by_whose_they_are(store: Store) -> None:
     assert [each.name for each in await store.all_sealed("connection", "default")] == ["a", "b", "c"]
     assert [each.name for each in await store.all_sealed("connection", "default", "ada")] == ["a", "b"]
     assert [each.name for each in await store.all_sealed("secret")] == ["e"]
+    assert sorted(each.name for each in await store.all_sealed()) == ["a", "b", "c", "d", "e"]
 
 
 async def test_what_is_dropped_is_gone(store: Store, make_store: Opening) -> None:

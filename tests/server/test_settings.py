@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
@@ -12,6 +13,7 @@ from toolyard.server.settings import MEMORY, PREFIX, Settings, exactly, load_set
 from toolyard.trust.access import Rule
 from toolyard.trust.approvals import ApprovalRule
 from toolyard.trust.limits import Limit
+from toolyard.trust.providers import PRESETS
 from toolyard.trust.rules import WorkerRule
 from toolyard.trust.trusted_issuer import TrustedIssuer
 
@@ -102,7 +104,7 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "allowed_hosts": (["a.example", "b.example"], "a.example, b.example", ["a.example", "b.example"]),
     "total_timeout_s": (1, "1", 1.0),
     "queue_limit": (1, "1", 1),
-    "secret_key": ("0" * 64, "0" * 64, "0" * 64),
+    "secret_key": (["0" * 64, "1" * 64], f"{'0' * 64}, {'1' * 64}", ["0" * 64, "1" * 64]),
     "api_keys": ([SECRET, f"ci:{SECRET}"], f"{SECRET},ci:{SECRET}", [SECRET, f"ci:{SECRET}"]),
     "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
     "jwt_audience": ("me", "me", "me"),
@@ -133,6 +135,11 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
         ["https://id.example", "http://localhost:1/"],
         "https://id.example, http://localhost:1/,",
         [TrustedIssuer("https://id.example"), TrustedIssuer("http://localhost:1/")],
+    ),
+    "providers": (
+        [{"preset": "github", "client_id": "me", "client_secret": "hush"}],
+        '[{"preset": "github", "client_id": "me", "client_secret": "hush"}]',
+        [replace(PRESETS["github"], client_id="me", client_secret="hush")],
     ),
     "auth_failure_status": (400, "400", 400),
     "show_exceptions": (True, "on", True),
@@ -311,6 +318,9 @@ def test_each_source_is_named_in_its_own_words() -> None:
         ("api_keys", [12345678901]),
         ("api_keys", {"key": SECRET}),
         ("jwt_secret", 12345678901),
+        ("secret_key", 12345678901),
+        ("secret_key", ""),
+        ("secret_key", []),
     ],
 )
 def test_a_wrong_secret_is_never_shown(name: str, value: Any) -> None:

@@ -44,7 +44,11 @@ class Provider:
 
     def asked(self, path: str) -> int:
         """How often somebody fetched this."""
-        return self.log.read_text(encoding="utf-8").splitlines().count(f"GET {path}")
+        return self.said(f"GET {path}")
+
+    def said(self, line: str) -> int:
+        """How often it wrote this."""
+        return self.log.read_text(encoding="utf-8").splitlines().count(line)
 
 
 def is_installed() -> bool:
@@ -54,12 +58,23 @@ def is_installed() -> bool:
 @contextmanager
 def providing(port: int, name: str, folder: Path) -> Iterator[Provider]:
     """With keys of that name, until the block ends."""
-    log = folder / f"{name}.log"
+    with _started("provider.mjs", port, [name], folder / f"{name}.log") as provider:
+        yield provider
+
+
+@contextmanager
+def having_accounts(port: int, redirect_uris: list[str], log: Path) -> Iterator[Provider]:
+    """One at which users have accounts, until the block ends."""
+    with _started("accounts.mjs", port, redirect_uris, log) as provider:
+        yield provider
+
+
+@contextmanager
+def _started(script: str, port: int, arguments: list[str], log: Path) -> Iterator[Provider]:
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [str(NODE), str(HERE / "provider.mjs"), str(MODULES), str(port), name],
-            stdout=subprocess.PIPE, stderr=errors,
-        )  # fmt: skip
+            [str(NODE), str(HERE / script), str(MODULES), str(port), *arguments], stdout=subprocess.PIPE, stderr=errors
+        )
     assert process.stdout is not None
     try:
         said = iter(process.stdout.readline, b"")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from toolyard.trust import discovery
-from toolyard.trust.discovery import Discovery, is_safe, metadata_urls
+from toolyard.trust.addresses import is_safe
+from toolyard.trust.discovery import Discovery, metadata_urls
 from toolyard.trust.published_keys import NoAnswer
 
 from .forging import jwk, key

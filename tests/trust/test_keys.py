@@ -20,6 +20,22 @@ def test_a_ring_is_made_when_it_is_first_used_and_then_kept(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_of_several_keys_the_first_seals_and_all_open(tmp_path: Path) -> None:
+    file = tmp_path / "yard.key"
+    file.write_text("01" * 32 + "\n")
+    before = ring_from(None, file)
+    sealed, signed = before.seal("context", b"secret", b"a"), before.sign("audit", b"line")
+    file.write_text("02" * 32 + "\n" + "01" * 32 + "\n")
+    for ring in (ring_from(None, file), ring_from(["02" * 32, "01" * 32], file)):
+        assert ring.unseal("context", sealed, b"a") == b"secret"
+        assert not ring.is_newest("context", sealed, b"a")
+        assert ring.is_newest("context", ring.seal("context", b"secret", b"a"), b"a")
+        assert signed != ring.sign("audit", b"line")
+        assert signed in ring.signatures("audit", b"line")
+    with pytest.raises(BrokenSeal):
+        ring_from(["02" * 32], file).unseal("context", sealed, b"a")
+
+
 def test_each_purpose_has_its_own_key() -> None:
     ring = KeyRing(lambda: b"m" * 32)
     assert ring.subkey("a") != ring.subkey("b")
@@ -29,7 +45,7 @@ def test_each_purpose_has_its_own_key() -> None:
 def test_what_is_no_key_is_refused_without_showing_it(text: str, tmp_path: Path) -> None:
     file = tmp_path / "yard.key"
     file.write_text(text)
-    for ring in (ring_from(None, file), ring_from(text, file)):
+    for ring in (ring_from(None, file), ring_from([text], file)):
         with pytest.raises(SettingsError, match="64 hexadecimal digits") as refusal:
             ring.subkey("a")
         assert not text or text not in str(refusal.value)

@@ -1,7 +1,7 @@
 """Whose calls a verb looks after: one caller's, at a server, or those of all callers, in the ledger."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -48,3 +48,27 @@ def find_operator(store: str | None, caller: str | None) -> Operator | None:
     if sending is None and store is not None:
         raise SetupError(f"there is no ledger at {store}")
     return None if sending is None else Operator(sending, caller)
+
+
+def operator_of(store: str | None, where: str) -> Operator:
+    """Where there must be a ledger. `where` says in which one what is looked for is."""
+    refuse_servers(store, where)
+    operator = find_operator(store, None)
+    if operator is None:
+        raise SetupError(f"there is no ledger here; {where}")
+    return operator
+
+
+def refuse_servers(store: str | None, where: str) -> None:
+    """Who has a server elsewhere in mind must not change a ledger here."""
+    if "TOOLYARD_SERVER" in os.environ and store is None:
+        raise SetupError(f"{where} (not with TOOLYARD_SERVER)")
+
+
+def checked(given: str, check: Callable[[object], str], option: str) -> str:
+    """What was given, if it may be that. Raises SetupError."""
+    try:
+        return check(given)
+    except ValueError as error:
+        sentence = str(error)
+        raise SetupError(f"{option} {sentence[0].lower()}{sentence[1:]}, got {given!r}") from None

@@ -3,7 +3,7 @@
 They wait by yielding a `Pause`. `client.py` drives them, with or without `await`.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +13,8 @@ from msgspec import Raw, Struct
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, Challenge, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
-from ..wires import admin, admin_keys, approvals
+from ..model.secret import WhichSecret
+from ..wires import admin, admin_connections, admin_keys, admin_secrets, approvals
 from ..wires.contract import Reply, Request, Wire
 from ..wires.explain import Asked, Explanation, encode_asked
 from ..wires.lifecycle import LIFECYCLE
@@ -176,6 +177,33 @@ def list_approvals() -> Flow:
 
 def decide_approval(id: str, approved: bool, reason: str) -> Flow:
     return LIFECYCLE.decode((yield from _reply(approvals.encode_decision(id, approved, reason))))
+
+
+def list_connections(wanted: Mapping[str, str | None]) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_connections.encode_list(wanted))))["connections"]
+
+
+def disconnect(unwanted: Mapping[str, str | None]) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_connections.encode_disconnect(unwanted))))
+
+
+def set_secret(which: WhichSecret, value: str, tools: Sequence[str]) -> Flow:
+    """What is known of it then."""
+    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_set(which, value, tools))))
+
+
+def list_secrets() -> Flow:
+    """Also those that tools declare and nobody has set."""
+    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_list())))["secrets"]
+
+
+def remove_secret(which: WhichSecret) -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_remove(which))))
+
+
+def rotate_secrets() -> Flow:
+    """Has everything sealed with the first of the keys."""
+    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_rotate())))
 
 
 def _shown(encode: Callable[[float], Request], wait_s: float) -> Flow:

@@ -1,21 +1,28 @@
-"""The client of whoever runs the server: it looks after the calls of all callers, and after API keys."""
+"""The client of whoever runs the server: it looks after the calls of all callers, after API keys and after secrets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from ..model.request import Definition
+from ..model.secret import WhichSecret
 from ..wires.explain import Asked, Explanation
 from .client import Rows, Sending, drive
 from .flows import (
     cancel_any_call,
     decide_approval,
+    disconnect,
     explain,
     list_all_calls,
     list_approvals,
+    list_connections,
     list_keys,
     list_offers,
+    list_secrets,
     make_key,
+    remove_secret,
     revoke_key,
+    rotate_secrets,
+    set_secret,
     settle_call,
     show_any_call,
 )
@@ -90,3 +97,33 @@ class Operator:
         """The key after that."""
         revoked: dict[str, Any] = drive(revoke_key(name), self._sending)
         return revoked
+
+    def connections(self, *, tenant: str | None = None, user: str | None = None) -> Rows:
+        """Users' accounts at providers."""
+        connections: Rows = drive(list_connections({"tenant": tenant, "user": user}), self._sending)
+        return connections
+
+    def disconnect(self, provider: str, user: str, tenant: str | None = None) -> dict[str, Any]:
+        """What there was; `revoked` is whether the provider took its tokens back."""
+        unwanted = {"provider": provider, "user": user, "tenant": tenant}
+        ended: dict[str, Any] = drive(disconnect(unwanted), self._sending)
+        return ended
+
+    def set_secret(self, which: WhichSecret, value: str, tools: Sequence[str]) -> dict[str, Any]:
+        """What is known of it then. `tools` are patterns; none: every tool that declares it."""
+        secret: dict[str, Any] = drive(set_secret(which, value, tools), self._sending)
+        return secret
+
+    def secrets(self) -> Rows:
+        """All of them, and those that tools declare and nobody has set. Never their values."""
+        secrets: Rows = drive(list_secrets(), self._sending)
+        return secrets
+
+    def remove_secret(self, which: WhichSecret) -> dict[str, Any]:
+        removed: dict[str, Any] = drive(remove_secret(which), self._sending)
+        return removed
+
+    def rotate_secrets(self) -> dict[str, Any]:
+        """Has everything that is sealed sealed with the first of the keys."""
+        done: dict[str, Any] = drive(rotate_secrets(), self._sending)
+        return done

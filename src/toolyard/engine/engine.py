@@ -24,6 +24,7 @@ from ..model.errors import InvalidInput, LimitReached, ToolError
 from ..model.offer import Offer
 from ..model.record import NewCall, new_call
 from ..model.running import Channel, Host, QuietChannel, Run, Runner
+from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM, Seam
 from ..model.standing import DIRECT
 from ..model.tool import Tool
@@ -258,6 +259,7 @@ class Engine:
             tool, command.call_id or self._new_id(), caller, input, channel,
             command.trace_id, context.user_info, given.secrets, given.tokens, self.resources.get(tool.host),
             asking=self._ask, answers=command.answers,
+            scrubber=scrubber_of(given.secrets, given.tokens) if plan.has_requirements else None,
         )  # fmt: skip
         return arguments, run
 

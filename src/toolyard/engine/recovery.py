@@ -18,12 +18,13 @@ from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
 from ..model.standing import ended_by
 from ..store.contract import Store, StoreDown
-from ..trust.keys import KeyRing
+from ..trust.keys import BrokenSeal, KeyRing
 from .engine import Engine
 from .held import NOT_KNOWN
 from .recorded import RecordedCalls
 
 AT_ONCE = 100
+NO_KEY = "What the call was given cannot be opened: none of the server's keys has sealed it"
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -72,6 +73,8 @@ class Recovery:
             if self._store.shared:
                 return False  # another node may have it
             return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
+        except BrokenSeal:
+            return await self._end(call, Move.UNKNOWN, NO_KEY)
         except ToolyardError as error:
             return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
         number = await self._store.restart(call.seq, call.attempt)

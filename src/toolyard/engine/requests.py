@@ -11,17 +11,18 @@ from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
 from ..model.caller import Caller
 from ..model.errors import PathNotFound, Refused, ToolError, ToolNotFound
-from ..model.lifecycle import ENDED
+from ..model.lifecycle import ENDED, Move
 from ..model.record import CallRecord, Ending, ending_of
 from ..model.request import Claim, Heartbeat, Renewal, Response
-from ..model.standing import Answer, Beat, HandBack, Judged, Reason, Who, reason_of
+from ..model.standing import Answer, Beat, HandBack, Judged, Reason, Who, ended_by, reason_of
 from ..running.output import to_json
 from ..running.validation import fits
 from ..store.contract import Store, Wanted
 from ..store.hints import Topic
-from ..trust.keys import KeyRing
+from ..trust.keys import BrokenSeal, KeyRing
 from .engine import Engine
-from .recovery import context_of
+from .given import Given
+from .recovery import NO_KEY
 
 LOOK_AGAIN_S = 1.0
 _encode = msgspec.json.Encoder().encode
@@ -43,15 +44,17 @@ class Requests:
     """The desk that callers and workers come to."""
 
     def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing) -> None:
-        self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
+        self._store, self._catalogue, self._engine, self._given = store, catalogue, engine, Given(store, ring)
 
     async def heartbeat(self, at: "At", said: Heartbeat) -> int:
         """Claims or renews; with an error, ends it. The attempt's number."""
         if said.error is None:
             (judged,) = await self._store.beat([at.beat(said.heartbeat)])
             return await self._verdict(at, judged)
-        outcome = Outcome("", 0.0, error=said.error)
-        return await self._answer(at, ending_of(outcome), digest_of({"error": said.error.members()}))
+        digest = digest_of({"error": said.error.members()})
+        scrubber = await self._given.scrubber(at.who, at.session, at.request)
+        error = said.error if scrubber is None else scrubber.error(said.error)
+        return await self._answer(at, ending_of(Outcome("", 0.0, error=error)), digest)
 
     async def respond(self, at: "At", response: Response) -> int:
         record = await self._visible(at)
@@ -66,14 +69,18 @@ class Requests:
     async def renew(self, who: Who, renewals: Sequence[Renewal]) -> list[tuple[str, Judged | None]]:
         """Many heartbeats at once. None of them claims."""
         beats = [
-            Beat(
-                each.session, each.request, who, each.attempt,
-                progress=None if each.progress is None else _encode(each.progress), claims=False,
-            )
+            Beat(each.session, each.request, who, each.attempt, progress=await self._said(who, each), claims=False)
             for each in renewals
-        ]  # fmt: skip
+        ]
         judged = await self._store.beat(beats)
         return [(each.request, verdict) for each, verdict in zip(renewals, judged, strict=True)]
+
+    async def _said(self, who: Who, renewal: Renewal) -> bytes | None:
+        """How far it is, without what it was given."""
+        if renewal.progress is None:
+            return None
+        scrubber = await self._given.scrubber(who, renewal.session, renewal.request)
+        return _encode(renewal.progress if scrubber is None else scrubber.value(renewal.progress))
 
     async def claim(
         self, who: Callable[[], Who], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
@@ -102,7 +109,16 @@ class Requests:
             for call in claims:
                 await self._store.leave(HandBack(call.session or "", call.request or "", who(), call.attempt))
             return []
-        return [(call, context_of(call, self._ring)) for call in claims]
+        opened = [(call, await self._opened(call)) for call in claims]
+        return [(call, context) for call, context in opened if context is not None]
+
+    async def _opened(self, call: CallRecord) -> CallContext | None:
+        """What a call is given to its worker with. Where no key opens it, nobody can work on it."""
+        try:
+            return self._given.context_of(call)
+        except BrokenSeal:
+            await self._store.give_up(call.seq, call.attempt, ended_by(Move.ABANDON, NO_KEY, "none"))
+            return None
 
     async def listed(self, wanted: Wanted, wait_s: float) -> list[CallRecord]:
         deadline = _deadline(wait_s)
@@ -126,7 +142,8 @@ class Requests:
 
     async def _ending(self, record: CallRecord, response: Response) -> Ending:
         """A worker's result is its `value`, or all that it said; a session's is all that was said."""
-        value: Any = response.result
+        scrubber = self._given.scrubber_of(record)
+        value: Any = response.result if scrubber is None else scrubber.value(response.result)
         broken: ToolError | None = None
         if record.queue == "worker":
             value = value["value"] if value.keys() == {"value"} else value

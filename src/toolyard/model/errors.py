@@ -106,6 +106,9 @@ class Challenge(Struct, frozen=True):
     id: str
     url: str
     check_url: str
+    provider: str = ""
+    code: str = ""
+    """What the page asks for. No wire has a member for it: it is in the error's message."""
 
 
 class Missing(Struct, frozen=True):

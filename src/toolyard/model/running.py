@@ -13,6 +13,7 @@ from msgspec import Struct
 from .call import Outcome
 from .caller import Caller
 from .errors import Place, ToolError
+from .scrubbing import Scrubber
 
 if TYPE_CHECKING:
     from .tool import Tool
@@ -203,6 +204,8 @@ class Run(Struct, eq=False):
     promote: Callable[[], None] | None = None
     """Has the call recorded, if it is not."""
     promoted: "asyncio.Future[int] | None" = None
+    scrubber: Scrubber | None = None
+    """Keeps the secrets and tokens it was given out of what it says; None where it was given none."""
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
@@ -211,13 +214,15 @@ class Run(Struct, eq=False):
         if not _is_finite(done):
             return
         total = total if total is not None and _is_finite(total) else None
-        self.said = done, total, None if message is None else tellable(message)
+        self.said = done, total, None if message is None else self._without_secrets(tellable(message))
         self.channel.progress(*self.said)
 
     async def ask(self, question: Question) -> Any:
         """The client's answer, as the protocol has it. On the loop."""
         if self.asking is None:
             raise ToolError(f"{self.tool.id} has to ask '{question.name}', which cannot be done where it runs")
+        if self.scrubber is not None:
+            question = self.scrubber.question(question)
         self.waits += 1
         try:
             return await self.asking(self, question)
@@ -241,10 +246,15 @@ class Run(Struct, eq=False):
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """To the server's log, and to the channel."""
-        said = f"{message} {dict(fields)}" if fields else message
+        said = self._without_secrets(f"{message} {dict(fields)}" if fields else message)
         _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self.tool.id, self.call_id, said)
         plain = {tellable(name): _plain(value) for name, value in fields.items()}
-        self.channel.log(level, tellable(message), plain)
+        if self.scrubber is not None:
+            plain = self.scrubber.value(plain)
+        self.channel.log(level, self._without_secrets(tellable(message)), plain)
+
+    def _without_secrets(self, text: str) -> str:
+        return text if self.scrubber is None else self.scrubber.text(str(text))
 
 
 Asking = Callable[[Run, Question], Awaitable[Any]]

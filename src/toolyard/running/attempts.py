@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..model.call import Outcome
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.running import Hook, Run, Runner, tellable
+from ..model.scrubbing import active
 from ..model.tool import Tool
 from .output import BrokenResult, to_json
 from .processes import ChildFailed
@@ -57,6 +58,8 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     hooks = run.tool.host.around
     started = monotonic()
     error: ToolError
+    if run.scrubber is not None:
+        active.set(run.scrubber)
     try:
         steps = _within(hooks, recipe, arguments, run) if hooks else recipe.run(arguments, run)
         try:
@@ -67,6 +70,8 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = await _bounded(recipe, steps, waiting_for, run)
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
+        if run.scrubber is not None:
+            value = run.scrubber.value(value)
         result = to_json(value)
         if len(result) > recipe.bounds.result_bytes:
             raise too_large(run.tool.id, len(result), recipe.bounds.result_bytes)
@@ -83,6 +88,11 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
         error = hidden(recipe.bounds, run.tool, f"the result cannot be used: {broken}")
     except BaseException as raised:  # a tool that says sys.exit() has failed like any other
         error = unexpected(recipe.bounds, run.tool, run.call_id, raised)
+    finally:
+        if run.scrubber is not None and active.get() is run.scrubber:
+            active.set(None)
+    if run.scrubber is not None:
+        error = run.scrubber.error(error)
     return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
 
 

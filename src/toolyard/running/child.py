@@ -19,6 +19,7 @@ from typing import Any
 from ..model.caller import Caller
 from ..model.errors import ToolError
 from ..model.running import Host, QuietChannel, Run
+from ..model.scrubbing import active, scrub_logs, scrubber_of
 from ..model.tool import Tool
 from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, read
 from .loading import load
@@ -41,6 +42,7 @@ class SocketChannel(QuietChannel):
 def serve(link: socket.socket, target: str) -> None:
     """The socket is read in the main thread; the loop runs only while a tool or the lifespan does."""
     logging.getLogger("toolyard.tool").disabled = True  # the server logs what the channel brings it
+    scrub_logs()
     sources = load(target)
     tools = {tool.reference: tool for source in sources for tool in source.tools}
     resources: dict[Host, Any] = {}
@@ -73,7 +75,9 @@ async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: 
     run = Run(
         tool, start.call_id, Caller(*start.caller), start.input, channel,
         start.trace_id, start.user_info, start.secrets, start.tokens, resources,
+        scrubber=scrubber_of(start.secrets, start.tokens),
     )  # fmt: skip
+    active.set(run.scrubber)
     try:
         value = tool.code.invoke(tool.code.bind(start.input), run)
         return Returned(tool.code.dump(await value if tool.code.is_async else value))

@@ -2,17 +2,29 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import unquote
 
+from ..doors import open_door
 from ..engine.deciding import ApprovalDesk
+from ..model.caller import Caller
 from ..model.errors import ToolyardError
 from ..model.seam import SYSTEM
 from ..trust.approvals import Approvals
 from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
+from ..trust.vault import Vault
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, approval_routes, audit_routes, offer_routes
+from . import (
+    admin_connections,
+    admin_keys,
+    admin_routes,
+    admin_secrets,
+    approval_routes,
+    audit_routes,
+    offer_routes,
+)
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .exchange import Exchange
@@ -36,16 +48,23 @@ class LedgerSending:
             raise
         desk = AdminDesk(self._store, alone=not self._store.shared)
         keys = admin_keys.KeyDesk(self._store, SYSTEM.now, _nobody_else)
+        secrets = admin_secrets.SecretDesk(Vault(self._store, self._ring), SYSTEM.now)
         audit = AuditDesk(self._store, self._ring)
         approvals = Approvals((), self._ring, settings.approval_wait_s, lambda: settings.public_url or "")
         approving = ApprovalDesk(self._store, approvals, settings.claim_wait_s)
+
+        def connections() -> Any:
+            return open_door("connecting")(settings, self._store, self._ring, SYSTEM.now, _nobody).connections
+
         self._table = RouteTable(
             [
                 *admin_routes.routes(desk, _anybody),
                 *admin_keys.routes(keys, _anybody),
+                *admin_secrets.routes(secrets, _anybody),
                 *audit_routes.routes(audit, _anybody),
                 *approval_routes.admin_routes(approving, _anybody),
                 *offer_routes.routes(self._store, _anybody),
+                *admin_connections.routes(connections, _anybody),
             ]
         )
 
@@ -76,6 +95,10 @@ class LedgerSending:
 
 def _anybody(headers: Mapping[bytes, bytes]) -> None:
     """Who may open the ledger may do this."""
+
+
+def _nobody(what: str, caller: Caller) -> None:
+    """The route itself is in the audit log."""
 
 
 async def _nobody_else() -> None:

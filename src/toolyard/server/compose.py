@@ -8,8 +8,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from ..doors import open_door
 from ..engine.deciding import ApprovalDesk
 from ..engine.engine import Engine, Limits
 from ..engine.held import Node
@@ -21,6 +23,7 @@ from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
 from ..model.running import Runner, Source
+from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
 from ..running.inline import Inline
 from ..running.processes import Processes
@@ -30,17 +33,21 @@ from ..trust.api_keys import KeyBook
 from ..trust.approvals import Approvals
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
-from ..trust.requirements import RequirementsDesk
+from ..trust.held_secrets import HeldSecrets
+from ..trust.requirements import Keeper, RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
 from ..trust.validity import Validity
+from ..trust.vault import Vault
 from ..wires import otc, otc_draft, oxp
 from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
 from ..wires.telling import Telling
 from . import (
+    admin_connections,
     admin_keys,
     admin_routes,
+    admin_secrets,
     approval_routes,
     audit_routes,
     call_routes,
@@ -54,6 +61,7 @@ from . import (
 from .admin import AdminDesk
 from .admission import Admission
 from .audit import AuditDesk
+from .authorize_routes import AuthorizeDesk
 from .calls import CallDesk
 from .exchange import BodyReader
 from .explanation import Rules
@@ -77,6 +85,9 @@ from .settings import Settings
 from .shell import Shell
 from .sources import Served
 from .witness import Witness
+
+if TYPE_CHECKING:
+    from .connecting import Connecting
 
 WIRES: dict[str, Answers] = {
     "/v1": LIFECYCLE,
@@ -126,7 +137,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._mcp(seam), *self._admin(seam)],
+            [*self.routes, *self._forms, *self._mcp(seam), *self._admin(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             Admission(
                 self.guard,
@@ -165,13 +176,27 @@ class Yard:
         self._recorded = recorded = RecordedCalls(
             node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit
         )
-        desk, limiter = RequirementsDesk(seam.new_id), self.limiting.limiter
+        self._vault = Vault(store, ring)
+        self.connecting = connecting = self._connect(seam)
+        keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
+        keepers += [connecting.connections] if connecting is not None else []
+        desk = RequirementsDesk(seam.new_id, keepers, None if connecting is None else connecting.challenge)
+        limiter = self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
         self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
         self._requests = Requests(store, catalogue, self.engine, ring)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
+
+    def _connect(self, seam: Seam) -> "Connecting | None":
+        """What leads people to providers, where there are any."""
+        return self._connecting(seam) if self.settings.providers else None
+
+    def _connecting(self, seam: Seam) -> "Connecting":
+        did = partial(self.witness.did, "connection")
+        connecting: Connecting = open_door("connecting")(self.settings, self.store, self._ring, seam.now, did)
+        return connecting
 
     @asynccontextmanager
     async def lifetime(self) -> AsyncIterator[None]:
@@ -187,6 +212,7 @@ class Yard:
         async with self._starting:
             if self._life is not None:
                 return
+            scrub_logs()
             async with AsyncExitStack() as stack:
                 await self.store.open()
                 self.store.hints.is_leaving = False
@@ -247,7 +273,11 @@ class Yard:
         settings = self.settings
         listing = Listing(self.catalogue)
         desk = CallDesk(self.engine, listing, self.witness, self.readiness, seam, self.telling)
+        forms = Forms(self._ring)
+        authorize = AuthorizeDesk(self.connecting, forms, self.limiting.failures, self.witness)
+        self._forms = authorize.forms()
         routes = [
+            *authorize.routes(),
             *family_routes.routes(desk),
             *call_routes.routes(self.store, self.telling),
             *content_routes.routes(self.store),
@@ -255,7 +285,7 @@ class Yard:
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
             *approval_routes.routes(self._approving),
-            *ApprovalPages(self._approving, Forms(self._ring), self.witness).routes(),
+            *ApprovalPages(self._approving, forms, self.witness).routes(),
         ]
         return routes + site_routes.routes(self, routes)
 
@@ -263,12 +293,15 @@ class Yard:
         """For the operator's own tools."""
         admit = self.operators_token
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
+        secrets = admin_secrets.routes(admin_secrets.SecretDesk(self._vault, seam.now, self.catalogue.all), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
         rules = Rules(self.access, self.limiting.limits)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
+        users = admin_connections.routes(lambda: self._connecting(seam).connections, admit)
         approving = approval_routes.admin_routes(self._approving, admit)
         offers = offer_routes.routes(self.store, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *approving, *offers]
+        calls = admin_routes.routes(AdminDesk(self.store), admit)
+        return [*calls, *keys, *secrets, *audit, *why, *users, *approving, *offers]
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

@@ -53,8 +53,8 @@ class JsonLines(logging.Formatter):
             "message": without_secrets(record.getMessage()),
             **_about(current.get()),
         }
-        if record.exc_info:
-            said["exception"] = without_secrets(self.formatException(record.exc_info))
+        if record.exc_info or record.exc_text:
+            said["exception"] = without_secrets(record.exc_text or self.formatException(record.exc_info))  # type: ignore[arg-type]
         return json.dumps(said, ensure_ascii=False, default=str)
 
 

@@ -12,6 +12,7 @@ from ..trust.approval_rules import read_approvals
 from ..trust.approvals import ApprovalRule
 from ..trust.limit_rules import read_limits
 from ..trust.limits import Limit
+from ..trust.providers import Provider, read_providers
 from ..trust.rules import WorkerRule, read_rules, read_worker_rules
 from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
@@ -82,6 +83,13 @@ def texts(value: Any) -> list[str]:
     raise Wrong("a list of texts (in the environment: separated by commas)")
 
 
+def master_keys(value: Any) -> list[str]:
+    """At least one: who sets it to nothing has made a mistake, and must not get another key instead."""
+    if keys := texts(value):
+        return keys
+    raise Wrong("64 hexadecimal digits, or several of that, separated by commas")
+
+
 def address(value: Any) -> str:
     if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#]+(/[^\s?#]*)?", value):
         return value.rstrip("/")
@@ -109,6 +117,10 @@ def limits(value: Any) -> list[Limit]:
 
 def worker_rules(value: Any) -> list[WorkerRule]:
     return _tables(value, read_worker_rules)
+
+
+def providers(value: Any) -> list[Provider]:
+    return _tables(value, read_providers)
 
 
 def _tables(value: Any, read: Callable[[Any], T]) -> T:

@@ -17,6 +17,7 @@ from ..model.errors import Place, SettingsError
 from ..trust.access import Rule
 from ..trust.approvals import ApprovalRule
 from ..trust.limits import Limit
+from ..trust.providers import Provider
 from ..trust.rules import WorkerRule
 from ..trust.trusted_issuer import TrustedIssuer
 from .readers import (
@@ -26,7 +27,9 @@ from .readers import (
     choice,
     issuers,
     limits,
+    master_keys,
     origins,
+    providers,
     rules,
     seconds,
     switch,
@@ -97,7 +100,12 @@ class Settings:
         "How long older MCP revisions hold a stream before the client must come back for the rest.",
         seconds,
     )
-    secret_key: str | None = row(None, "64 hexadecimal digits; without it a key file is made.", text, secret=True)
+    secret_key: list[str] | None = row(
+        None,
+        "64 hexadecimal digits; without it a key file is made. Of several, the first seals and all open.",
+        master_keys,
+        secret=True,
+    )
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
@@ -130,6 +138,9 @@ class Settings:
     jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text)
     jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds)
     issuers: list[TrustedIssuer] = row([], "Identity providers whose bearer tokens are taken.", issuers)
+    providers: list[Provider] = row(
+        [], "Where users have accounts that tools may use: [[providers]] tables.", providers, secret=True
+    )
     auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
     show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
     call_timeout_s: float = row(

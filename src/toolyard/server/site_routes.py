@@ -9,7 +9,6 @@ from ..trust.access import METRICS
 from ..wires import oxp
 from ..wires.contract import JSON, Reply
 from ..wires.family import encode
-from . import query
 from .admission import METADATA
 from .exchange import Exchange
 from .pages.layout import STYLE, html
@@ -46,10 +45,6 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     async def ready(exchange: Exchange) -> Reply:
         return oxp.FLAT.encode_status(yard.readiness.status)
 
-    async def authorize(exchange: Exchange) -> Reply:
-        provider = query.text(exchange, "provider") or "a provider"
-        return html(open_door("authorize_pages").not_set_up(provider, exchange.base_url()))
-
     async def metadata(exchange: Exchange) -> Reply:
         """RFC 9728: which resource this is, and who gives out tokens for it."""
         resource = exchange.path.removeprefix(METADATA)
@@ -67,8 +62,6 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
         _get(f"{METADATA}/mcp", metadata),
         _get("/", front),
         _get("/docs", docs),
-        _get("/authorize/{challenge}", authorize),
-        _get("/authorize/{challenge}/status", _challenge_status),
         _get("/style.css", style),
         _get("/openapi.json", openapi),
         _get("/ready", ready),
@@ -80,11 +73,6 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
 
 async def _live(exchange: Exchange) -> Reply:
     return Reply(200, encode({"status": "ok"}), [JSON])
-
-
-async def _challenge_status(exchange: Exchange) -> Reply:
-    """No provider is set up, so no challenge can be completed: the honest answer ends a client's polling."""
-    return Reply(200, encode({"status": "failed"}), [JSON, oxp.VERSION])
 
 
 def _get(path: str, handler: Handler) -> Route:

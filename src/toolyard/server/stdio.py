@@ -31,7 +31,9 @@ def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
 async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     yard = await _started(sources, settings)
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-    around = Surroundings(_checked(settings), yard.store.cancel, yard.store.hints.leave)
+    around = Surroundings(
+        _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or ""
+    )
     serving = asyncio.ensure_future(StdioServer(yard.mcp, around, Line(pipes.output)).serve(lines))
 
     def hurry() -> None:

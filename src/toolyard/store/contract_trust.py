@@ -69,8 +69,10 @@ class Vault(Protocol):
 
     async def sealed(self, kind: str, tenant: str, owner: str, name: str) -> Sealed | None: ...
 
-    async def all_sealed(self, kind: str, tenant: str | None = None, owner: str | None = None) -> list[Sealed]:
-        """In the order of their names."""
+    async def all_sealed(
+        self, kind: str | None = None, tenant: str | None = None, owner: str | None = None
+    ) -> list[Sealed]:
+        """Those of a kind, a tenant and an owner, where one is named. In the order of their names."""
         ...
 
     async def drop_sealed(self, kind: str, tenant: str, owner: str, name: str) -> bool:

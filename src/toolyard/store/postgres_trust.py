@@ -70,7 +70,9 @@ class KeptForTrust:
         rows = await self._fetch(SQL.sealed, kind, text(tenant), text(owner), text(name))
         return Sealed(*rows[0]) if rows else None
 
-    async def all_sealed(self, kind: str, tenant: str | None = None, owner: str | None = None) -> list[Sealed]:
+    async def all_sealed(
+        self, kind: str | None = None, tenant: str | None = None, owner: str | None = None
+    ) -> list[Sealed]:
         rows = await self._fetch(SQL.sealed, kind, text_or_none(tenant), text_or_none(owner), None)
         return [Sealed(*row) for row in rows]
 

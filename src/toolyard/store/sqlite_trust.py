@@ -71,7 +71,9 @@ class KeptForTrust:
         found = await self._sealed({"kind": kind, "tenant": tenant, "owner": owner, "name": name})
         return found[0] if found else None
 
-    async def all_sealed(self, kind: str, tenant: str | None = None, owner: str | None = None) -> list[Sealed]:
+    async def all_sealed(
+        self, kind: str | None = None, tenant: str | None = None, owner: str | None = None
+    ) -> list[Sealed]:
         return await self._sealed({"kind": kind, "tenant": tenant, "owner": owner})
 
     async def drop_sealed(self, kind: str, tenant: str, owner: str, name: str) -> bool:
@@ -80,6 +82,6 @@ class KeptForTrust:
 
     async def _sealed(self, wanted: dict[str, Any]) -> list[Sealed]:
         given = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"{name} = ?" for name in given)
+        where = " AND ".join(f"{name} = ?" for name in given) or "true"
         sql, values = f"{SQL.sealed} WHERE {where} ORDER BY tenant, owner, name", tuple(given.values())
         return await self._write(lambda cursor: [Sealed(*row) for row in cursor.execute(sql, values)])

@@ -6,13 +6,13 @@ over TLS, except on this machine.
 
 import asyncio
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
 from ..doors import open_door
+from .addresses import is_safe
 from .public_keys import PublicKey, read_keys
 from .published_keys import NoAnswer
 
@@ -86,22 +86,6 @@ def member(document: dict[str, Any], name: str) -> str:
     if not isinstance(url, str):
         raise NoAnswer(f"its metadata has no {name}")
     return url
-
-
-def is_safe(url: str) -> bool:
-    """TLS, or this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts)))
-
-
-def _is_loopback(parts: SplitResult) -> bool:
-    try:
-        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
 
 
 async def fetch(url: str) -> Any:

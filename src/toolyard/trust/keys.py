@@ -1,12 +1,14 @@
 """One ring of keys. A subkey for each purpose is made from it, so that no two purposes share a key.
 
-The ring is a setting, or a file that is made at the first start, readable by its owner alone.
+The ring is a setting, or a file that is made at the first start, readable by its owner alone. It may have several keys:
+the first one seals and signs, and all of them open and recognise what was sealed and signed before. So a key can be
+changed without losing anything.
 """
 
 import hmac
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -26,15 +28,24 @@ class KeyRing:
     """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again. It is read, or
     made, when the first of them is needed: an app that is only imported leaves no file behind."""
 
-    def __init__(self, read: Callable[[], bytes]) -> None:
+    def __init__(self, read: Callable[[], bytes | Sequence[bytes]]) -> None:
         self._read = read
 
     @cached_property
-    def _master(self) -> bytes:
-        return self._read()
+    def _masters(self) -> tuple[bytes, ...]:
+        given = self._read()
+        return (given,) if isinstance(given, bytes) else tuple(given)
+
+    def __len__(self) -> int:
+        return len(self._masters)
 
     def subkey(self, purpose: str) -> bytes:
-        return hmac.new(self._master, purpose.encode(), sha256).digest()
+        """Of the first key."""
+        return hmac.new(self._masters[0], purpose.encode(), sha256).digest()
+
+    def subkeys(self, purpose: str) -> list[bytes]:
+        """Of each key, in their order."""
+        return [hmac.new(master, purpose.encode(), sha256).digest() for master in self._masters]
 
     def seal(self, purpose: str, secret: bytes, bound_to: bytes) -> bytes:
         """Encrypted and authenticated. `bound_to` must be given again to open it: a sealed thing cannot be moved."""
@@ -43,34 +54,53 @@ class KeyRing:
         return nonce + sealed
 
     def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
-        """Raises BrokenSeal."""
-        cipher = open_door("aes_gcm")(self.subkey(purpose))
-        try:
-            opened: bytes = cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
-        except (ValueError, open_door("invalid_tag")):
-            raise BrokenSeal from None
-        return opened
+        """With whichever key it was sealed. Raises BrokenSeal."""
+        for key in self.subkeys(purpose):
+            if (opened := _opened(key, sealed, bound_to)) is not None:
+                return opened
+        raise BrokenSeal
+
+    def is_newest(self, purpose: str, sealed: bytes, bound_to: bytes) -> bool:
+        """Whether it was sealed with the first key."""
+        return _opened(self.subkey(purpose), sealed, bound_to) is not None
 
     def sign(self, purpose: str, content: bytes) -> bytes:
         """What shows later that it came from here."""
         return hmac.new(self.subkey(purpose), content, sha256).digest()
 
+    def signatures(self, purpose: str, content: bytes) -> list[bytes]:
+        """Those of each key: what was signed before has one of them."""
+        return [hmac.new(key, content, sha256).digest() for key in self.subkeys(purpose)]
 
-def ring_from(text: str | None, file: Path) -> KeyRing:
+
+def ring_from(texts: Sequence[str] | None, file: Path) -> KeyRing:
     """From the setting, or from the file, which is made if it is not there. Using it raises SettingsError."""
-    if text is not None:
-        return KeyRing(lambda: _decoded(text, None))
+    if texts is not None:
+        return KeyRing(lambda: _decoded(texts, None))
     return KeyRing(lambda: _from_file(file))
 
 
-def _from_file(file: Path) -> bytes:
+def _opened(key: bytes, sealed: bytes, bound_to: bytes) -> bytes | None:
     try:
-        return _decoded(file.read_text(encoding="ascii").strip(), Place(str(file)))
+        opened: bytes = open_door("aes_gcm")(key).decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
+    except (ValueError, open_door("invalid_tag")):
+        return None
+    return opened
+
+
+def _from_file(file: Path) -> list[bytes]:
+    try:
+        return _read_from(file)
     except FileNotFoundError:
         return _made(file)
 
 
-def _made(file: Path) -> bytes:
+def _read_from(file: Path) -> list[bytes]:
+    """A key a line."""
+    return _decoded(file.read_text(encoding="ascii", errors="replace").split(), Place(str(file)))
+
+
+def _made(file: Path) -> list[bytes]:
     """Two processes that start at once end up with the same key: the one whose file is there first."""
     master = secrets.token_bytes(LENGTH)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
@@ -83,10 +113,10 @@ def _made(file: Path) -> bytes:
         os.link(draft, file)
         _flush_folder(file.parent)
     except FileExistsError:
-        return _decoded(file.read_text(encoding="ascii").strip(), Place(str(file)))
+        return _read_from(file)
     finally:
         os.unlink(draft)
-    return master
+    return [master]
 
 
 def _flush_folder(folder: Path) -> None:
@@ -98,11 +128,15 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _decoded(text: str, place: Place | None) -> bytes:
+def _decoded(texts: Sequence[str], place: Place | None) -> list[bytes]:
+    masters = [_master(text) for text in texts]
+    if not masters or any(len(master) != LENGTH for master in masters):
+        raise SettingsError(f"secret_key must be {LENGTH * 2} hexadecimal digits, or several of that", place)
+    return masters
+
+
+def _master(text: str) -> bytes:
     try:
-        master = bytes.fromhex(text)
+        return bytes.fromhex(text)
     except ValueError:
-        master = b""
-    if len(master) != LENGTH:
-        raise SettingsError(f"secret_key must be {LENGTH * 2} hexadecimal digits", place)
-    return master
+        return b""

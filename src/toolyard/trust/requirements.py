@@ -37,11 +37,21 @@ class Requirer(Protocol):
         ...
 
 
+Challenger = Callable[[Caller, Authorization, Tool], tuple[str, str] | None]
+"""What a challenge's address ends with, and the code that its page asks for. None where the provider is not set up."""
+
+
 class RequirementsDesk:
     """A Requirer over keepers. Challenges point at this server's own pages."""
 
-    def __init__(self, new_id: Callable[[], str] = random_id, keepers: Sequence[Keeper] = ()) -> None:
-        self._new_id, self._keepers = new_id, keepers
+    def __init__(
+        self,
+        new_id: Callable[[], str] = random_id,
+        keepers: Sequence[Keeper] = (),
+        challenger: Challenger | None = None,
+    ) -> None:
+        """Without a challenger there is no provider at which anybody could complete a challenge."""
+        self._new_id, self._keepers, self._challenger = new_id, keepers, challenger
 
     async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         context = declared(tool, command.context)
@@ -55,21 +65,23 @@ class RequirementsDesk:
         context, needed = command.context, tool.requirements
         absent = [wanted for wanted in needed.authorization if wanted.id not in context.tokens]
         missing = Missing(
-            authorization=tuple(self._challenge(base_url(), wanted) for wanted in absent),
+            authorization=tuple(self._challenge(base_url(), caller, wanted, tool) for wanted in absent),
             secrets=tuple(id for id in needed.secrets if id not in context.secrets),
             user_id=needed.user_id and not caller.user_id,
         )
         if missing.authorization or missing.secrets or missing.user_id:
             raise MissingRequirements(
-                f"{tool.wire_name} needs {_in_words(missing, absent)} before it can be called",
+                f"{tool.wire_name} needs {_in_words(missing, absent)} before it can be called{_codes(missing)}",
                 missing,
                 developer_message=_how_to_help(missing, absent),
             )
 
-    def _challenge(self, base_url: str, wanted: Authorization) -> Challenge:
+    def _challenge(self, base_url: str, caller: Caller, wanted: Authorization, tool: Tool) -> Challenge:
         id = self._new_id() + self._new_id()
-        url = f"{base_url}/authorize/{id}"
-        return Challenge(id, f"{url}?provider={quote(wanted.id)}", f"{url}/status")
+        made = None if self._challenger is None else self._challenger(caller, wanted, tool)
+        text, code = made or (id, "")
+        url = f"{base_url}/authorize/{text}"
+        return Challenge(id, f"{url}?provider={quote(wanted.id)}", f"{url}/status", wanted.id, code)
 
 
 def declared(tool: Tool, context: CallContext) -> CallContext:
@@ -88,6 +100,12 @@ def _in_words(missing: Missing, absent: list[Authorization]) -> str:
     parts += [f"the secret {id}" for id in missing.secrets]
     parts += ["a user id"] if missing.user_id else []
     return " and ".join(parts)
+
+
+def _codes(missing: Missing) -> str:
+    """Whoever opens a challenge's page is asked for its code, and only the caller is told it."""
+    given = [f"the code for the page of {each.provider} is {each.code}" for each in missing.authorization if each.code]
+    return "; ".join(["", *given])
 
 
 def _how_to_help(missing: Missing, absent: list[Authorization]) -> str:

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ..model.secret import Resealed
 from ..model.vault import Sealed
 from ..store.contract_trust import Vault as Shelf
-from .keys import KeyRing
+from .keys import BrokenSeal, KeyRing
 
 PURPOSE = "vault"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -59,6 +60,27 @@ class Vault:
             place = Place(each.kind, each.tenant, each.owner, each.name)
             shown.append((place, Opened(b"", _decode(each.about), each.version, each.changed)))
         return shown
+
+    @property
+    def keys(self) -> int:
+        """How many the ring has."""
+        return len(self._ring)
+
+    async def reseal(self) -> Resealed:
+        """Seals everything, of every kind, with the ring's first key."""
+        anew = before = lost = 0
+        for each in await self._shelf.all_sealed():
+            place = Place(each.kind, each.tenant, each.owner, each.name)
+            if self._ring.is_newest(PURPOSE, each.data, _place(place)):
+                before += 1
+                continue
+            try:
+                value = self._ring.unseal(PURPOSE, each.data, _place(place))
+            except BrokenSeal:
+                lost += 1
+                continue
+            anew += await self.put(place, value, _decode(each.about), each.version)  # or else it was changed meanwhile
+        return Resealed(anew, before, lost)
 
     async def drop(self, place: Place) -> bool:
         """Whether it was there."""

@@ -11,6 +11,7 @@ from ..model.call import Outcome
 from ..model.errors import InvalidInput, ToolError
 from ..model.request import Claimed
 from ..model.running import Host, QuietChannel, Run
+from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM
 from ..model.tool import Tool
 from ..running.attempts import Recipe, attempt, unexpected
@@ -93,6 +94,7 @@ class Runs:
         return Run(
             tool, claimed.request, claimed.caller, claimed.input, QuietChannel(),
             claimed.trace_id, context.user_info, context.secrets, context.tokens, self._bench.resources.get(tool.host),
+            scrubber=scrubber_of(context.secrets, context.tokens),
         )  # fmt: skip
 
     def _ended(self, task: "asyncio.Task[None]") -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ..client.sending import AsyncHttpSending, HttpSending
 from ..model.errors import ToolyardError
 from ..model.running import Runner, Source
+from ..model.scrubbing import scrub_logs
 from ..running.attempts import Bounds, recipe_of
 from ..running.inline import Inline
 from ..running.loading import load
@@ -73,6 +74,7 @@ class Worker:
 
     async def live(self) -> None:
         """Until `stop`, or until the server will not have it: then raises why."""
+        scrub_logs()
         self._loop, name = asyncio.get_running_loop(), self._options.name
         async with AsyncExitStack() as stack:
             bench = await self._bench(stack)

@@ -13,6 +13,7 @@ from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ...model.caller import Caller
 from ...model.errors import (
     Busy,
+    Challenge,
     DefinitionError,
     Forbidden,
     InvalidInput,
@@ -258,9 +259,9 @@ class Calling:
             if challenges and peer.revision.is_modern:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision, self._telling)
-        providers = ", ".join(each.id for each in tool.requirements.authorization)
-        said = error.message if error.missing.approval else f"{tool.id} needs your authorization at {providers}"
-        questions = [Question(each.id, "url", said, url=each.url) for each in challenges]
+        questions = [
+            Question(each.id, "url", _asked_for(tool, each) or error.message, url=each.url) for each in challenges
+        ]
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
         elicitations = [
@@ -294,6 +295,12 @@ class TaskChannel(LedgerChannel):
 
     def can_ask(self, kind: Any) -> bool:
         return can_answer(self._peer.capabilities, kind)
+
+
+def _asked_for(tool: Tool, challenge: Challenge) -> str:
+    """Nothing where it is no provider's."""
+    said = f"{tool.id} needs your authorization at {challenge.provider}" if challenge.provider else ""
+    return f"{said}. The page asks for this code: {challenge.code}" if challenge.code else said
 
 
 def needs_tasks() -> RpcError:

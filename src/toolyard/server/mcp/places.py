@@ -25,7 +25,7 @@ class Places:
         self._ring = ring
 
     def id_of(self, place: Place, peer: Peer) -> str:
-        return f"{base64.urlsafe_b64encode(_encode(place)).decode()}.{self._signature(place, peer)}"
+        return f"{base64.urlsafe_b64encode(_encode(place)).decode()}.{self._signatures(place, peer)[0]}"
 
     def read(self, id: bytes, peer: Peer) -> Place | None:
         """None for what was not given out to this session."""
@@ -34,8 +34,11 @@ class Places:
             place: Place = _decode(base64.urlsafe_b64decode(shown))
         except (ValueError, msgspec.DecodeError):
             return None
-        return place if hmac.compare_digest(signature, self._signature(place, peer).encode()) else None
+        is_ours = any(hmac.compare_digest(signature, each.encode()) for each in self._signatures(place, peer))
+        return place if is_ours else None
 
-    def _signature(self, place: Place, peer: Peer) -> str:
-        signed = self._ring.sign(PURPOSE, _encode([*place, peer.session, peer.caller.tenant, peer.caller.subject]))
-        return base64.urlsafe_b64encode(signed[:_TAG]).decode()
+    def _signatures(self, place: Place, peer: Peer) -> list[str]:
+        """By the newest key and by older ones."""
+        content = _encode([*place, peer.session, peer.caller.tenant, peer.caller.subject])
+        signed = self._ring.signatures(PURPOSE, content)
+        return [base64.urlsafe_b64encode(each[:_TAG]).decode() for each in signed]

@@ -45,7 +45,7 @@ class McpSessions:
     async def open(self, caller: Caller, state: SessionState) -> str:
         """Its id."""
         id = self._new_id()
-        signed = f"{id}.{self._signature(id, caller)}"
+        signed = f"{id}.{_shown(self._ring.sign(PURPOSE, _named(id, caller)))}"
         await self.save(signed, caller, state)
         return signed
 
@@ -55,7 +55,8 @@ class McpSessions:
         if known is not None and not self._store.shared:
             return known
         name, _, signature = id.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(name, caller).encode()):
+        known_by = [_shown(each) for each in self._ring.signatures(PURPOSE, _named(name, caller))]
+        if not any(hmac.compare_digest(signature.encode(), each.encode()) for each in known_by):
             raise _no_session()
         data = await self._store.note(KIND, caller.tenant, caller.subject, name)
         if data is None:
@@ -80,9 +81,13 @@ class McpSessions:
             self._known.popitem(last=False)
         return state
 
-    def _signature(self, id: str, caller: Caller) -> str:
-        signed = self._ring.sign(PURPOSE, _encode([id, caller.tenant, caller.subject]))
-        return base64.urlsafe_b64encode(signed[:_TAG]).decode()
+
+def _named(id: str, caller: Caller) -> bytes:
+    return _encode([id, caller.tenant, caller.subject])
+
+
+def _shown(signature: bytes) -> str:
+    return base64.urlsafe_b64encode(signature[:_TAG]).decode()
 
 
 def _no_session() -> RpcError:

@@ -90,6 +90,8 @@ class Surroundings(Struct):
     """Ends a call of the ledger."""
     leave: Callable[[], None]
     """Who only waits is told to stop waiting."""
+    base_url: Callable[[], str] = str
+    """Where a server that shares the ledger has its pages."""
 
 
 class StdioServer:
@@ -196,7 +198,7 @@ class StdioServer:
 
     async def _result(self, message: Incoming, peer: Peer | None, outlet: StdioOutlet) -> bytes:
         if peer is not None:
-            return await self._parts.dispatcher.answer(message, peer, outlet, str)
+            return await self._parts.dispatcher.answer(message, peer, outlet, self._around.base_url)
         if message.method == "initialize":
             return self._initialize(message)
         if self._state is None and message.method != "ping":
@@ -208,7 +210,7 @@ class StdioServer:
             return b"{}"
         revision = HANDSHAKE[state.version]
         older = Peer(revision, LOCAL, state.capabilities, state.log_level, "stdio")
-        return await self._parts.dispatcher.answer(message, older, outlet, str)
+        return await self._parts.dispatcher.answer(message, older, outlet, self._around.base_url)
 
     def _initialize(self, message: Incoming) -> bytes:
         params = decode_params(message, Initialize)

@@ -2,7 +2,11 @@
 
 from html import escape
 
-from .layout import page
+from ...trust.challenges import Asked
+from .forms import Browser, Forms
+from .layout import alert, page, paragraph, table
+
+TITLE = "Connect an account"
 
 
 def not_set_up(provider: str, base_url: str) -> str:
@@ -14,3 +18,63 @@ def not_set_up(provider: str, base_url: str) -> str:
         "set up the provider.</p>",
         base_url,
     )
+
+
+def ask(
+    forms: Forms, browser: Browser, action: str, asked: Asked, scopes: tuple[str, ...], base_url: str, problem: str = ""
+) -> str:
+    """Who asks for what, and the code that shows that the person was sent by the caller."""
+    rows = [
+        ("Tool", asked.tool),
+        ("Account at", asked.provider),
+        ("What it may do", ", ".join(scopes) or "what the provider gives without being asked"),
+        ("On behalf of", asked.user),
+        ("Asked by", asked.subject if asked.tenant == "default" else f"{asked.subject} of {asked.tenant}"),
+    ]
+    wrong = " aria-invalid='true' autofocus" if problem else ""
+    code = (
+        "<label for='code'>The code that you were shown with the link</label>"
+        "<input type='text' id='code' name='code' required maxlength='16' size='12' spellcheck='false' "
+        f"autocapitalize='characters' aria-describedby='why'{wrong}>"
+    )
+    body = (
+        (alert(problem) if problem else "")
+        + paragraph(f"A tool on this server asks to use an account of yours at {asked.provider}.")
+        + table(rows)
+        + forms.form(browser, action, code, f"Continue to {asked.provider}")
+        + "<p class='note' id='why'>The code shows that it was you who had the tool called. If somebody else sent you "
+        "this link and the code, close this page: the account that you connect would be used on their behalf.</p>"
+    )
+    return page(TITLE, body, base_url)
+
+
+def go(provider: str, address: str, base_url: str) -> str:
+    """To the provider. Not by a redirect: the policy of the form would have to name every address on the way."""
+    shown = escape(address)
+    return page(
+        TITLE,
+        f"<p>You are sent to {escape(provider)}, which asks whether you allow it.</p>"
+        f"<p><a class='button' rel='noreferrer' href='{shown}'>Continue to {escape(provider)}</a></p>",
+        base_url,
+        f"<meta http-equiv='refresh' content='0; url={shown}'>",
+    )
+
+
+def done(asked: Asked, account: str, base_url: str) -> str:
+    whose = f"The account {account} at {asked.provider}" if account else f"Your account at {asked.provider}"
+    return page(
+        "Connected",
+        paragraph(f"{whose} is connected. {asked.tool} can be called now, on behalf of {asked.user}.")
+        + paragraph("You can close this page."),
+        base_url,
+    )
+
+
+def settled(base_url: str) -> str:
+    return page("Connected", paragraph("This is done already. You can close this page."), base_url)
+
+
+def failed(reason: str, base_url: str, again: str = "") -> str:
+    """`again` is where it can be tried once more."""
+    link = f"<p><a class='button' href='{escape(again)}'>Try again</a></p>" if again else ""
+    return page("Not connected", alert(reason) + link, base_url)

@@ -21,8 +21,9 @@ pre { padding: .8rem; background: #8882; border-radius: .3rem; overflow-x: auto;
 .method { font-weight: bold; }
 form { margin: 1.5rem 0; }
 label { display: block; font-weight: bold; }
-input[type=text] { font: 20px/1.5 ui-monospace, monospace; padding: .2rem .5rem; margin: .3rem 0 1rem; }
-button, .button { font: inherit; padding: .4rem 1.2rem; margin-right: .8rem; border: 1px solid; border-radius: .3rem; }
+input[type=text] { font: 20px/1.5 ui-monospace, monospace; padding: .2rem .5rem; margin: .3rem .8rem .3rem 0; }
+button, .button { font: inherit; padding: .4rem 1.2rem; margin: .3rem .8rem .3rem 0; }
+button, .button { border: 1px solid; border-radius: .3rem; }
 .button { display: inline-block; text-decoration: none; }
 [role=alert] { padding: .5rem .8rem; border-left: .3rem solid #c33; background: #c332; }
 .note { border-left: .3rem solid #8888; padding-left: .8rem; }

@@ -586,7 +586,7 @@ RETURNING version
 
 -- name: sealed
 SELECT kind, tenant, owner, name, data, about, version, changed FROM vault
-WHERE kind = $1 AND ($2::text IS NULL OR tenant = $2) AND ($3::text IS NULL OR owner = $3)
+WHERE ($1::text IS NULL OR kind = $1) AND ($2::text IS NULL OR tenant = $2) AND ($3::text IS NULL OR owner = $3)
     AND ($4::text IS NULL OR name = $4)
 ORDER BY tenant, owner, name
 

@@ -1,0 +1,80 @@
+"""`toolyard connections`: users' accounts at providers, through the server that has the ledger, or in the
+ledger itself."""
+
+import os
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from ..client.operator import Operator
+from ..model.errors import SetupError
+from .calls import pretty
+from .failing import told
+from .ledger import find_operator
+from .target import Json
+
+COLUMNS = ("PROVIDER", "USER", "TENANT", "ACCOUNT", "SCOPES", "SINCE")
+NOTHING = "-"
+NO_LEDGER = "connections are in the ledger: run this where the server runs, or name the ledger with --store"
+
+User = Annotated[str | None, typer.Option(help="Only this user's.")]
+Tenant = Annotated[str | None, typer.Option(help="Only of users in this house.")]
+Store = Annotated[str | None, typer.Option(help="The ledger that has them (sqlite:toolyard.db).")]
+
+connections = typer.Typer(rich_markup_mode=None, help="List and disconnect users' accounts at providers.")
+
+
+@connections.callback(invoke_without_command=True)
+def list_connections(
+    context: typer.Context, user: User = None, tenant: Tenant = None, store: Store = None, json: Json = False
+) -> None:
+    """List users' accounts at providers that are connected, or disconnect one.
+
+    toolyard connections --user ada
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with told(), _operator(store) as operator:
+        listed = operator.connections(tenant=tenant, user=user)
+    sys.stdout.write(pretty(listed) if json else _table(listed))
+
+
+@connections.command()
+def disconnect(
+    provider: Annotated[str, typer.Argument(help="The provider's id, such as google.")],
+    user: Annotated[str, typer.Option(help="Whose account it is.")],
+    tenant: Annotated[str | None, typer.Option(help="The user's house (default).")] = None,
+    store: Store = None,
+) -> None:
+    """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
+    with told(), _operator(store) as operator:
+        ended = operator.disconnect(provider, user, tenant)
+    account = f" ({ended['account']})" if ended["account"] else ""
+    sys.stdout.write(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
+    if not ended["revoked"]:
+        sys.stderr.write(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
+
+
+def _operator(store: str | None) -> Operator:
+    """Who has a server elsewhere in mind must not change a ledger here."""
+    if "TOOLYARD_SERVER" in os.environ and store is None:
+        raise SetupError(f"{NO_LEDGER} (not with TOOLYARD_SERVER)")
+    operator = find_operator(store, None)
+    if operator is None:
+        raise SetupError(f"there is no ledger here; {NO_LEDGER}")
+    return operator
+
+
+def _table(listed: Iterable[dict[str, Any]]) -> str:
+    rows = [COLUMNS, *map(_row, listed)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
+
+
+def _row(connection: dict[str, Any]) -> tuple[str, ...]:
+    since = datetime.fromtimestamp(connection["connectedAt"], UTC).strftime("%Y-%m-%d %H:%M")
+    said = (connection[name] or NOTHING for name in ("provider", "user", "tenant", "account"))
+    return (*said, ", ".join(connection["scopes"]) or NOTHING, since)

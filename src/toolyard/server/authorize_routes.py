@@ -1,0 +1,156 @@
+"""Where a person completes a challenge, and where a program asks how it stands.
+
+Nobody is authenticated here: a challenge's address cannot be guessed, and who opens it is asked for its code. Where no
+provider is set up, no challenge can be completed, and the honest answer ends a client's polling.
+"""
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from ..doors import open_door
+from ..model.errors import ForeignPage, LimitReached, RequestError
+from ..trust.challenges import Asked
+from ..trust.patience import Failures
+from ..wires import oxp
+from ..wires.contract import JSON, Reply
+from ..wires.family import encode
+from . import query
+from .exchange import Exchange
+from .pages.forms import Browser, Forms, cookie_of, is_private
+from .pages.layout import FORM, html
+from .routes import Route
+from .witness import Witness
+
+if TYPE_CHECKING:
+    from ..trust.authorizing import Authorizing
+    from .connecting import Connecting
+
+NOT_VALID = "This link is not valid, or has run out. Have the tool called again for a new one."
+NO_MORE = "This was refused, or the wrong code was given too often. Have the tool called again for a new link."
+WRONG = "This is not the code. It stands beside the link, in the answer to the call."
+NOT_PRIVATE = (
+    "This page was opened over plain http, where others could read along. "
+    "Whoever runs the server sets public_url to its https address."
+)
+MOST_SAID = 32
+
+
+class AuthorizeDesk:
+    """Shows the pages. `failures` limits wrong codes by address."""
+
+    def __init__(
+        self, connecting: "Connecting | None", forms: Forms, failures: Failures | None, witness: Witness
+    ) -> None:
+        self._connecting, self._forms, self._failures, self._witness = connecting, forms, failures, witness
+
+    def routes(self) -> list[Route]:
+        """Those that the OpenAPI document has."""
+        return [
+            Route("GET", "/authorize/{challenge}", self._show, oxp.FLAT, who="anyone"),
+            Route("GET", "/authorize/{challenge}/status", self._status, oxp.FLAT, who="anyone"),
+        ]
+
+    def forms(self) -> list[Route]:
+        """Those that only a browser is led to."""
+        if self._connecting is None:
+            return []
+        return [
+            Route("POST", "/authorize/{challenge}", self._send_off, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("GET", "/connections/{provider}/callback", self._take_back, oxp.FLAT, who="anyone"),
+        ]
+
+    async def _status(self, exchange: Exchange) -> Reply:
+        standing = "failed"
+        if self._connecting is not None:
+            standing = await self._connecting.authorizing.challenges.status(exchange.parameters["challenge"])
+        return Reply(200, encode({"status": standing}), [JSON, oxp.VERSION, (b"cache-control", b"no-store")])
+
+    async def _show(self, exchange: Exchange) -> Reply:
+        asked = await self._open(exchange)
+        return asked if isinstance(asked, Reply) else await self._ask(exchange, asked)
+
+    async def _send_off(self, exchange: Exchange) -> Reply:
+        asked = await self._open(exchange)
+        if isinstance(asked, Reply):
+            return asked
+        try:
+            if self._failures is not None:
+                self._failures.refuse(exchange.address, exchange.headers)
+            given = self._forms.read(exchange, _action(exchange))
+        except (RequestError, LimitReached) as error:
+            return _failed(exchange, error.message, 403 if isinstance(error, ForeignPage) else 400, _action(exchange))
+        authorizing, text = self._authorizing, exchange.parameters["challenge"]
+        if not await authorizing.challenges.is_code(text, asked, given.get("code", "")):
+            return await self._wrong(exchange, asked)
+        browser = cookie_of(exchange) or ""
+        redirect_uri = f"{exchange.base_url()}/connections/{asked.provider}/callback"
+        try:
+            address = await authorizing.leave(text, asked, browser, redirect_uri)
+        except open_door("not_connected") as failure:
+            return _failed(exchange, str(failure), 503, _action(exchange))
+        return html(open_door("authorize_pages").go(asked.provider, address, exchange.base_url()), headers=FORM)
+
+    async def _take_back(self, exchange: Exchange) -> Reply:
+        if exchange.parameters["provider"] not in self._authorizing.providers:
+            return _failed(exchange, "This server does not know that provider.", 404)
+        pairs = parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True)[:MOST_SAID]
+        said = dict(pairs)
+        if len(said) != len(pairs):
+            return _failed(exchange, "This answer says something twice, and is not taken.", 400)
+        try:
+            connected = await self._authorizing.arrive(exchange.parameters["provider"], said, cookie_of(exchange))
+        except open_door("not_connected") as failure:
+            await self._witness.written()
+            return _failed(exchange, str(failure), 400)
+        await self._witness.written()
+        shown = open_door("authorize_pages").done(connected.asked, connected.account, exchange.base_url())
+        return html(shown, headers=FORM)
+
+    # -- parts of it -------------------------------------------------------------------------------
+
+    @property
+    def _authorizing(self) -> "Authorizing":
+        assert self._connecting is not None  # noqa: S101
+        return self._connecting.authorizing
+
+    async def _open(self, exchange: Exchange) -> Asked | Reply:
+        """What a challenge asks, or the page that says why it cannot be completed."""
+        pages, base_url, text = open_door("authorize_pages"), exchange.base_url(), exchange.parameters["challenge"]
+        if self._connecting is None:
+            return html(pages.not_set_up(query.text(exchange, "provider") or "a provider", base_url))
+        challenges = self._authorizing.challenges
+        asked, standing = challenges.open(text), await challenges.status(text)
+        if standing == "completed":
+            return html(pages.settled(base_url), headers=FORM)
+        if asked is None:
+            return _failed(exchange, NOT_VALID, 404)
+        if asked.provider not in self._authorizing.providers:
+            return html(pages.not_set_up(asked.provider, base_url))
+        if standing == "failed":
+            return _failed(exchange, NO_MORE, 410)
+        return asked if is_private(base_url) else _failed(exchange, NOT_PRIVATE, 400)
+
+    async def _wrong(self, exchange: Exchange, asked: Asked) -> Reply:
+        if self._failures is not None:
+            self._failures.note(exchange.address, exchange.headers)
+        if await self._authorizing.challenges.status(exchange.parameters["challenge"]) == "failed":
+            self._witness.did("connection", f"failed {asked.provider}: wrong codes", asked.caller, exchange.address)
+            await self._witness.written()
+            return _failed(exchange, NO_MORE, 410)
+        return await self._ask(exchange, asked, WRONG)
+
+    async def _ask(self, exchange: Exchange, asked: Asked, problem: str = "") -> Reply:
+        browser: Browser = self._forms.browser(exchange)
+        scopes = await self._authorizing.scopes(asked)
+        shown = open_door("authorize_pages").ask(
+            self._forms, browser, _action(exchange), asked, scopes, exchange.base_url(), problem
+        )
+        return self._forms.reply(browser, shown, 403 if problem else 200)
+
+
+def _action(exchange: Exchange) -> str:
+    return f"{exchange.base_url()}/authorize/{exchange.parameters['challenge']}"
+
+
+def _failed(exchange: Exchange, reason: str, status: int, again: str = "") -> Reply:
+    return html(open_door("authorize_pages").failed(reason, exchange.base_url(), again), status, FORM)

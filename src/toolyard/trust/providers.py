@@ -1,0 +1,170 @@
+"""Where users have accounts that tools may use: providers as they stand in the settings.
+
+A provider is named by its address, and the rest is discovered, or it is a preset: one of those that everybody uses and
+that either do not speak OpenID Connect or want something of their own.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .addresses import is_safe
+from .rules import only, tables, texts_of
+
+MEMBERS = (
+    "id", "issuer", "preset", "client_id", "client_secret", "client_secret_env", "client_secret_file", "scopes",
+    "parameters",
+)  # fmt: skip
+SECRETS = ("client_secret", "client_secret_env", "client_secret_file")
+OURS = frozenset(
+    {
+        "client_id", "client_secret", "code_challenge", "code_challenge_method", "nonce", "redirect_uri",
+        "response_mode", "response_type", "scope", "state",
+    }
+)  # fmt: skip
+"""Parameters that the flow itself sets."""
+_id = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
+
+
+class Endpoints(Struct, frozen=True):
+    """A provider's addresses."""
+
+    authorize: str
+    token: str
+    revoke: str | None = None
+    account: str | None = None
+    """Where a token shows whose it is."""
+    says_issuer: bool = False
+    """Whether it names itself when it sends a browser back (RFC 9207)."""
+    takes_basic: bool = True
+    """Whether a client may authenticate in a header, as every provider must let it and some do not."""
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """What the settings say of one."""
+
+    id: str
+    client_id: str
+    client_secret: str | None = None
+    issuer: str | None = None
+    endpoints: Endpoints | None = None
+    """Those of one that cannot be discovered."""
+    scopes: tuple[str, ...] = ()
+    """Asked for whatever the tool needs."""
+    parameters: Mapping[str, str] = {}
+    """Sent with the person to the provider."""
+    aliases: Mapping[str, str] = {}
+    """Scopes that it gives back under another name."""
+
+    def __repr__(self) -> str:
+        return f"Provider({self.id!r})"
+
+
+PRESETS: dict[str, Provider] = {
+    "github": Provider(
+        id="github",
+        client_id="",
+        endpoints=Endpoints(
+            "https://github.com/login/oauth/authorize",
+            "https://github.com/login/oauth/access_token",
+            account="https://api.github.com/user",
+        ),
+    ),
+    "google": Provider(
+        id="google",
+        client_id="",
+        issuer="https://accounts.google.com",
+        scopes=("openid", "email"),
+        parameters={"access_type": "offline", "prompt": "consent"},
+        aliases={
+            "email": "https://www.googleapis.com/auth/userinfo.email",
+            "profile": "https://www.googleapis.com/auth/userinfo.profile",
+        },
+    ),
+}
+"""Google gives out a refresh token only to who asks for it in this way."""
+
+
+def read_providers(given: Any) -> list[Provider]:
+    """Of `providers`. Raises ValueError."""
+    read = [_provider(table, f"providers[{number}]") for number, table in tables(given, "providers")]
+    ids = [provider.id for provider in read]
+    if twice := {id for id in ids if ids.count(id) > 1}:
+        raise ValueError(f"providers of different ids; there are two called {min(twice)!r}")
+    return read
+
+
+def _provider(table: Mapping[str, Any], at: str) -> Provider:
+    only(table, at, *MEMBERS)
+    base = _base(table, at)
+    id, client_id = _text(table.get("id", base.id), f"{at}.id"), _text(table.get("client_id"), f"{at}.client_id")
+    if not _id(id):
+        raise ValueError(f"{at}.id must be a name such as google: letters, digits and - _ . (it is part of an address)")
+    scopes = texts_of(table.get("scopes", base.scopes), f"{at}.scopes")
+    if any(not scope.isascii() or not scope.isprintable() or " " in scope for scope in scopes):
+        raise ValueError(f"{at}.scopes must be a list of scopes, each without spaces")
+    return replace(
+        base,
+        id=id,
+        client_id=client_id,
+        client_secret=_secret(table, at),
+        scopes=scopes,
+        parameters={**base.parameters, **_parameters(table.get("parameters", {}), f"{at}.parameters")},
+    )
+
+
+def _base(table: Mapping[str, Any], at: str) -> Provider:
+    """What is known of it without its client: a preset, or an address."""
+    if ("issuer" in table) == ("preset" in table):
+        raise ValueError(f"{at} must have either issuer, an https address, or preset, one of {', '.join(PRESETS)}")
+    if "preset" in table:
+        preset = PRESETS.get(table["preset"]) if isinstance(table["preset"], str) else None
+        if preset is None:
+            raise ValueError(f"{at}.preset must be one of {', '.join(PRESETS)}")
+        return preset
+    issuer = table["issuer"]
+    if not isinstance(issuer, str) or not is_safe(issuer) or any(mark in issuer for mark in "?#@ "):
+        raise ValueError(f"{at}.issuer must be an https address (http on this machine alone)")
+    return Provider(id="", client_id="", issuer=issuer)
+
+
+def _secret(table: Mapping[str, Any], at: str) -> str | None:
+    """As it stands there, or from where it is said to be."""
+    named = [name for name in SECRETS if name in table]
+    if not named:
+        return None
+    if len(named) > 1:
+        raise ValueError(f"{at} must have only one of {', '.join(SECRETS)}")
+    name, value = named[0], _text(table[named[0]], f"{at}.{named[0]}")
+    if name == "client_secret_env":
+        if not os.environ.get(value):
+            raise ValueError(f"{at}.client_secret_env must name a variable of the environment; there is no {value}")
+        return os.environ[value]
+    if name == "client_secret_file":
+        try:
+            read = Path(value).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            read = ""
+        if not read:
+            raise ValueError(f"{at}.client_secret_file must name a file with the secret in it; {value} is none")
+        return read
+    return value
+
+
+def _parameters(given: Any, at: str) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
+        raise ValueError(f'{at} must be a table of texts such as {{ prompt = "consent" }}')
+    if ours := sorted(OURS & given.keys()):
+        raise ValueError(f"{at} must not have {ours[0]}, which the flow itself sets")
+    return dict(given)
+
+
+def _text(given: Any, at: str) -> str:
+    if isinstance(given, str) and given:
+        return given
+    raise ValueError(f"{at} must be text")

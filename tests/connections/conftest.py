@@ -1,0 +1,19 @@
+"""One provider for all."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres import postgres_server, postgres_url
+
+from ..conformance.serving import free_port
+from ..trust.identity_provider import Provider, having_accounts
+from .stage import CALLBACK
+
+__all__ = ["postgres_server", "postgres_url"]
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
+    with having_accounts(free_port(), [CALLBACK], tmp_path_factory.mktemp("accounts") / "log") as started:
+        yield started

@@ -1,0 +1,67 @@
+"""A server process and a provider process, and people who go the whole way without a browser's window."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from toolyard import Client, MissingRequirements
+
+from ..conformance.serving import free_port, running
+from ..trust.identity_provider import Provider, having_accounts
+from .stage import Link, Page, Person, providers
+
+TOOLS = str(Path(__file__).with_name("tools.py"))
+
+
+class Served:
+    def __init__(self, url: str, provider: Provider, folder: Path) -> None:
+        self.url, self.provider, self.folder = url, provider, folder
+        self.settings = settings(provider.issuer)
+
+    def challenge(self, user: str, tool: str = "Post.Read") -> Link:
+        with Client(self.url) as client:
+            try:
+                client.call(tool, user_id=user)
+            except MissingRequirements as refusal:
+                (asked,) = refusal.missing.authorization
+                return Link(asked.url, asked.check_url, code_in(refusal.message))
+        raise AssertionError(f"{user} is connected")
+
+    def go(self, link: Link, who: str = "ada") -> Page:
+        """The whole way, allowing it."""
+
+        async def gone() -> Page:
+            async with httpx2.AsyncClient(follow_redirects=True, trust_env=False, timeout=30) as browser:
+                return await Person(browser, who).allow(link)
+
+        return asyncio.run(gone())
+
+    def call(self, user: str, tool: str = "Post.Read") -> Any:
+        with Client(self.url) as client:
+            return client.call(tool, user_id=user)
+
+
+def settings(issuer: str) -> dict[str, str]:
+    return {"TOOLYARD_PROVIDERS": json.dumps(providers(issuer))}
+
+
+def code_in(text: str) -> str:
+    found = re.search(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b", text)
+    assert found is not None, text
+    return found[1]
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Served]:
+    port = free_port()
+    with (
+        running("open", folder, [TOOLS], settings(f"http://127.0.0.1:{port}")) as url,
+        having_accounts(port, [f"{url}/connections/idp/callback"], folder / "provider.log") as provider,
+    ):
+        yield Served(url, provider, folder)

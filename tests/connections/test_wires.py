@@ -1,0 +1,101 @@
+"""A challenge on every wire: with its link, its code, and what it is for."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from ..cli.processes import toolyard
+from ..mcp.talking import connect, text_of
+from .serving import TOOLS, Served, code_in, served
+from .stage import Link
+
+URL: dict[str, Any] = {"elicitation": {"url": {}}}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("wires")) as started:
+        yield started
+
+
+def link_of(asked: Any) -> Link:
+    for word in ("Post.Read", "idp"):
+        assert word in asked["message"]
+    return Link(asked["url"], asked["url"].partition("?")[0] + "/status", code_in(asked["message"]))
+
+
+def test_in_the_older_era_of_mcp_it_is_an_error_that_a_client_can_act_on(server: Served) -> None:
+    client = connect(f"{server.url}/mcp", "2025-11-25", **URL)
+    error = client.call("Post_Read", meta={"toolyard/userId": "older"}).error()
+    assert error["code"] == -32042
+    (asked,) = error["data"]["elicitations"]
+    assert asked["mode"] == "url"
+    assert server.go(link_of(asked)).status == 200
+    assert text_of(client.call("Post_Read", meta={"toolyard/userId": "older"}).result())
+    client.close()
+
+
+def test_in_the_newer_era_of_mcp_the_request_comes_again_and_is_answered(server: Served) -> None:
+    client = connect(f"{server.url}/mcp", "2026-07-28", **URL)
+    result = client.call("Post_Read", meta={"toolyard/userId": "newer"}).result()
+    assert result["resultType"] == "input_required"
+    ((name, asked),) = result["inputRequests"].items()
+    assert asked["method"] == "elicitation/create"
+    assert asked["params"]["mode"] == "url"
+    assert server.go(link_of(asked["params"])).status == 200
+    answers = {name: {"action": "accept"}}
+    assert text_of(client.call("Post_Read", inputResponses=answers, meta={"toolyard/userId": "newer"}).result())
+    client.close()
+
+
+def test_a_client_that_can_only_read_reads_the_link_and_the_code(server: Served) -> None:
+    client = connect(f"{server.url}/mcp", "2025-11-25")
+    result = client.call("Post_Read", meta={"toolyard/userId": "reader"}).result()
+    assert result["isError"] is True
+    said = text_of(result)
+    link = Link(next(word for word in said.split() if word.startswith("http://")), "", code_in(said))
+    assert server.go(link).status == 200
+    assert text_of(client.call("Post_Read", meta={"toolyard/userId": "reader"}).result())
+    client.close()
+
+
+def test_the_command_line_prints_both(server: Served, tmp_path: Path) -> None:
+    call = ("call", "Post.Read", "--server", server.url, "--user-id", "cli")
+    refused = toolyard(*call, folder=tmp_path)
+    assert refused.code == 1
+    link = Link(next(word for word in refused.err.split() if word.startswith("http://")), "", code_in(refused.err))
+    assert server.go(link).status == 200
+    assert toolyard(*call, folder=tmp_path).code == 0
+
+
+@pytest.mark.parametrize("path", ["/oxp/tools/call", "/otc/tools/call", "/otc/draft/call"])
+def test_the_oxp_family_has_the_code_in_its_message(server: Served, path: str) -> None:
+    request: dict[str, Any] = {"tool_id": "Post.Read", "context": {"user_id": path}}
+    body = request if path.startswith("/oxp") else {"request": request}
+    refused = httpx2.post(server.url + path, json=body, trust_env=False)
+    assert refused.status_code == 400
+    said = refused.json()
+    if "missing_requirements" in said:
+        (entry,) = said["missing_requirements"]["authorization"]
+        assert set(entry) == {"id", "url", "check_url"}, "the documents allow no other member"
+    address = next(word for word in refused.text.replace('"', " ").split() if "/authorize/" in word).rstrip(",;")
+    assert server.go(Link(address, "", code_in(said["message"]))).status == 200
+    assert httpx2.post(server.url + path, json=body, trust_env=False).json().get("success", True)
+
+
+def test_a_server_over_pipes_leads_to_the_pages_of_the_one_that_has_some(server: Served, tmp_path: Path) -> None:
+    asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "Post_Read"}},
+    ]
+    settings = {**server.settings, "TOOLYARD_PUBLIC_URL": "https://tools.example", "XDG_STATE_HOME": str(tmp_path)}
+    written = "".join(json.dumps(message) + "\n" for message in messages)
+    ended = toolyard("stdio", TOOLS, folder=tmp_path, variables=settings, input=written)
+    assert "open https://tools.example/authorize/" in ended.out, ended.err
+    assert code_in(ended.out)

@@ -1,0 +1,126 @@
+"""What a call was given is found in whatever form it is written down, and nothing else is touched."""
+
+import base64
+import json
+import logging
+import re
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolyard.model.errors import ToolError
+from toolyard.model.running import Question
+from toolyard.model.scrubbing import Scrubber, active, scrub_logs, scrubber_of
+
+PLAIN = "sk-live_4eC39HqLyjWDarjtT1zdp7dc"
+ODD = 'pä"ss/w\\örd +&\n?=%☃😀'
+HIDDEN = "[secret KEY]"
+WAYS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "base64 for addresses": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
+    "base64 without padding": lambda value: base64.urlsafe_b64encode(value.encode()).decode().rstrip("="),
+    "an address's path": quote,
+    "an address's part": lambda value: quote(value, safe=""),
+    "an address's query": quote_plus,
+    "an address in small letters": lambda value: re.sub("%..", lambda found: found[0].lower(), quote(value, safe="")),
+    "encodeURIComponent": lambda value: quote(value, safe="!*'()"),
+    "JSON": lambda value: json.dumps(value)[1:-1],
+    "JSON as it is": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
+    "JSON in JSON": lambda value: json.dumps(json.dumps(value)[1:-1])[1:-1],
+    "JSON with escaped slashes": lambda value: json.dumps(value)[1:-1].replace("/", "\\/"),
+    "Python": lambda value: repr(value)[1:-1],
+}
+
+
+@pytest.mark.parametrize("value", [PLAIN, ODD])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_is_found_however_it_is_written(way: str, value: str) -> None:
+    scrubber = Scrubber([("KEY", value)])
+    assert scrubber.text(f"<{WAYS[way](value)}>") == f"<{HIDDEN}>"
+
+
+@pytest.mark.parametrize("before", [b"", b"a", b"ab", b"user:", b"abcd"])
+@pytest.mark.parametrize("after", [b"", b"z", b"yz", b"xyz"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_value_inside_of_base64_is_found(before: bytes, after: bytes, encode: Callable[[bytes], bytes]) -> None:
+    """All of it but what shares a character with what is beside it."""
+    for value in (PLAIN, ODD):
+        encoded = encode(before + value.encode() + after).decode()
+        scrubbed = Scrubber([("KEY", value)]).text(encoded)
+        assert HIDDEN in scrubbed
+        left = scrubbed.replace(HIDDEN, "").rstrip("=")
+        assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 2
+
+
+@given(st.text(min_size=4, max_size=40), st.text(max_size=20), st.text(max_size=20))
+def test_no_form_of_any_value_is_left(value: str, before: str, after: str) -> None:
+    scrubber = Scrubber([("K", value)])
+    for write in (str, quote, lambda each: json.dumps(each)[1:-1]):
+        scrubbed = scrubber.text(before + write(value) + after)
+        assert write(value) not in scrubbed.replace("[secret K]", "\x00") or write(value) in before + after
+
+
+def test_short_values_are_not_looked_for() -> None:
+    scrubber = Scrubber([("KEY", "abc"), ("OTHER", "abcd")])
+    assert scrubber.text("abc abcd") == "abc [secret OTHER]"
+
+
+def test_what_surrounds_a_value_may_have_been_cut_off() -> None:
+    assert Scrubber([("KEY", "  hunter2\n")]).text("'hunter2'") == "'[secret KEY]'"
+
+
+def test_the_longest_wins_and_nothing_is_looked_for_in_what_was_put_in() -> None:
+    scrubber = Scrubber([("A", "token"), ("B", "token-of-ada"), ("token", "secret")])
+    assert scrubber.text("token token-of-ada secret") == "[secret A] [secret B] [secret token]"
+
+
+def test_a_result_is_scrubbed_all_the_way_down() -> None:
+    scrubber = Scrubber([("KEY", PLAIN), ("PIN", "123456")])
+    value = {PLAIN: [f"a{PLAIN}b", {"x": (123456, 1234567, 12.5, True, None, b"123456")}]}
+    assert scrubber.value(value) == {
+        HIDDEN: [f"a{HIDDEN}b", {"x": ["[secret PIN]", 1234567, 12.5, True, None, "[secret PIN]"]}]
+    }
+
+
+def test_an_error_is_scrubbed_in_all_its_members() -> None:
+    error = ToolError(PLAIN, developer_message=f"d {PLAIN}", additional_prompt_content=f"a {PLAIN}", can_retry=False)
+    scrubbed = Scrubber([("KEY", PLAIN)]).error(error)
+    assert PLAIN not in f"{scrubbed!r} {scrubbed} {scrubbed.members()}"
+    assert scrubbed.members()["can_retry"] is False
+
+
+def test_a_question_is_scrubbed() -> None:
+    question = Question(PLAIN, "form", PLAIN, {"title": PLAIN}, PLAIN, {"messages": [PLAIN]})
+    assert PLAIN not in str(Scrubber([("KEY", PLAIN)]).question(question))
+
+
+def test_where_nothing_was_given_there_is_none() -> None:
+    assert scrubber_of({}, {}) is None
+    both = scrubber_of({"KEY": PLAIN}, {"google": "token-9"})
+    assert both is not None
+    assert both.text(f"{PLAIN} token-9") == f"{HIDDEN} [secret google]"
+
+
+def test_what_is_logged_while_a_call_runs_is_scrubbed_for_every_handler(caplog: pytest.LogCaptureFixture) -> None:
+    scrub_logs()
+    scrub_logs()
+    log = logging.getLogger("somebody.elses")
+    mark = active.set(Scrubber([("KEY", PLAIN)]))
+    try:
+        log.warning("%s", PLAIN)
+        log.warning("%d", PLAIN)
+        try:
+            raise RuntimeError(PLAIN) from ValueError(PLAIN)
+        except RuntimeError:
+            log.exception("it failed", stack_info=True)
+    finally:
+        active.reset(mark)
+    log.warning("%s", PLAIN)
+    assert caplog.text.count(PLAIN) == 1, "after the call"
+    assert caplog.text.count(HIDDEN) == 4
+    assert "ValueError: [secret KEY]" in caplog.text
+    assert [record.args for record in caplog.records[:3]] == [None, None, None]

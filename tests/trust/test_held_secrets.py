@@ -1,0 +1,137 @@
+"""Secrets that are kept here: which one a call is given, and which tools are given any."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from toolyard import Toolkit, secret
+from toolyard.engine.workers import tool_of
+from toolyard.model.call import CallContext, CallTool
+from toolyard.model.caller import Caller
+from toolyard.model.request import Definition
+from toolyard.model.secret import EVERY_TENANT, HeldSecret, WhichSecret
+from toolyard.model.tool import Requirements, Tool
+from toolyard.store.contract import Store
+from toolyard.trust.held_secrets import KIND, HeldSecrets
+from toolyard.trust.requirements import RequirementsDesk
+from toolyard.trust.vault import Place, Vault
+
+from .logs import RING, STRANGER, in_file
+
+ADA = Caller("acme", "agent", "ada")
+kit = Toolkit("Sms")
+
+
+@kit.tool(requires=secret("KEY"), tags=["phone"], read_only=True)
+def send() -> None:
+    """Sends."""
+
+
+(SEND,) = kit.tools
+
+
+def held(store: Store) -> HeldSecrets:
+    return HeldSecrets(Vault(store, RING), lambda: 100.0)
+
+
+async def given(store: Store, caller: Caller = ADA, tool: Tool = SEND, **context: str) -> dict[str, str]:
+    command = CallTool(tool.id, {}, context=CallContext(secrets=context, user_id=caller.user_id))
+    filled = await RequirementsDesk(keepers=[held(store)]).fill(tool, command, Caller(caller.tenant, caller.subject))
+    return dict(filled.context.secrets)
+
+
+def strangers_tool(*, is_trusted: bool) -> Tool:
+    definition = Definition("Sms.Send", requirements=Requirements(secrets=("KEY",)), read_only=True, tags=("phone",))
+    return tool_of(definition, "robot", None, is_trusted=is_trusted)
+
+
+def test_the_most_specific_is_used(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        secrets, found = held(store), []
+        for which in (WhichSecret("KEY", EVERY_TENANT), WhichSecret("KEY", "acme"), WhichSecret("KEY", "acme", "ada")):
+            await secrets.put(which, f"of {which.tenant} {which.user}", ())
+            found.append((await given(store))["KEY"])
+        assert found == ["of * ", "of acme ", "of acme ada"]
+        assert await given(store, Caller("acme", "agent", "bob")) == {"KEY": "of acme "}
+        assert await given(store, Caller("other", "agent", "ada")) == {"KEY": "of * "}
+
+    in_file(tmp_path / "a.db", work)
+
+
+def test_what_the_call_brings_wins_and_what_the_tool_does_not_declare_is_not_for_it(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        await held(store).put(WhichSecret("KEY", "acme"), "kept", ())
+        await held(store).put(WhichSecret("OTHER", "acme"), "kept", ())
+        assert await given(store, KEY="brought", MORE="brought") == {"KEY": "brought"}
+        assert await given(store, MORE="brought") == {"KEY": "kept"}
+
+    in_file(tmp_path / "a.db", work)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "own", "trusted", "strangers"),
+    [
+        ((), True, True, False),
+        (("Sms.*",), True, True, True),
+        (("Sms.Send@1.*", "Mail.*"), False, True, True),
+        (("#phone",), True, True, False),
+        (("@read_only",), True, True, False),
+        (("@open_world",), False, False, False),
+        (("Mail.*",), False, False, False),
+    ],
+)
+def test_only_tools_that_fit_are_given_it(
+    patterns: tuple[str, ...], own: bool, trusted: bool, strangers: bool, tmp_path: Path
+) -> None:
+    async def work(store: Store) -> None:
+        await held(store).put(WhichSecret("KEY", "acme"), "kept", patterns)
+        tools = (SEND, strangers_tool(is_trusted=True), strangers_tool(is_trusted=False))
+        assert [bool(await given(store, tool=tool)) for tool in tools] == [own, trusted, strangers]
+
+    in_file(tmp_path / "a.db", work)
+
+
+def test_one_that_does_not_fit_the_tool_leaves_it_to_the_next(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        await held(store).put(WhichSecret("KEY", "acme", "ada"), "for mail", ("Mail.*",))
+        await held(store).put(WhichSecret("KEY", "acme"), "for all", ())
+        assert await given(store) == {"KEY": "for all"}
+
+    in_file(tmp_path / "a.db", work)
+
+
+def test_who_can_write_to_the_ledger_cannot_give_it_to_another_tool(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        await held(store).put(WhichSecret("KEY", "acme"), "kept", ("Mail.*",))
+        kept = await store.sealed(KIND, "acme", "", "KEY")
+        assert kept is not None
+        assert await store.put_sealed(msgspec.structs.replace(kept, about=b'{"tools":[],"since":1}'))
+        assert await store.put_sealed(msgspec.structs.replace(kept, owner="ada"))
+        assert await given(store) == {}
+
+    in_file(tmp_path / "a.db", work)
+
+
+def test_one_that_no_key_opens_is_missing_and_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work(store: Store) -> None:
+        await HeldSecrets(Vault(store, STRANGER), lambda: 100.0).put(WhichSecret("KEY", "acme"), "kept", ())
+        assert await given(store) == {}
+
+    in_file(tmp_path / "a.db", work)
+    assert "no key opens the secret KEY of tenant acme" in caplog.text
+
+
+def test_they_are_listed_without_values_and_removed_one_by_one(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        secrets = held(store)
+        one, two = WhichSecret("A", "acme", "ada"), WhichSecret("A", "acme")
+        for which in (one, two):
+            await secrets.put(which, "canary", ("Sms.*",))
+        assert await secrets.listed() == [HeldSecret(two, ("Sms.*",), 100.0), HeldSecret(one, ("Sms.*",), 100.0)]
+        assert await secrets.remove(one)
+        assert not await secrets.remove(one)
+        assert [each.which for each in await secrets.listed()] == [two]
+        assert (await Vault(store, RING).get(Place(KIND, "acme", "", "A"))) is not None
+
+    in_file(tmp_path / "a.db", work)

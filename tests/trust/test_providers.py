@@ -1,0 +1,84 @@
+"""Providers in the settings: what there must be, what is refused and in which words, and that no secret is shown."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.model.errors import SettingsError
+from toolyard.server.settings import exactly
+from toolyard.trust.providers import PRESETS, Provider, read_providers
+
+GIVEN = {"id": "idp", "issuer": "https://id.example", "client_id": "me", "client_secret": "hush-hush"}
+
+
+def one(**more: Any) -> Provider:
+    (provider,) = read_providers([{name: value for name, value in {**GIVEN, **more}.items() if value is not None}])
+    return provider
+
+
+def test_a_provider_is_its_address_and_our_client_there() -> None:
+    provider = one(scopes=["openid"], parameters={"prompt": "consent"})
+    assert (provider.id, provider.issuer, provider.client_id) == ("idp", "https://id.example", "me")
+    assert (provider.client_secret, provider.scopes, provider.parameters) == (
+        "hush-hush", ("openid",), {"prompt": "consent"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_needs_only_our_client(preset: str) -> None:
+    provider = one(id=None, issuer=None, preset=preset)
+    assert (provider.id, provider.client_id) == (preset, "me")
+    assert provider.issuer is not None or provider.endpoints is not None
+    assert one(issuer=None, preset=preset, id="mine").id == "mine"
+
+
+def test_a_secret_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IDP_SECRET", "from-the-environment")
+    assert one(client_secret=None, client_secret_env="IDP_SECRET").client_secret == "from-the-environment"
+    (tmp_path / "secret").write_text("from-a-file\n")
+    assert one(client_secret=None, client_secret_file=str(tmp_path / "secret")).client_secret == "from-a-file"
+    assert one(client_secret=None).client_secret is None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"issuer": None}, "must have either issuer, an https address, or preset, one of github, google"),
+        ({"preset": "github"}, "must have either issuer"),
+        ({"issuer": None, "preset": "other"}, "preset must be one of github, google"),
+        ({"issuer": "http://id.example"}, "issuer must be an https address (http on this machine alone)"),
+        ({"issuer": "https://id.example?a=b"}, "issuer must be an https address"),
+        ({"id": "a/b"}, "id must be a name such as google"),
+        ({"id": None}, "id must be text"),
+        ({"client_id": None}, "client_id must be text"),
+        ({"client_secret_env": "X"}, "must have only one of client_secret, client_secret_env, client_secret_file"),
+        ({"client_secret": None, "client_secret_env": "NOT_THERE"}, "there is no NOT_THERE"),
+        ({"client_secret": None, "client_secret_file": "/not/there"}, "/not/there is none"),
+        ({"scopes": ["a b"]}, "scopes must be a list of scopes, each without spaces"),
+        ({"scopes": 3}, "scopes must be text or a list of texts"),
+        ({"parameters": {"state": "x"}}, "parameters must not have state, which the flow itself sets"),
+        ({"parameters": ["x"]}, "parameters must be a table of texts"),
+        ({"colour": "red"}, "has no 'colour'; there are id, issuer, preset"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_sentence(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=r"^providers\[1\]") as refusal:
+        one(**more)
+    assert said in str(refusal.value)
+    assert "hush" not in str(refusal.value)
+
+
+def test_two_of_one_id_are_refused() -> None:
+    with pytest.raises(ValueError, match="two called 'idp'"):
+        read_providers([GIVEN, GIVEN])
+
+
+def test_no_message_shows_the_secret(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        exactly(providers=json.dumps([{**GIVEN, "colour": "red"}]))
+    assert "hush" not in str(refusal.value)
+    logging.getLogger("toolyard").warning("%r %s", exactly(providers=[GIVEN]), one())
+    assert "hush" not in caplog.text
