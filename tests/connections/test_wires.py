@@ -1,6 +1,7 @@
 """A challenge on every wire: with its link, its code, and what it is for."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from ..cli.processes import toolyard
+from ..cli.processes import command
+from ..conformance.serving import environment
 from ..mcp.talking import connect, text_of
 from .serving import TOOLS, Served, code_in, served
 from .stage import Link
@@ -63,13 +65,18 @@ def test_a_client_that_can_only_read_reads_the_link_and_the_code(server: Served)
     client.close()
 
 
-def test_the_command_line_prints_both(server: Served, tmp_path: Path) -> None:
-    call = ("call", "Post.Read", "--server", server.url, "--user-id", "cli")
-    refused = toolyard(*call, folder=tmp_path)
-    assert refused.code == 1
-    link = Link(next(word for word in refused.err.split() if word.startswith("http://")), "", code_in(refused.err))
-    assert server.go(link).status == 200
-    assert toolyard(*call, folder=tmp_path).code == 0
+def test_the_command_line_prints_both_and_waits(server: Served, tmp_path: Path) -> None:
+    arguments = command("call", "Post.Read", "--server", server.url, "--user-id", "cli")
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, env=environment("open"), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as calling:
+        assert calling.stderr is not None
+        said = ""
+        while "waiting for authorization: " not in said:
+            said += calling.stderr.readline()
+        link = Link(next(word for word in said.split() if word.startswith("http://")), "", code_in(said))
+        assert server.go(link).status == 200
+        assert calling.wait(30) == 0
 
 
 @pytest.mark.parametrize("path", ["/oxp/tools/call", "/otc/tools/call", "/otc/draft/call"])

@@ -26,7 +26,7 @@ def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: Cal
             known.update(each.id for each in new)
             what = "approval" if missing.approval else "authorization"
             for each in new:
-                _wait(client, each, f"waiting for {what}: {each.url}\n")
+                _wait(client, each, f"{error.message}\nwaiting for {what}: {each.url}\n")
 
 
 def _wait(client: Client, challenge: Challenge, said: str) -> None:
