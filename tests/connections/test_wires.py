@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ..cli.processes import command
+from ..cli.processes import command, toolyard
 from ..conformance.serving import environment
 from ..mcp.talking import connect, text_of
 from .serving import TOOLS, Served, code_in, served
