@@ -154,9 +154,11 @@ class Sessions:
         return self._keyed(planned, session, caller, use)
 
     def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse) -> Use:
-        fingerprint = self._fingerprints.of(use.name, None, use.input if use.raw is None else {"": use.raw})
+        asked = use.input if use.raw is None else {"": use.raw}
+        fingerprint, *older = self._fingerprints.all_of(use.name, None, asked)
         planned.new.key = Key(caller.tenant, caller.subject, session.id, use.id)
         planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
+        planned.new.older = tuple(older)
         return planned
 
     async def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:

@@ -7,9 +7,9 @@ those that do not. Values under four characters are not looked for: they are eve
 """
 
 import base64
-import json
 import logging
 import re
+import struct
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SHORTEST = 4
 _AS_IN_JAVASCRIPT = "!*'()"
+_SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+_needs_no_escape = re.compile(r"[A-Za-z0-9 _.~!#$%()*+,:;=?@\[\]^{|}-]*").fullmatch
 _percent = re.compile("%[0-9A-F]{2}")
 
 
@@ -32,11 +34,18 @@ class Scrubber:
     """For one call. It knows the values in clear, and so lives no longer than the call."""
 
     def __init__(self, given: Iterable[tuple[str, str]]) -> None:
-        self._names = {form: f"[secret {name}]" for name, value in given for form in _forms(value)}
+        self._names: dict[str, str] = {}
+        self._loose: list[tuple[re.Pattern[str], str]] = []
+        for name, value in given:
+            shown = f"[secret {name}]"
+            self._names |= dict.fromkeys(_forms(value), shown)
+            if (pattern := _escaped_again(value)) is not None:
+                self._loose.append((pattern, shown))
 
     def text(self, text: str) -> str:
-        if any(form in text for form in self._names):
-            return self._any.sub(lambda found: self._names[found[0]], text)
+        if any(form in text for form in self._names) or any(pattern.search(text) for pattern, _ in self._loose):
+            pattern, shown = self._any
+            return pattern.sub(lambda found: shown[(found.lastindex or 0) - 1], text)
         return text
 
     def value(self, value: Any) -> Any:
@@ -74,9 +83,12 @@ class Scrubber:
         )
 
     @cached_property
-    def _any(self) -> "re.Pattern[str]":
-        """In one pass, so that nothing is looked for in what was put in; the longest first."""
-        return re.compile("|".join(map(re.escape, sorted(self._names, key=len, reverse=True))))
+    def _any(self) -> tuple["re.Pattern[str]", list[str]]:
+        """In one pass, so that nothing is looked for in what was put in; the longest first. And what to put in for
+        each group."""
+        exact = [(re.escape(form), self._names[form]) for form in sorted(self._names, key=len, reverse=True)]
+        both = [(pattern.pattern, shown) for pattern, shown in self._loose] + exact
+        return re.compile("|".join(f"({pattern})" for pattern, _ in both)), [shown for _, shown in both]
 
 
 def scrubber_of(secrets: Mapping[str, str], tokens: Mapping[str, str]) -> Scrubber | None:
@@ -97,10 +109,35 @@ def _escaped(value: str) -> Iterator[str]:
     for quoted in (quote(value, safe=""), quote(value), quote_plus(value), quote(value, safe=_AS_IN_JAVASCRIPT)):
         yield quoted
         yield _percent.sub(lambda found: found[0].lower(), quoted)
-    for ensure_ascii in (True, False):
-        once = json.dumps(value, ensure_ascii=ensure_ascii)[1:-1]
-        yield from (once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=ensure_ascii)[1:-1])
-    yield repr(value)[1:-1]
+
+
+def _escaped_again(value: str) -> "re.Pattern[str] | None":
+    """Escaped for JSON, for Python, or for one inside of the other, however often. None where nothing is escaped."""
+    value = value.strip()
+    if len(value) < SHORTEST or _needs_no_escape(value):
+        return None
+    first, *rest = re.findall(r"\\+|.", value, re.DOTALL)
+    after = zip(rest, [first, *rest], strict=False)
+    return re.compile(
+        _letter(first, "") + "".join(_letter(each, "" if "\\" in last else r"\\*") for each, last in after)
+    )
+
+
+def _letter(letter: str, slashes: str) -> str:
+    """What one character may have become: itself behind backslashes, or its number."""
+    if letter[0] == "\\":
+        return r"\\+"
+    if _needs_no_escape(letter):
+        return re.escape(letter)
+    numbers = "".join(rf"\\+u{unit:04x}" for unit in _units(letter))
+    ways = [slashes + re.escape(letter), rf"(?i:{numbers}|\\+x{ord(letter):02x}|\\+U{ord(letter):08x})"]
+    if letter in _SHORT:
+        ways.append(r"\\+" + _SHORT[letter])
+    return f"(?:{'|'.join(ways)})"
+
+
+def _units(letter: str) -> tuple[int, ...]:
+    return struct.unpack(f">{len(data) // 2}H", data) if (data := letter.encode("utf-16-be", "surrogatepass")) else ()
 
 
 def _in_base64(value: bytes) -> Iterator[str]:
