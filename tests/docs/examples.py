@@ -38,7 +38,7 @@ READY = {
 
 OPERATOR = """toolyard() {
     case "$1" in
-        audit | calls | show | cancel | resolve | keys | explain) env -u TOOLYARD_SERVER toolyard "$@" ;;
+        audit | calls | show | cancel | resolve | keys | secrets | explain) env -u TOOLYARD_SERVER toolyard "$@" ;;
         *) command toolyard "$@" ;;
     esac
 }"""
