@@ -138,7 +138,7 @@ class Stage:
             reply = link.getresponse()
             try:
                 self.replies.append(reply.read())
-            except http.client.IncompleteRead as broken:
+            except http.client.IncompleteRead as broken:  # a stream that ends with its connection
                 self.replies.append(broken.partial)
             return self.replies[-1], dict(reply.getheaders())
         finally:
@@ -162,11 +162,23 @@ class Stage:
         return self.send("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers)[0]
 
     def older(self, tool: str, how: str) -> bytes:
+        params = {"name": tool, "arguments": {"how": how}, "_meta": {"progressToken": 1}}
+        return self.rpc("tools/call", params, self.opened())
+
+    def task(self, tool: str, how: str) -> bytes:
+        session = self.opened()
+        begun = self.rpc("tools/call", {"name": tool, "arguments": {"how": how}, "task": {"ttl": 60000}}, session)
+        task = json.loads(begun)["result"]["task"]["taskId"]
+        return self.rpc("tasks/result", {"taskId": task}, session)
+
+    def rpc(self, method: str, params: dict[str, Any], headers: dict[str, str]) -> bytes:
+        return self.send("/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers)[0]
+
+    def opened(self) -> dict[str, str]:
+        """A session of the older era, as the headers that name it."""
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         _, headers = self.send("/mcp", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
-        session = {"mcp-session-id": headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
-        params = {"name": tool, "arguments": {"how": how}, "_meta": {"progressToken": 1}}
-        return self.send("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, session)[0]
+        return {"mcp-session-id": headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
 
     def session(self, *names: str) -> bytes:
         opened, _ = self.send("/v1/sessions", {})
@@ -253,6 +265,8 @@ def test_over_mcp(stage: Stage) -> None:
         for tool in ("Leaky_Thread", "Leaky_Inline", "Leaky_Process"):
             for say in (stage.newer, stage.older):
                 assert b"[secret KEY]" in say(tool, how)
+            said = stage.task(tool, how)
+            assert (b"[secret KEY]" in said) == (how in ("return", "fail")), "others are not told why"
     assert b"[secret KEY]" in stage.newer("Leaky_Ask", "return"), "what it asks"
     assert stage.traces() == {}
 

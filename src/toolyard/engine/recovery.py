@@ -106,8 +106,12 @@ def context_of(call: CallRecord, ring: KeyRing) -> CallContext:
     """What the caller passed along with a recorded call."""
     if call.sealed is None:
         return CallContext(user_id=call.user_id) if call.user_id else NO_CONTEXT
-    opened = ring.unseal("context", call.sealed, call.key.call_id.encode())
-    return msgspec.json.decode(opened, type=CallContext)
+    return opened(call.key.call_id, call.sealed, ring)
+
+
+def opened(call_id: str, sealed: bytes, ring: KeyRing) -> CallContext:
+    """Raises BrokenSeal."""
+    return msgspec.json.decode(ring.unseal("context", sealed, call_id.encode()), type=CallContext)
 
 
 def _channel(call: CallRecord) -> Channel:
