@@ -1,20 +1,31 @@
 """A key is changed, and everything that was made with the older one still counts: calls, sessions, the audit log."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolyard import Toolkit
+from toolyard.model.caller import LOCAL
 from toolyard.model.errors import RequestError
 from toolyard.model.secret import Resealed
+from toolyard.server.compose import Yard
+from toolyard.server.mcp.peer import Peer
+from toolyard.server.mcp.places import Places
+from toolyard.server.mcp.sessions import McpSessions, SessionState
+from toolyard.server.mcp.states import States
 from toolyard.store.contract import Store
 from toolyard.testing import client
 from toolyard.trust.audit import MAIN, Audit, AuditSettings
 from toolyard.trust.audit_chain import Broken, verify
 from toolyard.trust.keys import KeyRing
 from toolyard.trust.vault import Place, Vault
+from toolyard.wires.mcp.envelope import RpcError
+from toolyard.wires.mcp.revisions import R_2025_11_25
 
+from ..server.scene import Scene, settings
+from ..server.scene import kit as safe
 from .logs import audit, entry, in_file, read
 
 OLD, NEW = "01" * 32, "02" * 32
@@ -69,6 +80,46 @@ def test_the_audit_log_is_whole_across_keys(tmp_path: Path) -> None:
                 verify(KeyRing(lambda key=alone: key), log.chain, log.blocks)  # type: ignore[misc]
 
     in_file(tmp_path / "a.db", work)
+
+
+def test_what_mcp_clients_hold_is_still_taken(tmp_path: Path) -> None:
+    old, new = KeyRing(lambda: b"o" * 32), KeyRing(lambda: b"n" * 32)
+    both = KeyRing(lambda: [b"n" * 32, b"o" * 32])
+    peer = Peer(R_2025_11_25, LOCAL, {}, session="s")
+    event = Places(old).id_of((7, 0, 1), peer).encode()
+    assert (Places(both).read(event, peer), Places(new).read(event, peer)) == ((7, 0, 1), None)
+    state = States(old, 60, lambda: 0.0).make(7, LOCAL, b"request")
+    assert States(both, 60, lambda: 0.0).open(state, LOCAL, b"request") == 7
+    with pytest.raises(RpcError):
+        States(new, 60, lambda: 0.0).open(state, LOCAL, b"request")
+
+    async def work(store: Store) -> None:
+        session = await McpSessions(store, old, lambda: "id").open(LOCAL, SessionState("2025-11-25", {}))
+        assert (await McpSessions(store, both, lambda: "id").find(session, LOCAL)).version == "2025-11-25"
+        with pytest.raises(RpcError):
+            await McpSessions(store, new, lambda: "id").find(session, LOCAL)
+
+    in_file(tmp_path / "a.db", work)
+
+
+async def use_of(made: Scene, session: str, text: str) -> int:
+    use = {"type": "tool_use", "id": "t-1", "name": "Safe_Keep", "input": {"text": text}}
+    message = {"role": "assistant", "content": [use]}
+    return (await made.send("owner", "POST", f"/v1/sessions/{session}/messages", message)).status
+
+
+def test_a_models_message_that_comes_again_changes_nothing(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'a.db'}"
+
+    async def play() -> None:
+        async with Scene(Yard([safe], settings(store=store, secret_key=[OLD]))) as made:
+            session = (await made.send("owner", "POST", "/v1/sessions", {})).json["sessionId"]
+            assert await use_of(made, session, "a") == 200
+        for keys, text, status in (([NEW, OLD], "a", 200), ([NEW, OLD], "b", 409), ([NEW], "a", 409)):
+            async with Scene(Yard([safe], settings(store=store, secret_key=keys))) as made:
+                assert await use_of(made, session, text) == status
+
+    asyncio.run(play())
 
 
 def test_things_of_every_kind_are_sealed_anew_and_known_for_what_they_were(tmp_path: Path) -> None:
