@@ -1,8 +1,13 @@
 """What a tool needs besides input: who lacks what is told everything at once; a tool sees what it declares."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from toolyard import Context, MissingRequirements, ToolError, authorization, secret, user_id
+from toolyard.model.running import Proceed, Run
+from toolyard.model.tool import Requirements
 from toolyard.testing import call
 
 from .trying import ID, kit_of
@@ -65,6 +70,28 @@ def test_a_tool_sees_no_token_that_it_does_not_declare(caplog: pytest.LogCapture
         call(kit_of(curious, requires=authorization("google")), ID, tokens={"google": "t", "github": "hush"})
     assert "requires=authorization('github')" in caplog.text
     assert "hush" not in caplog.text
+
+
+@pytest.mark.parametrize("call_id", [None, "c-1"])
+@pytest.mark.parametrize(("requires", "given"), [(None, {}), (secret("KEY"), {"KEY": "mine"})])
+def test_what_it_does_not_declare_is_not_even_there(
+    requires: Requirements | None, given: dict[str, str], call_id: str | None
+) -> None:
+    """For the hooks around it, either."""
+
+    async def plain() -> None:
+        """Needs little."""
+
+    kit = kit_of(plain, requires=requires)
+    seen: list[tuple[Mapping[str, str], Mapping[str, str]]] = []
+
+    async def look(run: Run, proceed: Proceed) -> Any:
+        seen.append((run.secrets, run.tokens))
+        return await proceed()
+
+    kit.host.around.append(look)
+    call(kit, ID, secrets={"KEY": "mine", "OTHER": "hush"}, tokens={"google": "hush"}, call_id=call_id)
+    assert seen == [(given, {})]
 
 
 def test_a_tool_without_requirements_is_sent_none() -> None:

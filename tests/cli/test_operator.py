@@ -99,6 +99,16 @@ def test_a_call_whose_secrets_are_gone_is_not_run_without_them(yard: Yard) -> No
     assert yard.marks() == ["pay-7"]
 
 
+def test_a_call_is_run_again_with_secrets_that_are_kept(yard: Yard) -> None:
+    yard.lose("pay-7", "Kit.Needy")
+    with yard.serving():
+        yard.let_go()
+        assert yard.toolyard("secrets", "set", "KEY", "--from-env", "VALUE", VALUE="canary-kept").code == 0
+        assert yard.toolyard("resolve", "pay-7", "--rerun").code == 0
+        until(lambda: yard.json("show", "pay-7")["state"] == "COMPLETE")
+    assert yard.marks() == ["pay-7", "pay-7"]
+
+
 def test_only_a_call_whose_outcome_is_not_known_is_settled(yard: Yard) -> None:
     with yard.serving() as served, yard.calling(served, "runs"):
         with Client(served.address) as client:

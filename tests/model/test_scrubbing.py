@@ -32,6 +32,8 @@ WAYS: dict[str, Callable[[str], str]] = {
     "JSON as it is": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
     "JSON in JSON": lambda value: json.dumps(json.dumps(value)[1:-1])[1:-1],
     "JSON with escaped slashes": lambda value: json.dumps(value)[1:-1].replace("/", "\\/"),
+    "JSON in Python": lambda value: repr(json.dumps(value, ensure_ascii=False))[2:-2],
+    "Python in JSON in JSON": lambda value: json.dumps(json.dumps(repr(value)[1:-1])[1:-1])[1:-1],
     "Python": lambda value: repr(value)[1:-1],
 }
 

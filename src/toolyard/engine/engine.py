@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import InvalidInput, LimitReached, ToolError
+from ..model.errors import InvalidInput, LimitReached, MissingRequirements, ToolError
 from ..model.offer import Offer
 from ..model.record import NewCall, new_call
 from ..model.running import Channel, Host, QuietChannel, Run, Runner
@@ -32,7 +32,7 @@ from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resum
 from ..running.validation import compile_schema, explain, first_difference
 from ..store.contract import StoreDown
 from ..trust.access import refuse_lacking
-from ..trust.approvals import APPROVAL
+from ..trust.approvals import APPROVAL, AUTHORIZATION
 from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
 from ..trust.meters import Counted
@@ -237,10 +237,16 @@ class Engine:
         return outcome
 
     def _checked(
-        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+        self,
+        plan: Plan,
+        tool: Tool,
+        command: CallTool,
+        caller: Caller,
+        channel: Channel,
+        base_url: Callable[[], str] | None,
     ) -> tuple[dict[str, Any], Run]:
         """The arguments and the run of a call that may be made. Raises what is wrong with it, and ToolError where the
-        author's own validator fails."""
+        author's own validator fails. Without an address nobody is told what is missing, so it may be."""
         input, context = command.input, command.context
         given = context if plan.has_requirements else NO_CONTEXT
         if not plan.accepts(input):
@@ -253,7 +259,7 @@ class Engine:
             raise unexpected(self._bounds, tool, command.call_id or "", raised) from None
         if context.user_id is not None:
             caller = replace(caller, user_id=context.user_id)
-        if plan.has_requirements:
+        if plan.has_requirements and base_url is not None:
             self._requirer.check(tool, command, caller, base_url)
         run = Run(
             tool, command.call_id or self._new_id(), caller, input, channel,
@@ -268,7 +274,9 @@ class Engine:
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
         filled = await self.filled(tool, command, caller)
-        start = self._recorded.detach(filled, caller, lambda: self.work(tool, filled, caller, channel, base_url))
+        start = self._recorded.detach(
+            filled, caller, lambda: self.work(tool, filled, caller, channel, base_url, may_wait=True)
+        )
         return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:
@@ -297,20 +305,36 @@ class Engine:
         return await self._recorded.replay(command, caller) if command.call_id is not None else None
 
     def work(
-        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
+        self,
+        tool: Tool,
+        command: CallTool,
+        caller: Caller,
+        channel: Channel,
+        base_url: Callable[[], str] = str,
+        *,
+        may_wait: bool = False,
     ) -> Work:
         """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
-        it after all takes back what it was admitted for."""
+        it after all takes back what it was admitted for. With `may_wait` a user's account that is not connected is not
+        wrong: the call waits for it."""
         plan = self._plans[tool]
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
-            arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
-            waits = plan.may_wait and self._approvals.are_needed(tool, command.input, caller)
+            waiting_for = None
+            try:
+                arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
+            except MissingRequirements as error:
+                if not may_wait or not error.missing.is_only_authorization:
+                    raise
+                arguments, run = self._checked(plan, tool, command, caller, channel, None)
+                waiting_for = AUTHORIZATION
+            if waiting_for is None and plan.may_wait and self._approvals.are_needed(tool, command.input, caller):
+                waiting_for = APPROVAL
         except BaseException:
             if admitted is not None:
                 admitted.end()
             raise
-        new = self._described(command, run, APPROVAL if waits else None)
+        new = self._described(command, run, waiting_for)
         stops = (tool.on_disconnect or ("continue" if new.keyed else "cancel")) == "cancel"
         attempted = partial(attempt, plan.recipe, arguments, run, self._monotonic)
         return Work(new, run, attempted, plan.slots, stops, admitted, base_url)

@@ -8,7 +8,7 @@ from ..model.scrubbing import Scrubber, scrubber_of
 from ..model.standing import Who
 from ..store.contract import Store
 from ..trust.keys import KeyRing
-from .recovery import context_of
+from .recovery import context_of, opened
 
 MOST = 10_000
 """Of which it is known by heart whether they were given anything; others are looked up."""
@@ -19,8 +19,8 @@ class Given:
 
     def __init__(self, store: Store, ring: KeyRing) -> None:
         self._store, self._ring = store, ring
-        self._calls: OrderedDict[tuple[str, str], CallRecord | None] = OrderedDict()
-        """By session and request; None: it was given nothing."""
+        self._calls: OrderedDict[tuple[str, str], tuple[str, bytes] | None] = OrderedDict()
+        """By session and request: its id and what it was given, sealed; None: it was given nothing."""
 
     def context_of(self, call: CallRecord) -> CallContext:
         """Of a call that a worker claims. Raises BrokenSeal."""
@@ -34,16 +34,18 @@ class Given:
             if found is None:
                 return None
             self._remember(found)
-        call = self._calls[session, request]
-        return None if call is None else self.scrubber_of(call)
+        given = self._calls[session, request]
+        return None if given is None else self._scrubber(*given)
 
     def scrubber_of(self, call: CallRecord) -> Scrubber | None:
-        if call.sealed is None:
-            return None
-        context = context_of(call, self._ring)
+        return None if call.sealed is None else self._scrubber(call.key.call_id, call.sealed)
+
+    def _scrubber(self, call_id: str, sealed: bytes) -> Scrubber | None:
+        context = opened(call_id, sealed, self._ring)
         return scrubber_of(context.secrets, context.tokens)
 
     def _remember(self, call: CallRecord) -> None:
-        self._calls[call.session or "", call.request or ""] = None if call.sealed is None else call
+        given = None if call.sealed is None else (call.key.call_id, call.sealed)
+        self._calls[call.session or "", call.request or ""] = given
         if len(self._calls) > MOST:
             self._calls.popitem(last=False)

@@ -3,7 +3,7 @@ the question is a row there, and so is the answer, whichever node it reaches. Ru
 """
 
 import asyncio
-from collections.abc import Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from ..model.running import Question, Run
 from ..running.validation import fits
 from ..store.contract import Asked, Store, StoreDown
 from ..store.hints import Topic
-from ..trust.approvals import APPROVAL, Approvals
+from ..trust.approvals import APPROVAL, AUTHORIZATION, Approvals
 
 LOOK_AGAIN_S = 1.0
 REFUSED = "toolyard/refused"
@@ -35,6 +35,9 @@ class Questions:
 
     def __init__(self, store: Store, wait_s: float, approvals: Approvals) -> None:
         self._store, self._wait_s, self._approvals = store, wait_s, approvals
+        self.base_url = approvals.base_url
+        self.awaited: Callable[[CallRecord], Awaitable[list[Question]]] = _none
+        """Where the user of a call is sent whose account is not connected."""
 
     async def ask(self, run: Run, question: Question) -> Any:
         """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time."""
@@ -82,6 +85,8 @@ class Questions:
         """Those that a call waits for now."""
         if call.waiting_for == APPROVAL:
             return [self._approvals.question(call.tool, call.seq)]
+        if call.waiting_for == AUTHORIZATION:
+            return await self.awaited(call)
         return await self.unanswered(call) if call.waiting_for == "answer" else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:
@@ -114,6 +119,10 @@ class Questions:
 
     async def _asks(self, call: CallRecord, known: Container[str]) -> bool:
         return any(question.name not in known for question in await self.open(call))
+
+
+async def _none(call: CallRecord) -> list[Question]:
+    return []
 
 
 def wanted(question: Question, answer: Any) -> str | None:

@@ -95,18 +95,18 @@ class RecordedCalls:
                 return await self._collected(command, caller, work)
             return await self._wait(work.new.key, self._start(work), command.is_patient, can_join=False)
         key = Key(caller.tenant, caller.subject, command.family, command.call_id)
-        fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
-        running = self._running.get((key, fingerprint))
+        prints = self._prints(command)
+        running = next((self._running[key, each] for each in prints if (key, each) in self._running), None)
         if running is not None:
             return await self._wait(key, running.task, command.is_patient)
         try:
             work = check()
         except (RequestError, LimitReached):
-            known = await self._known(key, fingerprint)
+            known = await self._known(key, prints)
             if known is None:
                 raise
             return known
-        work.new.key, work.new.fingerprint = key, fingerprint
+        work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
         return await self._wait(key, self._start(work), command.is_patient)
 
     async def detach(self, command: CallTool, caller: Caller, check: Callable[[], Work]) -> int:
@@ -120,7 +120,8 @@ class RecordedCalls:
             return known
         if command.call_id is not None:
             work.new.key = Key(caller.tenant, caller.subject, command.family, command.call_id)
-            work.new.fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
+            work.new.fingerprint, *older = self._prints(command)
+            work.new.older = tuple(older)
         most = None if work.new.queue == "node" else self._most_pending
         try:
             begun = await self._store.begin(work.new, most)
@@ -129,7 +130,7 @@ class RecordedCalls:
             raise
         if begun.seq == 0:
             work.is_known()
-            if _fingerprint(begun) != work.new.fingerprint:
+            if not work.new.has(_fingerprint(begun)):
                 raise _conflict(work.new.key)
             return _known_call(begun, work.new.key).seq
         work.stops_when_gone = False
@@ -145,15 +146,18 @@ class RecordedCalls:
             return None
         key = Key(caller.tenant, caller.subject, command.family, command.call_id)
         begun = await self._store.find(key)
-        fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
-        if begun is None or begun.known is None or _fingerprint(begun) != fingerprint:
+        if begun is None or begun.known is None or _fingerprint(begun) not in self._prints(command):
             return None
         return begun.known.seq
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
         key = Key(caller.tenant, caller.subject, command.family, command.call_id or "")
-        return await self._known(key, self._fingerprints.of(command.tool_id, command.context.user_id, command.input))
+        return await self._known(key, self._prints(command))
+
+    def _prints(self, command: CallTool) -> tuple[bytes, ...]:
+        """What the same call is known by."""
+        return self._fingerprints.all_of(command.tool_id, command.context.user_id, command.input)
 
     def let_go(self) -> None:
         """Nobody waits any more for what runs elsewhere: who asked is told to come back."""
@@ -228,7 +232,8 @@ class RecordedCalls:
         if work.slots is None:
             return await self._recorded(work)
         new = work.new
-        known = await self._known(new.key, new.fingerprint, work.is_known) if new.keyed else None
+        prints = new.fingerprint, *new.older
+        known = await self._known(new.key, prints, work.is_known) if new.keyed else None
         if known is not None:
             return known
         async with work.slots.turn(work.run.caller):
@@ -287,28 +292,28 @@ class RecordedCalls:
         self._node.beside(self._store.cancel(seq))
 
     async def _known(
-        self, key: Key, fingerprint: bytes, when_found: Callable[[], None] = lambda: None
+        self, key: Key, prints: tuple[bytes, ...], when_found: Callable[[], None] = lambda: None
     ) -> Outcome | None:
         begun = await self._store.find(key)
-        if begun is None or _fingerprint(begun) != fingerprint:
+        if begun is None or _fingerprint(begun) not in prints:
             return None
         when_found()
         known = begun.known
         if known is None or known.state in ENDED:
             return _answer(begun, key)
-        return await self._wait(key, self._enter(key, fingerprint, elsewhere(self._store, known.seq)).task)
+        return await self._wait(key, self._enter(key, prints[0], elsewhere(self._store, known.seq)).task)
 
     async def _found(self, begun: Begun, work: Work) -> Outcome:
         """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
         because the store failed just when it was recorded."""
         key, known = work.new.key, begun.known
-        if _fingerprint(begun) != work.new.fingerprint:
+        if not work.new.has(_fingerprint(begun)):
             raise _conflict(key)
         if known is None or known.state in ENDED:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
             raise self._waits(known.seq, work)
-        if known.queue == "node" and known.holder == self._store.node:
+        if known.queue == "node" and known.holder == self._store.node and not self.runs(known):
             return await self._here(known.seq, known.attempt, work)
         return await elsewhere(self._store, known.seq)
 

@@ -65,7 +65,7 @@ class Recovery:
         caller = Caller(call.key.tenant, call.key.subject)
         try:
             tool = self._catalogue.resolve(call.reference)
-            command = await self._engine.filled(tool, self._command(call), caller)
+            command = await self._engine.filled(tool, self.command(call), caller)
             work = self._engine.work(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is settled later
@@ -91,7 +91,7 @@ class Recovery:
         _log.warning("%s (call %s) ends as %s", call.reference, call.key.call_id, ending.code)
         return await self._store.give_up(call.seq, call.attempt, ending)
 
-    def _command(self, call: CallRecord) -> CallTool:
+    def command(self, call: CallRecord) -> CallTool:
         return CallTool(
             call.tool,
             msgspec.json.decode(call.input),
@@ -107,8 +107,12 @@ def context_of(call: CallRecord, ring: KeyRing) -> CallContext:
     """What the caller passed along with a recorded call."""
     if call.sealed is None:
         return CallContext(user_id=call.user_id) if call.user_id else NO_CONTEXT
-    opened = ring.unseal("context", call.sealed, call.key.call_id.encode())
-    return msgspec.json.decode(opened, type=CallContext)
+    return opened(call.key.call_id, call.sealed, ring)
+
+
+def opened(call_id: str, sealed: bytes, ring: KeyRing) -> CallContext:
+    """Raises BrokenSeal."""
+    return msgspec.json.decode(ring.unseal("context", sealed, call_id.encode()), type=CallContext)
 
 
 def _channel(call: CallRecord) -> Channel:

@@ -162,9 +162,11 @@ class Sessions:
         return self._keyed(planned, session, caller, use)
 
     def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse) -> Use:
-        fingerprint = self._fingerprints.of(use.name, None, use.input if use.raw is None else {"": use.raw})
+        asked = use.input if use.raw is None else {"": use.raw}
+        fingerprint, *older = self._fingerprints.all_of(use.name, None, asked)
         planned.new.key = Key(caller.tenant, caller.subject, session.id, use.id)
         planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
+        planned.new.older = tuple(older)
         return planned
 
     async def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
@@ -177,7 +179,7 @@ class Sessions:
         hosted = self._hosted(use.name, caller)
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
         command = await self._engine.filled(hosted, command, caller)
-        work = self._engine.work(hosted, command, caller, QuietChannel(), base_url)
+        work = self._engine.work(hosted, command, caller, QuietChannel(), base_url, may_wait=True)
         work.stops_when_gone, work.new.tool = False, use.name
         return Use(work.new, work)
 

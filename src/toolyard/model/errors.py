@@ -120,6 +120,11 @@ class Missing(Struct, frozen=True):
     approval: bool = False
     """Whether the authorization is a person's yes to this call."""
 
+    @property
+    def is_only_authorization(self) -> bool:
+        """Whether a user's accounts are all that is missing."""
+        return bool(self.authorization) and not (self.secrets or self.user_id or self.approval)
+
 
 class MissingRequirements(RequestError):
     """The tool needs an authorization, a secret or a user id that nobody gave."""

@@ -60,6 +60,12 @@ class NewCall(Struct):
     """What has to come before anybody runs it."""
     ending: "Ending | None" = None
     """Of a call that ended before it began: its tool is not there, its input does not fit."""
+    older: tuple[bytes, ...] = ()
+    """Its fingerprints by keys that are not the newest any more."""
+
+    def has(self, fingerprint: bytes | None) -> bool:
+        """Whether what is known by this fingerprint is the same call."""
+        return fingerprint == self.fingerprint or fingerprint in self.older
 
 
 class Ending(Struct):

@@ -7,13 +7,13 @@ those that do not. Values under four characters are not looked for: they are eve
 """
 
 import base64
-import json
 import logging
 import re
+import sys
 import traceback
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
@@ -25,19 +25,47 @@ if TYPE_CHECKING:
 
 SHORTEST = 4
 _AS_IN_JAVASCRIPT = "!*'()"
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_escape = re.compile(
+    r"\\+(?:u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|([nrtbf]))?"
+).finditer
+_needs_no_escape = re.compile(r"[A-Za-z0-9 _.~!#$%()*+,:;=?@\[\]^{|}-]*").fullmatch
 _percent = re.compile("%[0-9A-F]{2}")
 
 
 class Scrubber:
-    """For one call. It knows the values in clear, and so lives no longer than the call."""
+    """For one call. It knows the values in clear, and so lives no longer than the call. (Nor are they put into regular
+    expressions: Python remembers those.)"""
 
     def __init__(self, given: Iterable[tuple[str, str]]) -> None:
-        self._names = {form: f"[secret {name}]" for name, value in given for form in _forms(value)}
+        self._names: dict[str, str] = {}
+        self._escapable: list[tuple[str, str]] = []
+        for name, value in given:
+            shown = f"[secret {name}]"
+            self._names |= dict.fromkeys(_forms(value), shown)
+            if not _needs_no_escape(value):
+                plain = {Unescaped(each).text for each in (value, value.strip())}
+                self._escapable += [(each, shown) for each in plain if len(each) >= SHORTEST]
 
     def text(self, text: str) -> str:
-        if any(form in text for form in self._names):
-            return self._any.sub(lambda found: self._names[found[0]], text)
-        return text
+        """In one pass, so that nothing is looked for in what was put in. Of two that overlap the first is named."""
+        parts, at = [], 0
+        for start, end, shown in sorted(self._found(text), key=lambda each: (each[0], -each[1])):
+            if start >= at:
+                parts += [text[at:start], shown]
+            at = max(at, end)
+        return "".join([*parts, text[at:]]) if parts else text
+
+    def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """From where to where, and what is to stand there."""
+        for form, shown in self._names.items():
+            yield from ((start, start + len(form), shown) for start in _places(form, text))
+        if self._escapable and "\\" in text:
+            unescaped = Unescaped(text)
+            for value, shown in self._escapable:
+                for start in _places(value, unescaped.text):
+                    yield unescaped.source(start), unescaped.source(start + len(value)), shown
 
     def value(self, value: Any) -> Any:
         """A JSON value, all the way down. A number that is a secret becomes a text."""
@@ -73,11 +101,6 @@ class Scrubber:
             request=self.value(question.request),
         )
 
-    @cached_property
-    def _any(self) -> "re.Pattern[str]":
-        """In one pass, so that nothing is looked for in what was put in; the longest first."""
-        return re.compile("|".join(map(re.escape, sorted(self._names, key=len, reverse=True))))
-
 
 def scrubber_of(secrets: Mapping[str, str], tokens: Mapping[str, str]) -> Scrubber | None:
     """None where nothing was given."""
@@ -97,10 +120,48 @@ def _escaped(value: str) -> Iterator[str]:
     for quoted in (quote(value, safe=""), quote(value), quote_plus(value), quote(value, safe=_AS_IN_JAVASCRIPT)):
         yield quoted
         yield _percent.sub(lambda found: found[0].lower(), quoted)
-    for ensure_ascii in (True, False):
-        once = json.dumps(value, ensure_ascii=ensure_ascii)[1:-1]
-        yield from (once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=ensure_ascii)[1:-1])
-    yield repr(value)[1:-1]
+
+
+def _places(form: str, text: str) -> Iterator[int]:
+    at = text.find(form)
+    while at >= 0:
+        yield at
+        at = text.find(form, at + len(form))
+
+
+class Unescaped:
+    """A text without its escapes, those of JSON, of Python, or of one inside of the other, however often; and where in
+    it everything was. A value that is read in the same way is found in it."""
+
+    def __init__(self, text: str) -> None:
+        parts: list[str] = []
+        self._starts, self._sources = [0], [0]
+        length = last = 0
+        for found in _escape(text):
+            for piece, source in ((text[last : found.start()], last), (_meant(found), found.start())):
+                parts.append(piece)
+                self._starts.append(length)
+                self._sources.append(source)
+                length, last = length + len(piece), found.end()
+        self._starts.append(length)
+        self._sources.append(last)
+        self.text = "".join([*parts, text[last:]])
+
+    def source(self, place: int) -> int:
+        """Where that place of it is in the text."""
+        index = bisect_right(self._starts, place) - 1
+        return self._sources[index] + place - self._starts[index]
+
+
+def _meant(found: "re.Match[str]") -> str:
+    """By one escape. Backslashes alone mean nothing here: how many of them are meant depends on how often it was
+    escaped."""
+    high, low, number, letter = found[1], found[2], found[3] or found[4] or found[5], found[6]
+    if high:
+        return (bytes.fromhex(high) + bytes.fromhex(low)).decode("utf-16-be")
+    if number:
+        return chr(min(int(number, 16), sys.maxunicode))
+    return _LETTERS[letter] if letter else ""
 
 
 def _in_base64(value: bytes) -> Iterator[str]:

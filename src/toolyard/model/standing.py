@@ -137,13 +137,14 @@ class Cancel(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What a call waited for has come, so it goes on; or, with an ending, never will. `queue_s` is how long it may then
-    wait for somebody to run it."""
+    """What a call waited for has come, so it goes on, or waits for something else `then`; or, with an ending, never
+    will. `queue_s` is how long it may then wait."""
 
     seq: int
     waiting_for: str
     ending: Ending | None = None
     queue_s: float | None = None
+    then: str | None = None
 
 
 Write = Beat | Answer | HandBack | Cancel | Decision
@@ -237,7 +238,7 @@ def _decide(call: Standing, decision: Decision, now: float) -> Judged:
     if decision.ending is not None:
         return _ended(call, decision.ending, now)
     queue_until = None if decision.queue_s is None else now + decision.queue_s
-    return Judged(replace(call, waiting_for=None, queue_until=queue_until))
+    return Judged(replace(call, waiting_for=decision.then, queue_until=queue_until))
 
 
 def _beat(call: Standing, beat: Beat, now: float, limits: Limits) -> Judged:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ..engine.questions import Questions
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, PathNotFound, Problem
 from ..model.lifecycle import ENDED
@@ -18,13 +19,13 @@ from .routes import Route
 LOOK_AGAIN_S = 0.5
 
 
-def routes(store: Store, telling: Telling) -> list[Route]:
+def routes(store: Store, telling: Telling, questions: Questions) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def show(exchange: Exchange) -> Reply:
         caller = exchange.caller
         call = await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange))
-        return LIFECYCLE.encode_call(telling.record(call))
+        return LIFECYCLE.encode_call(telling.record(call), await questions.open(call))
 
     async def show_all(exchange: Exchange) -> Reply:
         caller = exchange.caller

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..doors import open_door
+from ..engine.awaited import Awaited
 from ..engine.deciding import ApprovalDesk
 from ..engine.engine import Engine, Limits
 from ..engine.held import Node
@@ -184,7 +185,9 @@ class Yard:
         limiter = self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
-        self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
+        awaited = Awaited(store, catalogue, self.engine, self._recovery, settings.approval_wait_s)
+        self.engine.questions.awaited = awaited.questions
+        self._upkeep = Upkeep(node, self._recovery, awaited, self.readiness.ledger_is)
         self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
         self._requests = Requests(store, catalogue, self.engine, ring)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
@@ -279,9 +282,11 @@ class Yard:
         routes = [
             *authorize.routes(),
             *family_routes.routes(desk),
-            *call_routes.routes(self.store, self.telling),
+            *call_routes.routes(self.store, self.telling, self.engine.questions),
             *content_routes.routes(self.store),
-            *RequestDesk(self._requests, self._workers, self.witness, settings.lease_s, self.telling).routes(),
+            *RequestDesk(
+                self._requests, self._workers, self.engine.questions, self.witness, settings.lease_s, self.telling
+            ).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
             *approval_routes.routes(self._approving),

@@ -1,5 +1,6 @@
 """`/v1/tools`: requests, for whoever works on them."""
 
+from ..engine.questions import Questions
 from ..engine.requests import At, Requests
 from ..engine.workers import WorkerTools
 from ..model.lifecycle import State
@@ -21,9 +22,15 @@ class RequestDesk:
     """Handlers."""
 
     def __init__(
-        self, requests: Requests, workers: WorkerTools, witness: Witness, lease_s: float, telling: Telling
+        self,
+        requests: Requests,
+        workers: WorkerTools,
+        questions: Questions,
+        witness: Witness,
+        lease_s: float,
+        telling: Telling,
     ) -> None:
-        self._told = telling.record
+        self._told, self._questions = telling.record, questions
         self._requests, self._workers, self._witness = requests, workers, witness
         self._lease_ms = int(lease_s * 1000)
 
@@ -55,7 +62,9 @@ class RequestDesk:
         return wire.encode_request(self._told(await self._requests.cancel(caller, *_where(exchange))))
 
     async def show(self, exchange: Exchange) -> Reply:
-        return wire.encode_request(self._told(await self._requests.show(self._who(exchange), *_where(exchange))))
+        call = await self._requests.show(self._who(exchange), *_where(exchange))
+        is_theirs = exchange.caller.owns(call.key.tenant, call.key.subject)
+        return wire.encode_request(self._told(call), await self._questions.open(call) if is_theirs else ())
 
     async def listed(self, exchange: Exchange) -> Reply:
         tool = query.text(exchange, "tool")

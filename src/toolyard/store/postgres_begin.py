@@ -190,5 +190,5 @@ def _refuse_conflict(each: Beginning) -> None:
     if not isinstance(known, Begun) or known.seq:
         return
     there = known.known.fingerprint if known.known else known.tombstone
-    if there != each.call.fingerprint:
+    if not each.call.has(there):
         raise key_conflict(each.call.key)

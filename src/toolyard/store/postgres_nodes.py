@@ -154,7 +154,7 @@ def deciding(decision: Decision, limits: Limits) -> Decide:
         there, ending = call.standing, decision.ending
         if again and ending is not None and there.code == ending.code:
             return Judged(there, changed=False)
-        if again and ending is None and there.waiting_for is None and there.state not in ENDED:
+        if again and ending is None and there.waiting_for == decision.then and there.state not in ENDED:
             return Judged(there, changed=False)
         return judge(there, decision, now, limits)
 

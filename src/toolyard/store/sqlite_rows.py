@@ -261,7 +261,7 @@ def refuse_conflicts(cursor: apsw.Cursor, calls: Sequence[NewCall]) -> dict[Key,
         if call.key not in fingerprints and (taken := known(cursor, call.key)) is not None:
             there[call.key] = taken
             fingerprints[call.key] = taken.known.fingerprint if taken.known else taken.tombstone
-        if fingerprints.setdefault(call.key, call.fingerprint) != call.fingerprint:
+        if not call.has(fingerprints.setdefault(call.key, call.fingerprint)):
             raise key_conflict(call.key)
     return there
 

@@ -20,7 +20,8 @@ from ..model.tool import Tool
 from .access import Who, matches
 from .keys import KeyRing
 
-APPROVAL = "approval"
+APPROVAL, AUTHORIZATION = "approval", "authorization"
+"""What a call may wait for."""
 PATH = "/approvals"
 _SIGNED, _CODE = "approval", "approval code"
 _LENGTH = 12
@@ -56,7 +57,7 @@ class Approvals:
     def __init__(
         self, rules: Sequence[ApprovalRule], ring: KeyRing, wait_s: float, base_url: Callable[[], str]
     ) -> None:
-        self._rules, self._ring, self.wait_s, self._base_url = rules, ring, wait_s, base_url
+        self._rules, self._ring, self.wait_s, self.base_url = rules, ring, wait_s, base_url
 
     def may_be_needed(self, tool: Tool) -> bool:
         """Whether there is a call of it that would have to wait. Asked once a tool."""
@@ -83,7 +84,7 @@ class Approvals:
 
     def question(self, tool_name: str, seq: int) -> Question:
         """As a client's person is sent there."""
-        url = f"{self._base_url()}{PATH}/{self.id_of(seq)}"
+        url = f"{self.base_url()}{PATH}/{self.id_of(seq)}"
         return Question(APPROVAL, "url", f"{tool_name} waits for approval by a person", url=url)
 
     def id_of(self, seq: int) -> str:

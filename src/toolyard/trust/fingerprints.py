@@ -25,16 +25,28 @@ class Fingerprints:
         self._ring = ring
 
     @cached_property
-    def _start(self) -> blake2b:
-        """A third of what an HMAC costs."""
-        return blake2b(key=self._ring.subkey("fingerprint"), digest_size=32)
+    def _starts(self) -> list[blake2b]:
+        """One for each key. A third of what an HMAC costs."""
+        return [blake2b(key=key, digest_size=32) for key in self._ring.subkeys("fingerprint")]
 
     def of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
-        digest, encoded = self._start.copy(), _encode((tool, user_id, input))
-        if _may_have_floats(encoded):
-            encoded = _encode((tool, user_id, canonical(input)))
-        digest.update(encoded)
-        return digest.digest()
+        return _digest(self._starts[0], _one_form(tool, user_id, input))
+
+    def all_of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> tuple[bytes, ...]:
+        """By the newest key, and by older ones: what was recorded before a key was changed has one of those."""
+        encoded = _one_form(tool, user_id, input)
+        return tuple(_digest(start, encoded) for start in self._starts)
+
+
+def _one_form(tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
+    encoded = _encode((tool, user_id, input))
+    return _encode((tool, user_id, canonical(input))) if _may_have_floats(encoded) else encoded
+
+
+def _digest(start: blake2b, encoded: bytes) -> bytes:
+    digest = start.copy()
+    digest.update(encoded)
+    return digest.digest()
 
 
 def canonical(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The lifecycle API's words: calls as their callers see them, and errors as `{"message", "reason"?}`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -10,6 +10,7 @@ from ..model.call import CallTool
 from ..model.errors import Busy, InvalidInput, KeyConflict, Refused, ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord
+from ..model.running import Question
 from .contract import JSON, Headers, Reply, Request
 from .family import STATUS, encode, error_headers
 from .replies import body_of, refusal_from
@@ -33,8 +34,9 @@ class Lifecycle:
             body["reason"] = error.reason if isinstance(error, Refused) else "conflict"
         return Reply(_status(error), encode(body), self.headers + error_headers(error))
 
-    def encode_call(self, call: CallRecord) -> Reply:
-        return Reply(200, encode(call_json(call)), self.headers)
+    def encode_call(self, call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
+        """`questions` are those that it waits for a person to answer."""
+        return Reply(200, encode(call_json(call) | waiting_json(questions)), self.headers)
 
     def encode_calls(self, calls: list[CallRecord], limit: int) -> Reply:
         """With a cursor for the next ones, if there may be any."""
@@ -96,6 +98,12 @@ def call_json(call: CallRecord) -> dict[str, Any]:
     elif call.state is State.ERROR:
         made["error"] = Raw(call.error or b"{}")
     return {name: value for name, value in made.items() if value is not None}
+
+
+def waiting_json(questions: Sequence[Question]) -> dict[str, Any]:
+    """Where a person has to go."""
+    places = [{"url": each.url, "message": each.message} for each in questions if each.url]
+    return {"waitingAt": places} if places else {}
 
 
 LIFECYCLE = Lifecycle()

@@ -11,10 +11,12 @@ from ..model.errors import InvalidInput, Problem, ToolError
 from ..model.lifecycle import State
 from ..model.record import CallRecord
 from ..model.request import Claim, Heartbeat, Renewal, Response
+from ..model.running import Question
 from ..model.standing import Judged
 from ..model.tool import Version
 from .contract import JSON, Reply
 from .family import context_json, encode
+from .lifecycle import waiting_json
 from .members import (
     ID,
     Members,
@@ -162,8 +164,9 @@ def encode_verdicts(verdicts: Sequence[tuple[str, Judged | None]]) -> Reply:
     return _json(200, {"results": [_verdict_json(request, judged) for request, judged in verdicts]})
 
 
-def encode_request(call: CallRecord) -> Reply:
-    return _json(200, request_json(call))
+def encode_request(call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
+    """`questions` are those that it waits for a person to answer."""
+    return _json(200, request_json(call) | waiting_json(questions))
 
 
 def encode_requests(calls: Sequence[CallRecord]) -> Reply:

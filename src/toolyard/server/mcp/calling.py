@@ -7,13 +7,13 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from ...catalogue import Catalogue
+from ...engine.awaited import asked_for
 from ...engine.engine import Engine
 from ...engine.held import Node
 from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ...model.caller import Caller
 from ...model.errors import (
     Busy,
-    Challenge,
     DefinitionError,
     Forbidden,
     InvalidInput,
@@ -260,7 +260,7 @@ class Calling:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision, self._telling)
         questions = [
-            Question(each.id, "url", _asked_for(tool, each) or error.message, url=each.url) for each in challenges
+            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url) for each in challenges
         ]
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
@@ -295,12 +295,6 @@ class TaskChannel(LedgerChannel):
 
     def can_ask(self, kind: Any) -> bool:
         return can_answer(self._peer.capabilities, kind)
-
-
-def _asked_for(tool: Tool, challenge: Challenge) -> str:
-    """Nothing where it is no provider's."""
-    said = f"{tool.id} needs your authorization at {challenge.provider}" if challenge.provider else ""
-    return f"{said}. The page asks for this code: {challenge.code}" if challenge.code else said
 
 
 def needs_tasks() -> RpcError:

@@ -53,6 +53,13 @@ class Progress(Shape):
     message: str | UnsetType = UNSET
 
 
+class WaitingPlace(Shape):
+    """Where a person has to go before the call goes on."""
+
+    url: str
+    message: str
+
+
 class ListedCall(Shape, rename="camel"):
     """A call as its caller sees it: `value` once it is complete, `error` once it has failed."""
 
@@ -65,6 +72,7 @@ class ListedCall(Shape, rename="camel"):
     input: dict[str, Any] | UnsetType = UNSET
     code: str | UnsetType = UNSET
     waiting_for: str | UnsetType = UNSET
+    waiting_at: list[WaitingPlace] | UnsetType = UNSET
     started_at: float | UnsetType = UNSET
     finished_at: float | UnsetType = UNSET
     duration_ms: float | UnsetType = UNSET
@@ -213,6 +221,7 @@ class Standing(Shape, rename="camel"):
     state: State
     attempt: int
     waiting_for: str | UnsetType = UNSET
+    waiting_at: list[WaitingPlace] | UnsetType = UNSET
 
 
 class RequestShape(Standing, rename="camel"):

@@ -1,0 +1,141 @@
+"""A key is changed, and everything that was made with the older one still counts: calls, sessions, the audit log."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard import Toolkit
+from toolyard.model.caller import LOCAL
+from toolyard.model.errors import RequestError
+from toolyard.model.secret import Resealed
+from toolyard.server.compose import Yard
+from toolyard.server.mcp.peer import Peer
+from toolyard.server.mcp.places import Places
+from toolyard.server.mcp.sessions import McpSessions, SessionState
+from toolyard.server.mcp.states import States
+from toolyard.store.contract import Store
+from toolyard.testing import client
+from toolyard.trust.audit import MAIN, Audit, AuditSettings
+from toolyard.trust.audit_chain import Broken, verify
+from toolyard.trust.keys import KeyRing
+from toolyard.trust.vault import Place, Vault
+from toolyard.wires.mcp.envelope import RpcError
+from toolyard.wires.mcp.revisions import R_2025_11_25
+
+from ..server.scene import Scene, settings
+from ..server.scene import kit as safe
+from .logs import audit, entry, in_file, read
+
+OLD, NEW = "01" * 32, "02" * 32
+kit = Toolkit("Kit")
+made: list[str] = []
+
+
+@kit.tool
+def note(text: str) -> int:
+    """Notes a text, and says how many there are."""
+    made.append(text)
+    return len(made)
+
+
+def call(folder: Path, keys: list[str], call_id: str, text: str) -> Any:
+    with client(kit, store=f"sqlite:{folder / 'a.db'}", secret_key=keys) as yard:
+        return yard.call("Kit.Note", {"text": text}, call_id=call_id)
+
+
+def test_a_call_that_was_made_before_is_not_made_again(tmp_path: Path) -> None:
+    made.clear()
+    first = call(tmp_path, [OLD], "c-1", "a")
+    assert call(tmp_path, [NEW, OLD], "c-1", "a") == first
+    assert made == ["a"]
+    with pytest.raises(RequestError, match="used for another call"):
+        call(tmp_path, [NEW, OLD], "c-1", "b")
+    with pytest.raises(RequestError, match="used for another call"):
+        call(tmp_path, [NEW], "c-1", "a")
+    assert call(tmp_path, [NEW, OLD], "c-2", "b") == 2
+    assert call(tmp_path, [NEW], "c-2", "b") == 2, "it was made with the newest"
+
+
+def test_the_audit_log_is_whole_across_keys(tmp_path: Path) -> None:
+    ring = KeyRing(lambda: [b"n" * 32, b"k" * 32])
+
+    async def work(store: Store) -> None:
+        before = audit(store)
+        await before.open()
+        before.add(entry(1))
+        await before.close()
+        old = await read(store)
+        after = Audit(store, ring, MAIN, AuditSettings(), lambda: 200.0)
+        await after.open()
+        after.add(entry(2))
+        await after.close()
+        log = await read(store)
+        assert len(log.blocks) > len(old.blocks)
+        assert old.chain.head is not None
+        verify(ring, log.chain, log.blocks, (old.chain.head,))
+        for alone in (b"n" * 32, b"k" * 32):
+            with pytest.raises(Broken):
+                verify(KeyRing(lambda key=alone: key), log.chain, log.blocks)  # type: ignore[misc]
+
+    in_file(tmp_path / "a.db", work)
+
+
+def test_what_mcp_clients_hold_is_still_taken(tmp_path: Path) -> None:
+    old, new = KeyRing(lambda: b"o" * 32), KeyRing(lambda: b"n" * 32)
+    both = KeyRing(lambda: [b"n" * 32, b"o" * 32])
+    peer = Peer(R_2025_11_25, LOCAL, {}, session="s")
+    event = Places(old).id_of((7, 0, 1), peer).encode()
+    assert (Places(both).read(event, peer), Places(new).read(event, peer)) == ((7, 0, 1), None)
+    state = States(old, 60, lambda: 0.0).make(7, LOCAL, b"request")
+    assert States(both, 60, lambda: 0.0).open(state, LOCAL, b"request") == 7
+    with pytest.raises(RpcError):
+        States(new, 60, lambda: 0.0).open(state, LOCAL, b"request")
+
+    async def work(store: Store) -> None:
+        session = await McpSessions(store, old, lambda: "id").open(LOCAL, SessionState("2025-11-25", {}))
+        assert (await McpSessions(store, both, lambda: "id").find(session, LOCAL)).version == "2025-11-25"
+        with pytest.raises(RpcError):
+            await McpSessions(store, new, lambda: "id").find(session, LOCAL)
+
+    in_file(tmp_path / "a.db", work)
+
+
+async def use_of(made: Scene, session: str, text: str) -> int:
+    use = {"type": "tool_use", "id": "t-1", "name": "Safe_Keep", "input": {"text": text}}
+    message = {"role": "assistant", "content": [use]}
+    return (await made.send("owner", "POST", f"/v1/sessions/{session}/messages", message)).status
+
+
+def test_a_models_message_that_comes_again_changes_nothing(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'a.db'}"
+
+    async def play() -> None:
+        async with Scene(Yard([safe], settings(store=store, secret_key=[OLD]))) as made:
+            session = (await made.send("owner", "POST", "/v1/sessions", {})).json["sessionId"]
+            assert await use_of(made, session, "a") == 200
+        for keys, text, status in (([NEW, OLD], "a", 200), ([NEW, OLD], "b", 409), ([NEW], "a", 409)):
+            async with Scene(Yard([safe], settings(store=store, secret_key=keys))) as made:
+                assert await use_of(made, session, text) == status
+
+    asyncio.run(play())
+
+
+def test_things_of_every_kind_are_sealed_anew_and_known_for_what_they_were(tmp_path: Path) -> None:
+    old, new = KeyRing(lambda: b"o" * 32), KeyRing(lambda: b"n" * 32)
+    both = KeyRing(lambda: [b"n" * 32, b"o" * 32])
+    places = [Place("secret", "acme", "", "A"), Place("connection", "acme", "ada", "google")]
+
+    async def work(store: Store) -> None:
+        for place in places:
+            await Vault(store, old).put(place, place.name.encode(), {"since": 1})
+        await Vault(store, KeyRing(lambda: b"s" * 32)).put(Place("secret", "acme", "", "LOST"), b"x", {})
+        assert await Vault(store, both).reseal() == Resealed(2, 0, 1)
+        assert await Vault(store, both).reseal() == Resealed(0, 2, 1)
+        for place in places:
+            opened = await Vault(store, new).get(place)
+            assert opened is not None
+            assert (opened.value, opened.about) == (place.name.encode(), {"since": 1})
+
+    in_file(tmp_path / "a.db", work)
