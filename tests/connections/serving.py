@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,15 @@ class Served:
 
     def go(self, link: Link, who: str = "ada") -> Page:
         """The whole way, allowing it."""
+        return self._as(who, lambda person: person.allow(link))
 
+    def deny(self, link: Link, who: str = "ada") -> Page:
+        return self._as(who, lambda person: person.deny(link))
+
+    def _as(self, who: str, way: Callable[[Person], Awaitable[Page]]) -> Page:
         async def gone() -> Page:
             async with httpx2.AsyncClient(follow_redirects=True, trust_env=False, timeout=30) as browser:
-                return await Person(browser, who).allow(link)
+                return await way(Person(browser, who))
 
         return asyncio.run(gone())
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import httpx2
@@ -65,18 +66,19 @@ def test_a_client_that_can_only_read_reads_the_link_and_the_code(server: Served)
     client.close()
 
 
-def test_the_command_line_prints_both_and_waits(server: Served, tmp_path: Path) -> None:
-    arguments = command("call", "Post.Read", "--server", server.url, "--user-id", "cli")
-    with subprocess.Popen(
-        arguments, cwd=tmp_path, env=environment("open"), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as calling:
+@pytest.mark.parametrize("allows", [True, False])
+def test_the_command_line_prints_both_and_waits(server: Served, tmp_path: Path, allows: bool) -> None:
+    call = command("call", "Post.Read", "--server", server.url, "--user-id", f"cli-{allows}")
+    with subprocess.Popen(call, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True, env=environment("open")) as calling:
         assert calling.stderr is not None
-        said = ""
-        while "waiting for authorization: " not in said:
-            said += calling.stderr.readline()
+        said = calling.stderr.readline() + calling.stderr.readline()
         link = Link(next(word for word in said.split() if word.startswith("http://")), "", code_in(said))
-        assert server.go(link).status == 200
-        assert calling.wait(30) == 0
+        page = server.go(link) if allows else server.deny(link)
+        assert page.status == (200 if allows else 400)
+        out, rest = calling.communicate(timeout=30)
+    assert calling.returncode == (0 if allows else 1)
+    assert len(out.strip()) == (64 if allows else 0), "the digest of the token"
+    assert ("needs authorization at idp" in rest) is not allows
 
 
 @pytest.mark.parametrize("path", ["/oxp/tools/call", "/otc/tools/call", "/otc/draft/call"])

@@ -24,15 +24,17 @@ def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: Cal
             if not new or missing.secrets or missing.user_id:
                 raise
             known.update(each.id for each in new)
-            what = "approval" if missing.approval else "authorization"
-            for each in new:
-                _wait(client, each, f"{error.message}\nwaiting for {what}: {each.url}\n")
+            said = "waiting for approval" if missing.approval else f"{error.message}\nwaiting for authorization"
+            standings = [_wait(client, each, f"{said}: {each.url}\n") for each in new]
+            if "failed" in standings and not missing.approval:
+                raise  # another call would only ask again
 
 
-def _wait(client: Client, challenge: Challenge, said: str) -> None:
-    """Says it only where there is something to wait for."""
-    while client.challenge_status(challenge) == "pending":
+def _wait(client: Client, challenge: Challenge, said: str) -> str:
+    """How it ended. Says what it waits for only where there is something to wait for."""
+    while (standing := client.challenge_status(challenge)) == "pending":
         sys.stderr.write(said)
         sys.stderr.flush()
         said = ""
         time.sleep(LOOK_AGAIN_S)
+    return standing
