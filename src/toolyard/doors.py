@@ -49,6 +49,7 @@ VERBS = {
     "approvals": "toolyard.cli.approvals:approvals",
     "approve": "toolyard.cli.approvals:approve",
     "reject": "toolyard.cli.approvals:reject",
+    "console": "toolyard.cli.console:console",
     "explain": "toolyard.cli.explain:explain",
     "lock": "toolyard.cli.lock:lock",
     "audit": "toolyard.cli.audit:audit",

@@ -38,7 +38,7 @@ READY = {
 
 OPERATOR = """toolyard() {
     case "$1" in
-        audit | calls | show | cancel | resolve | keys | explain | approvals | approve | reject)
+        audit | calls | console | show | cancel | resolve | keys | explain | approvals | approve | reject)
             env -u TOOLYARD_SERVER toolyard "$@" ;;
         *) command toolyard "$@" ;;
     esac

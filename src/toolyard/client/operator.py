@@ -14,6 +14,7 @@ from .flows import (
     list_approvals,
     list_keys,
     list_offers,
+    make_console_code,
     make_key,
     revoke_key,
     settle_call,
@@ -70,6 +71,11 @@ class Operator:
         """The tools that workers offer now, as they say it themselves."""
         offers: list[Definition] = drive(list_offers(), self._sending)
         return offers
+
+    def console_code(self) -> dict[str, Any]:
+        """A new code for the console, which lets one browser in, and where."""
+        made: dict[str, Any] = drive(make_console_code(), self._sending)
+        return made
 
     def keys(self) -> Rows:
         """All API keys, the oldest first."""

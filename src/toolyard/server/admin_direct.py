@@ -12,9 +12,10 @@ from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
-from . import admin_keys, admin_routes, approval_routes, audit_routes, offer_routes
+from . import admin_console, admin_keys, admin_routes, approval_routes, audit_routes, offer_routes
 from .admin import AdminDesk
 from .audit import AuditDesk
+from .console.sessions import Codes
 from .exchange import Exchange
 from .ledger import open_store
 from .routes import RouteTable
@@ -46,6 +47,7 @@ class LedgerSending:
                 *audit_routes.routes(audit, _anybody),
                 *approval_routes.admin_routes(approving, _anybody),
                 *offer_routes.routes(self._store, _anybody),
+                *admin_console.routes(Codes(self._store, self._ring), _anybody, lambda _: _address(settings)),
             ]
         )
 
@@ -72,6 +74,11 @@ class LedgerSending:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101
         return reply
+
+
+def _address(settings: Settings) -> str:
+    """Of a server with these settings."""
+    return settings.public_url or f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
 
 
 def _anybody(headers: Mapping[bytes, bytes]) -> None:

@@ -39,6 +39,7 @@ from ..wires.contract import Answers
 from ..wires.lifecycle import LIFECYCLE
 from ..wires.telling import Telling
 from . import (
+    admin_console,
     admin_keys,
     admin_routes,
     approval_routes,
@@ -55,7 +56,9 @@ from .admin import AdminDesk
 from .admission import Admission
 from .audit import AuditDesk
 from .calls import CallDesk
-from .exchange import BodyReader
+from .console import table as console
+from .console.sessions import Codes
+from .exchange import BodyReader, Exchange
 from .explanation import Rules
 from .guard import Guard
 from .lag import LagWatch
@@ -126,7 +129,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._mcp(seam), *self._admin(seam)],
+            [*self.routes, *self._mcp(seam), *self._admin(seam), *self._console(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             Admission(
                 self.guard,
@@ -268,7 +271,16 @@ class Yard:
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
         approving = approval_routes.admin_routes(self._approving, admit)
         offers = offer_routes.routes(self.store, admit)
-        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *approving, *offers]
+        entering = admin_console.routes(Codes(self.store, self._ring), admit, Exchange.base_url)
+        return [*admin_routes.routes(AdminDesk(self.store), admit), *keys, *audit, *why, *approving, *offers, *entering]
+
+    def _console(self, seam: Seam) -> list[Route]:
+        """The same operator's pages, which are no part of the API either."""
+        ground = console.Ground(
+            self.store, self._ring, self.catalogue, self._workers, self._approving, self.readiness, self.witness,
+            self.settings, lambda: not self.needs_credentials,
+        )  # fmt: skip
+        return console.routes(ground, seam.now)
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

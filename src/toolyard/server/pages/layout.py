@@ -25,6 +25,10 @@ input[type=text] { font: 20px/1.5 ui-monospace, monospace; padding: .2rem .5rem;
 button, .button { font: inherit; padding: .4rem 1.2rem; margin-right: .8rem; border: 1px solid; border-radius: .3rem; }
 .button { display: inline-block; text-decoration: none; }
 [role=alert] { padding: .5rem .8rem; border-left: .3rem solid #c33; background: #c332; }
+nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; }
+nav [aria-current] { font-weight: bold; text-decoration: none; }
+.wide { overflow-x: auto; }
+select { font: inherit; padding: .2rem .5rem; margin: .3rem 0 1rem; }
 .note { border-left: .3rem solid #8888; padding-left: .8rem; }
 """
 HTML: Headers = [
