@@ -1,6 +1,7 @@
 """The console's pages: what they show, that all of it is inert, and what their buttons do."""
 
 import asyncio
+import json
 import re
 from html import unescape
 from typing import Any
@@ -224,14 +225,17 @@ def test_a_call_that_is_not_there(number: str) -> None:
 @pytest.mark.parametrize("page", ["", "/tools", "/calls", "/calls/{}", "/approvals"])
 def test_whatever_callers_and_tools_write_is_shown_inert(page: str) -> None:
     async def scene(made: Scene) -> None:
-        made.credentials["eve"] = made.bearer(HOSTILE[:60], HOSTILE)
+        made.credentials["eve"] = made.bearer("<script>acme", HOSTILE[:27])
         given: dict[str, Any] = {"input": {"order": HOSTILE}, "call_id": HOSTILE, "context": {"user_id": HOSTILE}}
-        await ask(made, role="eve", **given)
+        answer = await ask(made, role="eve", **given)
+        assert answer.status == 400, answer.body
+        assert "approval" in answer.json.get("missing_requirements", {}), answer.body
         browser = await came_in(made)
         assert (await browser.open(page.format(await seq(made)))).status == 200
         assert is_inert(browser.text)
         if page in ("/calls", "/calls/{}", "/approvals"):
             assert "&lt;script&gt;alert(&#x27;1&#x27;)&lt;/script&gt;" in browser.text
+        if page in ("/calls/{}", "/approvals"):
             assert all(spelled in browser.text for spelled in SPELLED)
 
     run(scene, kit)
@@ -264,7 +268,7 @@ def test_what_is_looked_for_is_shown_inert() -> None:
         for path, query in (("/tools", {"name": hostile}), ("/calls", {"tool": hostile, "x": hostile})):
             assert (await browser.open(path, **query)).status == 200
             assert is_inert(browser.text)
-            assert "'><" not in browser.text.replace("autocomplete='off'><", "").replace("'><input type='hidden'", "")
+            assert "&#x27;&gt;&lt;script&gt;" in browser.text
 
     run(scene, kit)
 
@@ -344,8 +348,13 @@ def test_an_operator_cancels() -> None:
         row = await made.yard.store.get("acme", "ada", "k")
         assert row is not None
         browser, late = await came_in(made), await came_in(made)
-        await browser.open(f"/calls/{row.seq}")
-        assert "PROCESSING" in browser.text
+        said = json.dumps({"done": 1, "message": HOSTILE}, ensure_ascii=False).encode()
+        await made.yard.store.note_progress([(row.seq, row.attempt, said)])
+        for path in ("/calls", f"/calls/{row.seq}"):
+            await browser.open(path)
+            assert "PROCESSING" in browser.text
+            assert '{"done": 1, "message": "<script>' in words(browser.text)
+            assert is_inert(browser.text)
         await late.open(f"/calls/{row.seq}")
         assert (await browser.send(f"/calls/{row.seq}/cancel")).status == 303
         assert (await calling).json["success"] is False
