@@ -55,7 +55,7 @@ class Approvals:
             ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),
             ("Who asks", shown(caller_name(call.key))),
             ("On behalf of", shown(call.user_id or "")),
-            ("Waits for", age(visit.now - call.created_at)),
+            ("Asked", f"{age(visit.now - call.created_at)} ago"),
         ]
         return (
             f"<h2>{code(call.reference)}</h2>{facts((name, value) for name, value in rows if value)}"
