@@ -56,6 +56,7 @@ VERBS = {
     "reject": "toolyard.cli.approvals:reject",
     "connections": "toolyard.cli.connections:connections",
     "secrets": "toolyard.cli.secrets:secrets",
+    "console": "toolyard.cli.console:console",
     "explain": "toolyard.cli.explain:explain",
     "lock": "toolyard.cli.lock:lock",
     "audit": "toolyard.cli.audit:audit",

@@ -96,6 +96,20 @@ async def test_lists_have_what_was_asked_for(store: Store) -> None:
     assert await listed(store, wire="mcp") == []
 
 
+async def test_calls_are_counted_by_their_states(store: Store) -> None:
+    assert await store.counted(10) == {}
+    await in_session(store, request("waits"))
+    await store.begin(call("runs"))
+    for number in range(3):
+        done = await store.begin(call(f"done-{number}"))
+        await store.finish(done.seq, 1, DONE)
+    failed = await store.begin(call("failed", key=Key("other", "bob", "oxp", "failed")))
+    await store.finish(failed.seq, 1, FAILED)
+    living = {State.PENDING: 1, State.PROCESSING: 1}
+    assert await store.counted(10) == living | {State.COMPLETE: 3, State.ERROR: 1}
+    assert await store.counted(2) == living | {State.COMPLETE: 1, State.ERROR: 1}
+
+
 async def test_lists_may_have_the_calls_of_all_tenants_and_of_one_id(store: Store) -> None:
     for tenant, subject in (("default", "ada"), ("default", "bob"), ("other", "ada")):
         await store.begin(call(key=Key(tenant, subject, "oxp", "shared")))

@@ -38,7 +38,9 @@ READY = {
 
 OPERATOR = """toolyard() {
     case "$1" in
-        audit | calls | show | cancel | resolve | keys | secrets | connections | explain | approvals | approve | reject)
+        audit | calls | console | show | cancel | resolve | keys | secrets | connections | explain | approvals)
+            env -u TOOLYARD_SERVER toolyard "$@" ;;
+        approve | reject)
             env -u TOOLYARD_SERVER toolyard "$@" ;;
         *) command toolyard "$@" ;;
     esac

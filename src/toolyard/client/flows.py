@@ -14,7 +14,7 @@ from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, Challenge, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
 from ..model.secret import WhichSecret
-from ..wires import admin, admin_connections, admin_keys, admin_secrets, approvals
+from ..wires import admin, admin_connections, admin_console, admin_keys, admin_secrets, approvals
 from ..wires.contract import Reply, Request, Wire
 from ..wires.explain import Asked, Explanation, encode_asked
 from ..wires.lifecycle import LIFECYCLE
@@ -151,6 +151,10 @@ def make_key(wanted: Mapping[str, Any]) -> Flow:
 def explain(asked: Asked) -> Flow:
     """Why a caller may call a tool, or may not."""
     return msgspec.convert(LIFECYCLE.decode((yield from _reply(encode_asked(asked)))), Explanation)
+
+
+def make_console_code() -> Flow:
+    return LIFECYCLE.decode((yield from _reply(admin_console.encode_ask())))
 
 
 def list_keys() -> Flow:

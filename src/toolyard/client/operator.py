@@ -18,6 +18,7 @@ from .flows import (
     list_keys,
     list_offers,
     list_secrets,
+    make_console_code,
     make_key,
     remove_secret,
     revoke_key,
@@ -77,6 +78,11 @@ class Operator:
         """The tools that workers offer now, as they say it themselves."""
         offers: list[Definition] = drive(list_offers(), self._sending)
         return offers
+
+    def console_code(self) -> dict[str, Any]:
+        """A new code for the console, which lets one browser in, and where."""
+        made: dict[str, Any] = drive(make_console_code(), self._sending)
+        return made
 
     def keys(self) -> Rows:
         """All API keys, the oldest first."""

@@ -23,7 +23,7 @@ class ApprovalDesk:
 
     async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
         """The oldest first."""
-        return (await self._store.listed(Filter(tenant, waiting_for=APPROVAL, limit=MOST)))[::-1]
+        return (await self._store.listed(Filter(tenant, state=State.PENDING, waiting_for=APPROVAL, limit=MOST)))[::-1]
 
     async def find(self, id: str) -> CallRecord:
         """By its address, or by its number where that is all that is given. Raises PathNotFound."""

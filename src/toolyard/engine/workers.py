@@ -110,6 +110,10 @@ class WorkerTools:
         rule = self._rules.of(caller.tenant, caller.subject)
         return Who(caller.tenant, caller.subject, worker, serves, frozenset() if rule is None else rule.houses)
 
+    def at(self, reference: str) -> list[tuple[str, str, str]]:
+        """The workers that offer a tool, as (tenant, subject, name)."""
+        return sorted(self._offerers.get(reference, ()))
+
     async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
         """All of them or none. Raises InvalidInput, Refused for a tool that is somebody else's or not as it was
         approved, and Forbidden for one that this caller's workers may not offer."""

@@ -18,6 +18,7 @@ from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
 from . import (
     admin_connections,
+    admin_console,
     admin_keys,
     admin_routes,
     admin_secrets,
@@ -27,6 +28,7 @@ from . import (
 )
 from .admin import AdminDesk
 from .audit import AuditDesk
+from .console.sessions import Codes
 from .exchange import Exchange
 from .ledger import open_store
 from .routes import RouteTable
@@ -65,6 +67,7 @@ class LedgerSending:
                 *approval_routes.admin_routes(approving, _anybody),
                 *offer_routes.routes(self._store, _anybody),
                 *admin_connections.routes(connections, _anybody),
+                *admin_console.routes(Codes(self._store, self._ring), _anybody, lambda _: _address(settings)),
             ]
         )
 
@@ -91,6 +94,11 @@ class LedgerSending:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101
         return reply
+
+
+def _address(settings: Settings) -> str:
+    """Of a server with these settings."""
+    return settings.public_url or f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
 
 
 def _anybody(headers: Mapping[bytes, bytes]) -> None:

@@ -46,6 +46,7 @@ from ..wires.lifecycle import LIFECYCLE
 from ..wires.telling import Telling
 from . import (
     admin_connections,
+    admin_console,
     admin_keys,
     admin_routes,
     admin_secrets,
@@ -64,7 +65,9 @@ from .admission import Admission
 from .audit import AuditDesk
 from .authorize_routes import AuthorizeDesk
 from .calls import CallDesk
-from .exchange import BodyReader
+from .console import table as console
+from .console.sessions import Codes
+from .exchange import BodyReader, Exchange
 from .explanation import Rules
 from .guard import Guard
 from .lag import LagWatch
@@ -138,7 +141,7 @@ class Yard:
         self.routes = self._routes(seam)
         self.operators_token = admin_routes.OperatorsToken()
         self.asgi = Shell(
-            [*self.routes, *self._forms, *self._mcp(seam), *self._admin(seam)],
+            [*self.routes, *self._forms, *self._mcp(seam), *self._admin(seam), *self._console(seam)],
             BodyReader(settings.max_body_bytes, settings.max_json_depth),
             Admission(
                 self.guard,
@@ -306,7 +309,16 @@ class Yard:
         approving = approval_routes.admin_routes(self._approving, admit)
         offers = offer_routes.routes(self.store, admit)
         calls = admin_routes.routes(AdminDesk(self.store), admit)
-        return [*calls, *keys, *secrets, *audit, *why, *users, *approving, *offers]
+        entering = admin_console.routes(Codes(self.store, self._ring), admit, Exchange.base_url)
+        return [*calls, *keys, *secrets, *audit, *why, *users, *approving, *offers, *entering]
+
+    def _console(self, seam: Seam) -> list[Route]:
+        """The same operator's pages, which are no part of the API either."""
+        ground = console.Ground(
+            self.store, self._ring, self.catalogue, self._workers, self._approving, self.readiness, self.witness,
+            self.settings, lambda: not self.needs_credentials,
+        )  # fmt: skip
+        return console.routes(ground, seam.now)
 
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(

@@ -192,6 +192,11 @@ class Calls(Protocol):
         """The newest first. Inputs and results that are kept out of the row are not brought (empty, None)."""
         ...
 
+    async def counted(self, newest: int) -> dict[State, int]:
+        """How many calls are in each state: all that live, and of those that have ended the ones among the newest
+        `newest` calls. A state without calls is left out."""
+        ...
+
     async def lost(self, limit: int) -> list[CallRecord]:
         """Calls of `queue` `node` that nobody runs: their node is gone, or handed them back. Each is to be started
         again or ended. The oldest first."""

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..model.errors import ToolyardError
+from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
 from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Judged, Limits, Who
@@ -139,6 +140,9 @@ class PostgresStore(KeptForTrust):
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         sql, values = queries.listed(wanted)
         return [call_of(row) for row in await self._fetch(sql, *values)]
+
+    async def counted(self, newest: int) -> dict[State, int]:
+        return {State(state): count for state, count in await self._fetch(SQL.counted, newest) if count}
 
     async def lost(self, limit: int) -> list[CallRecord]:
         return [call_of(row) for row in await self._fetch(SQL.lost, self.node, limit)]

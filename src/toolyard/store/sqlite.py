@@ -128,6 +128,9 @@ class SqliteStore(KeptForTrust):
         sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
         return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
+    async def counted(self, newest: int) -> dict[State, int]:
+        return await self._write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
+
     async def lost(self, limit: int) -> list[CallRecord]:
         where, values = f"seq IN ({SQL.lost}) ORDER BY seq", {"node": self.node, "limit": limit}
         return await self._write(lambda cursor: rows.calls(cursor, where, values))

@@ -109,6 +109,10 @@ _ALIVE = {
 """What lives is few, and found without a look at what has ended."""
 
 
+def counted(cursor: apsw.Cursor, sql: str, newest: int) -> dict[State, int]:
+    return {State(state): count for state, count in cursor.execute(sql, {"newest": newest}) if count}
+
+
 def ending(cursor: apsw.Cursor, ended: Ending, now: float) -> tuple[Any, ...]:
     """As FINISH and its like take it."""
     kept = _kept(cursor, ended.value)

@@ -65,12 +65,13 @@ class Forms:
         cookie = [(b"set-cookie", browser.cookie)] if browser.cookie else []
         return html(page, status, [*FORM, *cookie])
 
-    def read(self, exchange: Exchange, action: str) -> dict[str, str]:
-        """What somebody filled in. Raises ForeignPage where the form is not one that this browser was given for this
-        address, and MalformedRequest or its like where it is no form."""
+    def read(self, exchange: Exchange, action: str, browser: Browser | None = None) -> dict[str, str]:
+        """What somebody filled in. `browser` is the one it was given to, where that is known by something else than
+        its cookie. Raises ForeignPage where the form is not one that this browser was given for this address, and
+        MalformedRequest or its like where it is no form."""
         _refuse_foreign(exchange)
         fields = _fields(exchange)
-        known = cookie_of(exchange)
+        known = cookie_of(exchange) if browser is None else browser.id
         if known is None:
             raise ForeignPage("Your browser did not send this server's cookie; allow cookies, and open the link again")
         if not compare_digest(fields.pop(FIELD, "").encode(), self._sign(Browser(known), action).encode()):
@@ -91,14 +92,14 @@ def is_private(url: str) -> bool:
     return is_https(url) or is_loopback(urlsplit(url).hostname or "")
 
 
-def cookie_name(url: str) -> str:
+def cookie_name(url: str, plain: str = COOKIE) -> str:
     """Over TLS a name that only this very host can set, and only there."""
-    return f"__Host-{COOKIE}" if is_https(url) else COOKIE
+    return f"__Host-{plain}" if is_https(url) else plain
 
 
-def cookie_of(exchange: Exchange) -> str | None:
+def cookie_of(exchange: Exchange, plain: str = COOKIE) -> str | None:
     """The browser's id, if it has one."""
-    name = cookie_name(exchange.base_url())
+    name = cookie_name(exchange.base_url(), plain)
     for each in exchange.headers.get(b"cookie", b"").decode("latin-1").split(";"):
         given, _, value = each.strip().partition("=")
         if given == name and _id(value):

@@ -26,6 +26,12 @@ button, .button { font: inherit; padding: .4rem 1.2rem; margin: .3rem .8rem .3re
 button, .button { border: 1px solid; border-radius: .3rem; }
 .button { display: inline-block; text-decoration: none; }
 [role=alert] { padding: .5rem .8rem; border-left: .3rem solid #c33; background: #c332; }
+nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; }
+nav [aria-current] { font-weight: bold; text-decoration: none; }
+.wide { overflow-x: auto; }
+td ul { margin: 0; padding-left: 1.2rem; }
+h2 code { font-size: 1em; }
+select { font: inherit; padding: .2rem .5rem; margin: .3rem 0 1rem; }
 .note { border-left: .3rem solid #8888; padding-left: .8rem; }
 """
 HTML: Headers = [

@@ -18,6 +18,12 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
 FROM calls
 
+-- name: counted
+SELECT 'PENDING', count(*) FROM waiting
+UNION ALL SELECT 'PROCESSING', count(*) FROM running
+UNION ALL SELECT state, count(*) FROM (SELECT state FROM calls ORDER BY seq DESC LIMIT $1) AS newest
+    WHERE state IN ('COMPLETE', 'ERROR') GROUP BY state
+
 -- name: row
 SELECT {call} FROM calls WHERE seq = $1
 

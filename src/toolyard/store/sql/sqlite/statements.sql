@@ -15,6 +15,13 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
 FROM calls
 
+-- What lives is found by its own indexes.
+-- name: counted
+SELECT 'PENDING', count(*) FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
+UNION ALL SELECT 'PROCESSING', count(*) FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING'
+UNION ALL SELECT state, count(*) FROM (SELECT state FROM calls ORDER BY seq DESC LIMIT :newest)
+    WHERE state IN ('COMPLETE', 'ERROR') GROUP BY state
+
 -- name: standing
 SELECT seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until,
     state, code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at, seen_at,

@@ -1,0 +1,71 @@
+"""Calls that wait for a person's yes, each with its input as text and two forms: approve, or reject with a reason.
+
+Nothing is loaded anew here by itself: whoever reads must not find another call under the button. Who is at the console
+is an operator, so no code is asked for.
+"""
+
+from collections.abc import Mapping
+
+from ...engine.deciding import ApprovalDesk
+from ...model.errors import PathNotFound
+from ...model.record import CallRecord
+from ...store.contract import Store
+from ...wires.admin import caller_name
+from ...wires.approvals import MOST_REASON
+from ..approval_routes import OPERATOR
+from .frame import age, code, facts, json_text, shown
+from .visits import Action, Done, Page, View, Visit
+
+ONE = "/approvals/{number}"
+
+
+class Approvals:
+    def __init__(self, store: Store, desk: ApprovalDesk) -> None:
+        self._store, self._desk = store, desk
+
+    def pages(self) -> list[Page]:
+        return [Page("/approvals", self.show, "Approvals")]
+
+    def actions(self) -> list[Action]:
+        return [Action(f"{ONE}/approve", self.approve), Action(f"{ONE}/reject", self.reject)]
+
+    async def show(self, visit: Visit) -> View:
+        waiting = await self._desk.waiting()
+        body = "".join([await self._one(visit, call) for call in waiting]) or "<p>Nothing waits for you.</p>"
+        return View("Approvals", body)
+
+    async def approve(self, visit: Visit, fields: Mapping[str, str]) -> Done:
+        return await self._decide(visit, True, "")
+
+    async def reject(self, visit: Visit, fields: Mapping[str, str]) -> Done:
+        return await self._decide(visit, False, fields.get("reason", "")[:MOST_REASON])
+
+    async def _decide(self, visit: Visit, approved: bool, reason: str) -> Done:
+        call = await self._store.row(visit.number())
+        if call is None:
+            raise PathNotFound("There is no such call; it may have been removed")
+        await self._desk.decide(call, approved=approved, by=OPERATOR, reason=reason)
+        what = f"{'approved' if approved else 'rejected'} call {call.key.call_id} of {call.reference}"
+        return Done(f"{what} for {caller_name(call.key)}", f"/calls/{call.seq}")
+
+    async def _one(self, visit: Visit, call: CallRecord) -> str:
+        whole = call if call.input else await self._store.row(call.seq) or call
+        at = f"/approvals/{call.seq}"
+        rows = [
+            ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),
+            ("Who asks", shown(caller_name(call.key))),
+            ("On behalf of", shown(call.user_id or "")),
+            ("Asked", f"{age(visit.now - call.created_at)} ago"),
+        ]
+        return (
+            f"<h2>{code(call.reference)}</h2>{facts((name, value) for name, value in rows if value)}"
+            f"<h3>Input</h3>{json_text(whole.input or b'{}')}"
+            f"{visit.form(f'{at}/approve', '', 'Approve')}{visit.form(f'{at}/reject', _reason(call.seq), 'Reject')}"
+        )
+
+
+def _reason(seq: int) -> str:
+    return (
+        f"<label for='reason-{seq}'>Reason, if you reject it; its caller is told</label>"
+        f"<input id='reason-{seq}' name='reason' type='text' maxlength='{MOST_REASON}'> "
+    )

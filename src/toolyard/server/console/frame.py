@@ -1,0 +1,63 @@
+"""What the console's pages are made of. Whatever callers, tools and workers wrote is text here: it is escaped, and what
+would be hidden in it is spelled out."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import msgspec
+
+from ...model.hidden import escaped, escaped_json
+
+MOST_CHARACTERS = 20_000
+MOST_IN_A_CELL = 200
+NOTHING = "–"
+
+
+def shown(text: object) -> str:
+    """As HTML."""
+    return escape(escaped(str(text)))
+
+
+def brief(text: object) -> str:
+    """The same, cut where it is longer than a line or two."""
+    whole = str(text)
+    return shown(whole if len(whole) <= MOST_IN_A_CELL else whole[:MOST_IN_A_CELL] + "…")
+
+
+def code(text: object) -> str:
+    return f"<code>{shown(text)}</code>"
+
+
+def json_text(data: bytes) -> str:
+    """JSON, laid out to be read; what is too long is cut, and that is said."""
+    text = msgspec.json.format(data, indent=2).decode()
+    cut = ""
+    if len(text) > MOST_CHARACTERS:
+        cut = f"<p class='note'>Cut: these are the first {MOST_CHARACTERS:,} of {len(text):,} characters.</p>"
+    return f"<pre tabindex='0'>{escape(escaped_json(text[:MOST_CHARACTERS]))}</pre>{cut}"
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Two columns: a name, and HTML."""
+    cells = "".join(f"<tr><th scope='row'>{escape(name)}</th><td>{value}</td></tr>" for name, value in rows)
+    return f"<table>{cells}</table>"
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table with a heading for each column. Cells are HTML."""
+    heads = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
+    lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<div class='wide' tabindex='0'><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>"
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Of HTML."""
+    return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
+
+
+def age(seconds: float) -> str:
+    """`5 s`, `3 min`, `2 h`, `4 d`."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {name}"
+    return f"{max(0, int(seconds))} s"

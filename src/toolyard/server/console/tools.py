@@ -1,0 +1,106 @@
+"""The tools: what each is, where it runs, what it needs, who may call it, and whether a person has to agree."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from ...catalogue import Catalogue
+from ...engine.workers import WorkerTools
+from ...model.tool import Requirements, Tool
+from ...trust.access import Rule
+from ...trust.approvals import ApprovalRule
+from .. import query
+from .frame import NOTHING, bullets, code, facts, shown
+from .visits import Action, Page, View, Visit
+from .words import approvals_of, exposed_to
+
+MOST = 200
+PLACES = {
+    "inline": "here, on the event loop",
+    "thread": "here, in a thread",
+    "process": "here, in a process of its own",
+}
+
+
+class Tools:
+    """`is_open`: whether callers are let in without credentials."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        workers: WorkerTools,
+        access: Sequence[Rule],
+        approvals: Sequence[ApprovalRule],
+        is_open: Callable[[], bool],
+    ) -> None:
+        self._catalogue, self._workers = catalogue, workers
+        self._access, self._approvals, self._is_open = access, approvals, is_open
+
+    def pages(self) -> list[Page]:
+        return [Page("/tools", self.show, "Tools")]
+
+    def actions(self) -> list[Action]:
+        return []
+
+    async def show(self, visit: Visit) -> View:
+        wanted = query.text(visit.exchange, "name") or ""
+        found = [tool for tool in self._catalogue.all() if wanted.lower() in tool.reference.lower()]
+        body = _search(visit, wanted)
+        body += f"<p>{'Callers need no credentials.' if self._is_open() else 'Callers need credentials.'}"
+        body += " <code>toolyard explain</code> says it of one caller and one tool.</p>"
+        if len(found) > MOST:
+            body += f"<p class='note'>The first {MOST} of {len(found)}; look for a part of a name to see others.</p>"
+        return View("Tools", body + ("".join(map(self._tool, found[:MOST])) or "<p>There is none.</p>"))
+
+    def _tool(self, tool: Tool) -> str:
+        title = f" <small>{shown(tool.title)}</small>" if tool.title else ""
+        waits = approvals_of(tool, self._approvals)
+        rows = [
+            ("Version", shown(tool.version)),
+            ("Description", shown(tool.description) or NOTHING),
+            ("Listed as", code(tool.wire_name)),
+            ("Runs", self._place(tool)),
+            ("Hints", shown(_hints(tool))),
+            ("Needs", shown(_needs(tool.requirements))),
+            ("Approval", bullets(map(shown, waits)) if waits else "no call of it waits for a person"),
+            ("Exposed to", bullets(map(shown, exposed_to(tool, self._access)))),
+        ]
+        return f"<h2 id='{escape(tool.reference)}'>{code(tool.id)}{title}</h2>{facts(rows)}"
+
+    def _place(self, tool: Tool) -> str:
+        if tool.runs != "worker":
+            return PLACES[tool.runs]
+        at = [f"worker {name} of {subject} ({tenant})" for tenant, subject, name in self._workers.at(tool.reference)]
+        return bullets(map(shown, at)) if at else "at a worker that is not there any more"
+
+
+def _search(visit: Visit, wanted: str) -> str:
+    return (
+        f"<form method='get' action='{escape(visit.url('/tools'))}'><label for='name'>Part of a name</label>"
+        f"<input id='name' name='name' type='text' maxlength='200' value='{shown(wanted)}'> "
+        "<button type='submit'>Look</button></form>"
+    )
+
+
+def _hints(tool: Tool) -> str:
+    if not tool.is_trusted:
+        return "none that counts: its worker is not trusted, so it is taken to be destructive and open-world"
+    hints = tool.hints
+    said = {
+        "read only": hints.read_only,
+        "idempotent": hints.idempotent,
+        "destructive": hints.destructive,
+        "not destructive": hints.destructive is False,
+        "open-world": hints.open_world,
+        "not open-world": hints.open_world is False,
+    }
+    return ", ".join(name for name, holds in said.items() if holds) or NOTHING
+
+
+def _needs(requirements: Requirements) -> str:
+    needs = [
+        f"an account at {each.id}" + (f" for {', '.join(each.scopes)}" if each.scopes else "")
+        for each in requirements.authorization
+    ]
+    needs += [f"the secret {name}" for name in requirements.secrets]
+    needs += ["a user id"] if requirements.user_id else []
+    return ", ".join(needs) or NOTHING
