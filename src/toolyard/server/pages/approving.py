@@ -6,6 +6,7 @@ import msgspec
 
 from ...engine.deciding import ApprovalDesk
 from ...model.errors import PathNotFound, Refused, RequestError
+from ...model.hidden import escaped_json
 from ...model.record import CallRecord
 from ...trust.approvals import APPROVAL, PATH
 from ...wires import oxp
@@ -93,7 +94,7 @@ class ApprovalPages:
         rows = [("Tool", call.reference), ("Who asks", who), ("Call", call.key.call_id)]
         rows += [("On behalf of", call.user_id)] if call.user_id else []
         text = msgspec.json.format(call.input or b"{}", indent=2).decode()
-        body = table(rows) + f"<h2>Input</h2><pre tabindex='0'>{escape(text)}</pre>"
+        body = table(rows) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
         if call.waiting_for == APPROVAL:
             form = self._forms.form(browser, exchange.path, FIELDS, "Reject")
             body += (alert(wrong) if wrong else "") + form

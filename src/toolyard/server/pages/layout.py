@@ -7,6 +7,7 @@ without the style sheet and used with a keyboard alone.
 from collections.abc import Iterable
 from html import escape
 
+from ...model.hidden import escaped
 from ...wires.contract import Headers, Reply
 
 STYLE = b"""
@@ -57,19 +58,24 @@ def page(title: str, body: str, base_url: str = "", head: str = "") -> str:
     )
 
 
+def shown(text: object) -> str:
+    """As HTML, with nothing hidden in it."""
+    return escape(escaped(str(text)))
+
+
 def table(rows: Iterable[tuple[str, object]]) -> str:
     """Two columns of text."""
-    cells = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
+    cells = "".join(f"<tr><th scope='row'>{shown(a)}</th><td>{shown(b)}</td></tr>" for a, b in rows)
     return f"<table>{cells}</table>"
 
 
 def paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
+    return f"<p>{shown(text)}</p>"
 
 
 def alert(text: str) -> str:
     """What went wrong; a screen reader says it first."""
-    return f"<p role='alert'>{escape(text)}</p>"
+    return f"<p role='alert'>{shown(text)}</p>"
 
 
 def html(text: str, status: int = 200, headers: Headers = HTML) -> Reply:
