@@ -96,8 +96,18 @@ def test_an_approval_is_read_and_given_with_the_keyboard(server: Served, page: P
     page.get_by_role("button", name="Approve").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_text("has approved it")).to_be_visible()
+    assert page.get_by_role("button").count() == 0
     until_done = server.request("GET", "/v1/calls/k?wait=20")
     assert until_done["value"] == ["order 7", "500 cents"]
+
+
+def test_nobody_says_yes_by_pressing_enter(server: Served, page: Page, tmp_path: Path) -> None:
+    asked = ask(server, ["order 7"], "k")
+    page.goto(asked["missing_requirements"]["authorization"][0]["url"])
+    page.get_by_label("Code").fill(code_of(tmp_path))
+    page.get_by_label("Reason").fill("wrong order")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("has rejected it")).to_be_visible()
 
 
 def test_hostile_words_are_only_words_where_a_person_decides(server: Served, page: Page) -> None:

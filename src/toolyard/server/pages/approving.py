@@ -28,8 +28,10 @@ FIELDS = (
     "<input id='code' name='code' type='text' required maxlength='20'>"
     f"<label for='reason'>Reason, if you say no</label><input id='reason' name='reason' type='text' "
     f"maxlength='{MOST_REASON}'>"
-    "<button type='submit' name='say' value='yes'>Approve</button>"
+    "<p><button type='submit' name='say' value='no'>Reject</button>"
+    "<button type='submit' name='say' value='yes'>Approve</button></p>"
 )
+"""The Enter key presses the first button: nobody says yes by accident."""
 
 
 class ApprovalPages:
@@ -96,7 +98,7 @@ class ApprovalPages:
         text = msgspec.json.format(call.input or b"{}", indent=2).decode()
         body = table(rows) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
         if call.waiting_for == APPROVAL:
-            form = self._forms.form(browser, exchange.path, FIELDS, "Reject")
+            form = self._forms.form(browser, exchange.path, FIELDS)
             body += (alert(wrong) if wrong else "") + form
         else:
             body += (alert(wrong) if wrong else "") + paragraph(await self._what_became(call))

@@ -52,12 +52,14 @@ class Forms:
         secure = "; Secure" if is_https(exchange.base_url()) else ""
         return Browser(id, f"{cookie_name(exchange.base_url())}={id}; Path=/; HttpOnly; SameSite=Lax{secure}".encode())
 
-    def form(self, browser: Browser, action: str, fields: str, button: str) -> str:
-        """As HTML. `action` is where it goes, an address of this server; `fields` is HTML."""
+    def form(self, browser: Browser, action: str, fields: str, button: str = "") -> str:
+        """As HTML. `action` is where it goes, an address of this server; `fields` is HTML, and has the buttons where
+        none is named."""
+        submit = f"<button type='submit'>{escape(button)}</button>" if button else ""
         return (
             f"<form method='post' action='{escape(action)}' autocomplete='off'>"
             f"<input type='hidden' name='{FIELD}' value='{self._sign(browser, action)}'>{fields}"
-            f"<button type='submit'>{escape(button)}</button></form>"
+            f"{submit}</form>"
         )
 
     def reply(self, browser: Browser, page: str, status: int = 200) -> Reply:
