@@ -384,6 +384,23 @@ def test_an_address_that_was_not_given_out_is_none() -> None:
     run(scene)
 
 
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ([], {"approval": "by the tool itself"}),
+        ([{"tools": "Pay.*", "name": "money"}], {"approval": "by the rule money"}),
+        ([{"who": {"subject": "ada"}, "ask": False}], {}),
+    ],
+)
+def test_an_operator_is_told_what_asks_for_it(rules: list[dict[str, Any]], says: dict[str, str]) -> None:
+    async def scene(made: Scene) -> None:
+        about = {"tool": "Pay.Refund", "subject": "ada", "tenant": "acme"}
+        found = (await made.send("operator", "POST", "/v1/admin/explain", about)).json
+        assert found["requirements"] == says
+
+    run(scene, approvals=rules)
+
+
 def test_what_was_decided_is_in_the_audit_log() -> None:
     async def scene(made: Scene) -> None:
         await oxp(made)

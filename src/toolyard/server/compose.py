@@ -303,7 +303,7 @@ class Yard:
         keys = admin_keys.routes(admin_keys.KeyDesk(self.store, seam.now, self._keys.sync), admit)
         secrets = admin_secrets.routes(admin_secrets.SecretDesk(self._vault, seam.now, self.catalogue.all), admit)
         audit = audit_routes.routes(AuditDesk(self.store, self._ring), admit)
-        rules = Rules(self.access, self.limiting.limits)
+        rules = Rules(self.access, self.limiting.limits, self.settings.approvals)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
         users = admin_connections.routes(lambda: self._connecting(seam).connections, admit)
         approving = approval_routes.admin_routes(self._approving, admit)

@@ -29,7 +29,7 @@ def found_out(asked: Asked, settings: Settings, tools: list[str]) -> Explanation
     sources = sources_of(tools or settings.tools or ["toolyard.reference"])
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     limits = Limiting(settings, time.time).limits
-    return explain(catalogue, Rules(Access(settings.access), limits), asked, keys)
+    return explain(catalogue, Rules(Access(settings.access), limits, settings.approvals), asked, keys)
 
 
 def _keys(settings: Settings) -> Iterable[Identity]:

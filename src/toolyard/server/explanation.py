@@ -10,6 +10,7 @@ from ..model.errors import InvalidInput, Problem
 from ..model.offer import Offer, offer_at
 from ..model.tool import Tool
 from ..trust.access import Access
+from ..trust.approvals import ApprovalRule
 from ..trust.identity import Identity
 from ..trust.limits import Limit
 from ..wires.explain import Asked, Explanation
@@ -21,6 +22,17 @@ class Rules(Struct):
 
     access: Access
     limits: Sequence[Limit]
+    approvals: Sequence[ApprovalRule] = ()
+
+    def approval(self, tool: Tool, identity: Identity) -> dict[str, str]:
+        """What says that a person may have to agree, if anything does."""
+        for rule in self.approvals:
+            if rule.is_about(tool) and rule.who.fits(identity):
+                if not rule.ask and not rule.over and rule.when is None:
+                    return {}
+                if rule.ask:
+                    return {"approval": f"by the rule {rule.name}"}
+        return {} if tool.approval is None else {"approval": "by the tool itself"}
 
 
 def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Identity]) -> Explanation:
@@ -30,7 +42,7 @@ def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Ide
         return _explained(offer, offer.path, rules.access.view(identity).of_offer(offer), identity, rules.limits)
     tool = catalogue.named(asked.tool) or catalogue.resolve(asked.tool)
     found = _explained(tool, tool.reference, rules.access.view(identity).of(tool), identity, rules.limits)
-    found.requirements = requirements_json(tool.requirements, with_user_id=True)
+    found.requirements = requirements_json(tool.requirements, with_user_id=True) | rules.approval(tool, identity)
     return found
 
 
