@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolyard.model.errors import SettingsError
+from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
 from toolyard.trust.providers import PRESETS, Provider, read_providers
 
@@ -37,10 +38,25 @@ def test_a_preset_needs_only_our_client(preset: str) -> None:
 
 def test_a_secret_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IDP_SECRET", "from-the-environment")
-    assert one(client_secret=None, client_secret_env="IDP_SECRET").client_secret == "from-the-environment"
+    assert one(client_secret=None, client_secret_env="IDP_SECRET").secret() == "from-the-environment"
     (tmp_path / "secret").write_text("from-a-file\n")
-    assert one(client_secret=None, client_secret_file=str(tmp_path / "secret")).client_secret == "from-a-file"
-    assert one(client_secret=None).client_secret is None
+    assert one(client_secret=None, client_secret_file=str(tmp_path / "secret")).secret() == "from-a-file"
+    assert one(client_secret=None).secret() is None
+    assert one().secret() == "hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({"client_secret_env": "NOT_THERE"}, "client_secret_env of idp must name a variable .* there is no NOT_THERE"),
+        ({"client_secret_file": "/not/there"}, "client_secret_file of idp must name a file .* /not/there is none"),
+    ],
+)
+def test_a_server_does_not_start_without_it_and_settings_can_be_read(where: dict[str, str], said: str) -> None:
+    """Who looks after the ledger need not have the secret."""
+    settings = exactly(providers=[{name: value for name, value in GIVEN.items() if name != "client_secret"} | where])
+    with pytest.raises(SettingsError, match=said):
+        Yard([], settings)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +71,7 @@ def test_a_secret_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypat
         ({"id": None}, "id must be text"),
         ({"client_id": None}, "client_id must be text"),
         ({"client_secret_env": "X"}, "must have only one of client_secret, client_secret_env, client_secret_file"),
-        ({"client_secret": None, "client_secret_env": "NOT_THERE"}, "there is no NOT_THERE"),
-        ({"client_secret": None, "client_secret_file": "/not/there"}, "/not/there is none"),
+        ({"client_secret": None, "client_secret_env": 3}, "client_secret_env must be text"),
         ({"scopes": ["a b"]}, "scopes must be a list of scopes, each without spaces"),
         ({"scopes": 3}, "scopes must be text or a list of texts"),
         ({"parameters": {"state": "x"}}, "parameters must not have state, which the flow itself sets"),

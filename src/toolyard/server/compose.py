@@ -23,6 +23,7 @@ from ..engine.requests import Requests
 from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
+from ..model.errors import SettingsError
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
@@ -197,6 +198,11 @@ class Yard:
 
     def _connect(self, seam: Seam) -> "Connecting | None":
         """What leads people to providers, where there are any."""
+        try:
+            for each in self.settings.providers:
+                each.secret()
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
         return self._connecting(seam) if self.settings.providers else None
 
     def _connecting(self, seam: Seam) -> "Connecting":

@@ -146,7 +146,10 @@ class OAuthProvider:
 
     def _client(self, endpoints: Endpoints, redirect_uri: str | None = None) -> Any:
         """Not followed elsewhere, and through a proxy of the environment only where TLS goes through it, too."""
-        secret = self.provider.client_secret
+        try:
+            secret = self.provider.secret()
+        except ValueError as error:
+            raise NoAnswer(str(error)) from None
         method = "none" if secret is None else "client_secret_basic" if endpoints.takes_basic else "client_secret_post"
         return open_door("oauth_client")(
             self.provider.client_id,

@@ -51,6 +51,10 @@ class Provider(Struct, frozen=True, kw_only=True):
     id: str
     client_id: str
     client_secret: str | None = None
+    """As it stands in the settings; or where else it is, which is looked at when it is needed: verbs that only read
+    settings do not need it."""
+    client_secret_env: str | None = None
+    client_secret_file: str | None = None
     issuer: str | None = None
     endpoints: Endpoints | None = None
     """Those of one that cannot be discovered."""
@@ -63,6 +67,28 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Provider({self.id!r})"
+
+    def secret(self) -> str | None:
+        """None: it has none. Raises ValueError where it should be and is not."""
+        if self.client_secret_env is not None:
+            if not (found := os.environ.get(self.client_secret_env)):
+                raise ValueError(
+                    f"providers: client_secret_env of {self.id} must name a variable of the environment; "
+                    f"there is no {self.client_secret_env}"
+                )
+            return found
+        if self.client_secret_file is not None:
+            try:
+                found = Path(self.client_secret_file).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
+                found = ""
+            if not found:
+                raise ValueError(
+                    f"providers: client_secret_file of {self.id} must name a file with the secret in it; "
+                    f"{self.client_secret_file} is none"
+                )
+            return found
+        return self.client_secret
 
 
 PRESETS: dict[str, Provider] = {
@@ -112,7 +138,7 @@ def _provider(table: Mapping[str, Any], at: str) -> Provider:
         base,
         id=id,
         client_id=client_id,
-        client_secret=_secret(table, at),
+        **_secret(table, at),
         scopes=scopes,
         parameters={**base.parameters, **_parameters(table.get("parameters", {}), f"{at}.parameters")},
     )
@@ -133,27 +159,12 @@ def _base(table: Mapping[str, Any], at: str) -> Provider:
     return Provider(id="", client_id="", issuer=issuer)
 
 
-def _secret(table: Mapping[str, Any], at: str) -> str | None:
-    """As it stands there, or from where it is said to be."""
+def _secret(table: Mapping[str, Any], at: str) -> dict[str, str]:
+    """Itself, or where it is."""
     named = [name for name in SECRETS if name in table]
-    if not named:
-        return None
     if len(named) > 1:
         raise ValueError(f"{at} must have only one of {', '.join(SECRETS)}")
-    name, value = named[0], _text(table[named[0]], f"{at}.{named[0]}")
-    if name == "client_secret_env":
-        if not os.environ.get(value):
-            raise ValueError(f"{at}.client_secret_env must name a variable of the environment; there is no {value}")
-        return os.environ[value]
-    if name == "client_secret_file":
-        try:
-            read = Path(value).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            read = ""
-        if not read:
-            raise ValueError(f"{at}.client_secret_file must name a file with the secret in it; {value} is none")
-        return read
-    return value
+    return {name: _text(table[name], f"{at}.{name}") for name in named}
 
 
 def _parameters(given: Any, at: str) -> dict[str, str]:
