@@ -3,6 +3,7 @@
 from ..catalogue import Catalogue
 from ..model.caller import Caller
 from ..model.errors import Challenge, MissingRequirements, ToolyardError
+from ..model.lifecycle import State
 from ..model.record import CallRecord
 from ..model.running import Question, QuietChannel
 from ..model.standing import Decision
@@ -24,7 +25,8 @@ class Awaited:
 
     async def look(self) -> None:
         """Once, at all of them."""
-        for listed in await self._store.listed(Filter(None, waiting_for=AUTHORIZATION, limit=AT_ONCE)):
+        wanted = Filter(None, state=State.PENDING, waiting_for=AUTHORIZATION, limit=AT_ONCE)
+        for listed in await self._store.listed(wanted):
             call = await self._store.row(listed.seq)
             if call is not None and call.waiting_for == AUTHORIZATION:
                 await self._let_go(call)

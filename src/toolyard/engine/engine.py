@@ -316,7 +316,7 @@ class Engine:
     ) -> Work:
         """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
         it after all takes back what it was admitted for. With `may_wait` a user's account that is not connected is not
-        wrong: the call waits for it."""
+        wrong: the call waits for it. (Not where a worker runs it, which is given what was known at first.)"""
         plan = self._plans[tool]
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
@@ -324,7 +324,7 @@ class Engine:
             try:
                 arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
             except MissingRequirements as error:
-                if not may_wait or not error.missing.is_only_authorization:
+                if not may_wait or plan.is_remote or not error.missing.can_come:
                     raise
                 arguments, run = self._checked(plan, tool, command, caller, channel, None)
                 waiting_for = AUTHORIZATION

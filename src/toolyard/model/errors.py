@@ -121,9 +121,10 @@ class Missing(Struct, frozen=True):
     """Whether the authorization is a person's yes to this call."""
 
     @property
-    def is_only_authorization(self) -> bool:
-        """Whether a user's accounts are all that is missing."""
-        return bool(self.authorization) and not (self.secrets or self.user_id or self.approval)
+    def can_come(self) -> bool:
+        """Whether a user's accounts are all that is missing, and each can be connected here."""
+        others = self.secrets or self.user_id or self.approval
+        return bool(self.authorization) and not others and all(each.code for each in self.authorization)
 
 
 class MissingRequirements(RequestError):
