@@ -179,7 +179,7 @@ def test_a_name_is_taken_as_it_is_given() -> None:
 # --- refusals ------------------------------------------------------------------------------------
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"tiemout": 3}, r"has no option 'tiemout'; the options are annotations, asks, concurrency, .*wire_name"),
+    ({"tiemout": 3}, r"has no option 'tiemout'; the options are annotations, approval, asks, concurrency, .*wire_name"),
     ({"version": "1.2"}, r"'1\.2' is not a version; write three numbers such as '1\.2\.3'"),
     ({"version": "one"}, "'one' is not a version"),
     ({"version": "1.0.0-beta"}, "is not a version"),

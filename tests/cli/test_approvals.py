@@ -85,6 +85,13 @@ def test_a_call_waits_and_ends_when_somebody_says_yes(place: Place) -> None:
         assert place.toolyard("approvals").out == "Nothing waits for approval\n"
 
 
+def test_who_does_not_want_to_wait_is_told_where_to_go(place: Place) -> None:
+    with place.serving() as served:
+        arguments = ("call", "Pay.Refund", "order=7", "cents=500", "--no-wait", "--server", served.address)
+        ended = place.toolyard(*arguments)
+        assert (ended.code, f"open {served.address}/approvals/1-" in ended.err) == (1, True)
+
+
 def test_a_no_ends_it_with_its_reason(place: Place) -> None:
     with place.serving() as served, place.calling(served.address) as calling:
         until(place.waits)

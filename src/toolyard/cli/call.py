@@ -30,7 +30,13 @@ def call(
     secret: Annotated[list[str] | None, typer.Option(metavar="ID=VALUE", help="A secret for the tool.")] = None,
     token: Annotated[list[str] | None, typer.Option(metavar="PROVIDER=TOKEN", help="A token for the tool.")] = None,
     call_id: Annotated[str | None, typer.Option(help="The call's idempotency key.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, however long it takes.")] = False,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Wait for its end, however long it takes; or not even for a person who has to agree or sign in first.",
+        ),
+    ] = None,
 ) -> None:
     """Call a tool and print what it returns. Where a person has to agree first, show where, and wait.
 
@@ -43,15 +49,15 @@ def call(
         "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
         "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
         "call_id": call_id or random_id(),
-        "wait": wait,
+        "wait": bool(wait),
     }
     with connect(server, key, file) as client:
         try:
             if words:
                 given |= typed(words, _schema(client, tool))
-            if file is None:
+            if file is None and wait is not False:
                 outcome = outcome_of(client, tool, given, options)
-            else:  # nobody else can be at a server that is only here for this call
+            else:  # and nobody else can be at a server that is only here for this call
                 outcome = client.outcome(tool, given, **options)
         except ToolyardError as error:
             if isinstance(error, SetupError):
