@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from toolyard import Client, MissingRequirements
 from toolyard.demo.stage import stage_in
 from toolyard.demo.visitor import Visitor
 from toolyard.model.errors import SetupError
@@ -136,6 +137,46 @@ def test_it_can_be_stopped_at_any_time_and_leaves_nothing_behind(folder: Path, n
         assert running.end(number) == 130
         running.hear("Stopped. Nothing is left of it.")
     assert [is_open(address) for address in at] == [False, False]
+    assert left_behind(folder) == []
+
+
+def test_it_can_be_stopped_while_it_starts(folder: Path) -> None:
+    with demo(folder) as running:
+        running.hear("Starting a server")
+        assert running.end(signal.SIGINT) == 130
+    assert left_behind(folder) == []
+
+
+def test_an_account_may_be_connected_by_another_link(folder: Path) -> None:
+    """The line that the demo shows was typed in another terminal, and its link was opened."""
+    with demo(folder) as running:
+        asked(running)
+        with Client(addresses("\n".join(running.said))[0]) as client, pytest.raises(MissingRequirements) as refusal:
+            client.call("Mail.Unread", user_id="you")
+        (challenge,) = refusal.value.missing.authorization
+        with Visitor("bob") as browser:
+            browser.connect(challenge.url, refusal.value.message.rpartition(" ")[2])
+        running.hear("Connected: bob@demo.example")
+        running.hear('["Your parcel is on its way"]')
+
+
+def test_who_stops_reading_ends_it(folder: Path) -> None:
+    process = subprocess.Popen(
+        command("demo", "--auto"),
+        cwd=folder.parent,
+        env=variables(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert (process.returncode, complaint) == (1, "")
     assert left_behind(folder) == []
 
 

@@ -31,9 +31,9 @@ def page(title: str, body: str) -> str:
 def ask(id: str, question: Question) -> str:
     wanted = "".join(f"<li>{escape(MEANINGS[scope])}</li>" for scope in question.scopes)
     people = "".join(
-        f"<label><input type='radio' name='person' value='{person.id}'{' checked' if first else ''}> "
+        f"<label><input type='radio' name='person' value='{person.id}'{'' if number else ' checked'}> "
         f"{escape(person.name)}, {escape(person.email)}</label>"
-        for person, first in zip(PEOPLE.values(), [True, *[False] * len(PEOPLE)], strict=False)
+        for number, person in enumerate(PEOPLE.values())
     )
     return page(
         "Allow it?",

@@ -38,6 +38,7 @@ def run(*, auto: bool, keep: Path | None) -> int:
 def _run(screen: Screen, auto: bool, keep: Path | None) -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(folder_at(keep))
+        screen.say("Starting a server and a provider, on this machine alone. Stop with Ctrl-C.", "")
         stage = stack.enter_context(stage_in(folder))
         client = stack.enter_context(stage.client())
         visitor = stack.enter_context(Visitor(AS)) if auto else None
