@@ -32,6 +32,7 @@ DOORS = {
     "stdio": "toolyard.server.stdio:serve",
     "ledger": "toolyard.server.admin_direct:LedgerSending",
     "testing": "toolyard.testing",
+    "demo": "toolyard.demo.run:run",
     "mcp_lane": "toolyard.server.mcp.sdk:SdkLane",
     "mcp_server": "toolyard.server.mcp.sdk:AuthorsServer",
     "aes_gcm": "cryptography.hazmat.primitives.ciphers.aead:AESGCM",
@@ -41,6 +42,7 @@ DOORS = {
 }
 
 VERBS = {
+    "demo": "toolyard.cli.demo:demo",
     "serve": "toolyard.cli.serve:serve",
     "stdio": "toolyard.cli.stdio:stdio",
     "worker": "toolyard.cli.worker:worker",

@@ -43,6 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"version", "model", "authoring", "catalogue", "client", "worker", "server", "doors"},
     "testing": {"model", "client", "server", "wires"},
     "reference": {"toolyard"},
+    "demo": {"toolyard", "model", "client", "server", "doors"},
     "__init__": {"model", "authoring", "client", "doors"},
     "__main__": {"cli"},
 }

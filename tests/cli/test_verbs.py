@@ -30,11 +30,11 @@ def test_the_version_is_told(here: Any) -> None:
 def test_help_names_every_verb(here: Any) -> None:
     shown = here("--help")
     assert shown.code == 0
-    for verb in ("serve", "worker", "call", "list", "console", "lock", "new", "settings", "--debug"):
+    for verb in ("demo", "serve", "worker", "call", "list", "console", "lock", "new", "settings", "--debug"):
         assert verb in shown.out
 
 
-@pytest.mark.parametrize("verb", ["serve", "worker", "call", "list", "console", "lock", "new", "settings"])
+@pytest.mark.parametrize("verb", ["demo", "serve", "worker", "call", "list", "console", "lock", "new", "settings"])
 def test_each_verb_has_help(here: Any, verb: str) -> None:
     shown = here(verb, "--help")
     assert shown.code == 0

@@ -109,6 +109,41 @@ def test_over_oxp_a_call_waits_and_is_answered_once_somebody_said_yes(key: dict[
     run(scene)
 
 
+def test_nobody_is_asked_about_what_they_are_not_shown() -> None:
+    async def scene(made: Scene) -> None:
+        large = {"order": "x" * 300_000, "cents": 1}
+        await oxp(made, input=large)
+        (approval,) = await waiting(made)
+        assert approval["input"] == large
+
+    run(scene)
+
+
+def test_a_call_that_may_run_and_is_too_many_now_waits_for_its_turn() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made, call_id="k")
+        await oxp(made, "Pay.Free", call_id="other")
+        await say(made, "approve")
+        await made.yard._recovery.settle()
+        shown = (await made.send("owner", "GET", "/v1/calls/k")).json
+        assert (shown["state"], shown.get("waitingFor"), paid) == ("PENDING", None, [])
+
+    run(scene, limits=[{"calls_per_minute": 1}])
+
+
+def test_a_yes_to_a_call_whose_tool_is_gone_says_that_nothing_was_done() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made, call_id="k")
+        (tool,) = [tool for tool in made.yard.catalogue.all() if tool.id == "Pay.Refund"]
+        made.yard.catalogue.remove(tool)
+        await say(made, "approve")
+        shown = await ended(made, "k")
+        assert (shown["code"], shown["effects"], paid) == ("tool_failed", "none", [])
+        made.yard.catalogue.add(tool)
+
+    run(scene)
+
+
 def test_a_yes_is_for_one_call() -> None:
     async def scene(made: Scene) -> None:
         first = challenge_of(await oxp(made))

@@ -9,6 +9,7 @@ import typer
 
 from ..client.operator import Operator
 from ..model.errors import SetupError
+from ..model.hidden import escaped
 from .calls import pretty
 from .failing import told
 from .ledger import find_operator
@@ -62,9 +63,10 @@ def _shown(approval: dict[str, Any]) -> str:
     caller = approval["caller"]
     since = datetime.fromtimestamp(approval["createdAt"], UTC).strftime("%Y-%m-%d %H:%M")
     user = f" for {caller['userId']}" if caller["userId"] else ""
-    return (
+    words = (
         f"{approval['id'].partition('-')[0]}  {approval['tool']}  asked by {caller['subject']}{user} "
         f"({caller['tenant']}) since {since}\n"
         f"   input {msgspec.json.encode(approval['input']).decode()}\n"
         f"   page  {approval['url']}  code {approval['code']}\n"
     )
+    return escaped(words)  # what callers wrote must not deceive who reads it

@@ -22,8 +22,10 @@ class ApprovalDesk:
         self._store, self.approvals, self._claim_s = store, approvals, claim_s
 
     async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
-        """The oldest first."""
-        return (await self._store.listed(Filter(tenant, state=State.PENDING, waiting_for=APPROVAL, limit=MOST)))[::-1]
+        """The oldest first, each with all of its input: nobody agrees to what they were not shown."""
+        wanted = Filter(tenant, state=State.PENDING, waiting_for=APPROVAL, limit=MOST)
+        found = [call if call.input else await self._store.row(call.seq) for call in await self._store.listed(wanted)]
+        return [call for call in reversed(found) if call is not None and call.waiting_for == APPROVAL]
 
     async def find(self, id: str) -> CallRecord:
         """By its address, or by its number where that is all that is given. Raises PathNotFound."""

@@ -12,7 +12,7 @@ import msgspec
 from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool
 from ..model.caller import Caller
-from ..model.errors import ToolNotFound, ToolyardError
+from ..model.errors import LimitReached, ToolNotFound, ToolyardError
 from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
@@ -69,6 +69,8 @@ class Recovery:
             work = self._engine.work(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is settled later
+        except LimitReached:
+            return False  # so is this: it waits for its turn
         except ToolNotFound as error:
             if self._store.shared:
                 return False  # another node may have it
@@ -87,7 +89,11 @@ class Recovery:
         return True
 
     async def _end(self, call: CallRecord, move: Move, message: str) -> bool:
-        ending = ended_by(move, message, "unknown")
+        if call.attempt == 0:  # it waited for a person, and never began
+            move, effects = Move.FAIL, "none"
+        else:
+            effects = "unknown"
+        ending = ended_by(move, message, effects)
         _log.warning("%s (call %s) ends as %s", call.reference, call.key.call_id, ending.code)
         return await self._store.give_up(call.seq, call.attempt, ending)
 

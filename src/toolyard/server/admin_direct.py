@@ -42,6 +42,7 @@ class LedgerSending:
         """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
         self._store, self._ring = open_store(settings, SYSTEM)
         self._is_audited = settings.audit != "off"
+        self._own_url = _address(settings)
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._store.open())
@@ -79,7 +80,7 @@ class LedgerSending:
             self._runner.run(self._store.close())
 
     async def _answer(self, request: Request) -> Reply:
-        exchange = Exchange({"query_string": request.query}, request.path, request.headers, None, _NoLine())
+        exchange = Exchange({"query_string": request.query}, request.path, request.headers, self._own_url, _NoLine())
         exchange.body = request.body
         try:
             route = self._table.exact.get((request.method, request.path))

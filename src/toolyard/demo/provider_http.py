@@ -1,0 +1,215 @@
+"""The demo's provider over HTTP, on this machine alone: raw ASGI, behind uvicorn, in a thread."""
+
+import base64
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
+
+import msgspec
+import uvicorn
+from msgspec import Struct
+
+from . import provider_pages as pages
+from .provider import NotAsked, Provider, Refusal, SentBack
+
+LOOPBACK = "127.0.0.1"
+LARGEST = 64 * 2**10
+MOST_FIELDS = 50
+FORM = "application/x-www-form-urlencoded"
+STATUS = {"invalid_client": 401, "invalid_token": 401, "insufficient_scope": 403}
+HTML = [
+    ("content-type", "text/html; charset=utf-8"),
+    (
+        "content-security-policy",
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    ("referrer-policy", "no-referrer"),
+]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Asked(Struct, frozen=True):
+    """A request, as far as it is looked at."""
+
+    headers: Mapping[str, str]
+    said: Mapping[str, str]
+    """What stands in the address, or in the form."""
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Malformed(Exception):
+    """A request that cannot be read; the text says why."""
+
+
+class ProviderApp:
+    """An ASGI application."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider, self._host = provider, urlsplit(provider.issuer).netloc
+        self._routes: dict[tuple[str, str], Callable[[Asked], Answer]] = {
+            ("GET", "/"): lambda _: _page(200, pages.home()),
+            ("GET", "/.well-known/openid-configuration"): lambda _: _json(200, provider.metadata()),
+            ("GET", "/jwks"): lambda _: _json(200, provider.signer.public_keys()),
+            ("GET", "/authorize"): self._ask,
+            ("POST", "/authorize"): self._answer,
+            ("POST", "/token"): self._token,
+            ("POST", "/revoke"): self._revoke,
+            ("GET", "/userinfo"): self._userinfo,
+            ("POST", "/userinfo"): self._userinfo,
+            ("GET", "/mail"): self._mail,
+        }
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        try:
+            answer = self._routed(scope, await _read(scope, receive))
+        except Malformed as problem:
+            answer = _page(400, pages.refused(str(problem)))
+        headers = [*answer.headers, ("cache-control", "no-store"), ("content-length", str(len(answer.body)))]
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    def _routed(self, scope: Message, asked: Asked) -> Answer:
+        if asked.headers.get("host") != self._host:
+            raise Malformed(f"The demo provider is at {self._provider.issuer} alone.")
+        route = self._routes.get((scope["method"], scope["path"]))
+        if route is None:
+            return _page(404, pages.refused("There is nothing here."))
+        try:
+            return route(asked)
+        except Refusal as refusal:
+            said = {"error": refusal.code, "error_description": refusal.text}
+            status = STATUS.get(refusal.code, 400)
+            return _json(status, said, *([("www-authenticate", "Bearer")] if status == 401 else []))
+
+    # -- people ------------------------------------------------------------------------------------
+
+    def _ask(self, asked: Asked) -> Answer:
+        try:
+            return _page(200, pages.ask(*self._provider.ask(asked.said)))
+        except NotAsked as problem:
+            return _page(400, pages.refused(str(problem)))
+        except SentBack as back:
+            return Answer(303, headers=(("location", back.address),))
+
+    def _answer(self, asked: Asked) -> Answer:
+        said, allowed = asked.said, asked.said.get("say") == "allow"
+        try:
+            address = self._provider.answer(said.get("id", ""), said.get("person", ""), allowed=allowed)
+        except NotAsked as problem:
+            return _page(400, pages.refused(str(problem)))
+        return Answer(303, headers=(("location", address),))
+
+    # -- the application ---------------------------------------------------------------------------
+
+    def _token(self, asked: Asked) -> Answer:
+        self._provider.admit(*_credentials(asked))
+        return _json(200, self._provider.token(asked.said))
+
+    def _revoke(self, asked: Asked) -> Answer:
+        self._provider.admit(*_credentials(asked))
+        self._provider.revoke(asked.said.get("token", ""))
+        return _json(200, {})
+
+    def _userinfo(self, asked: Asked) -> Answer:
+        return _json(200, self._provider.userinfo(_bearer(asked)))
+
+    def _mail(self, asked: Asked) -> Answer:
+        return _json(200, self._provider.mail(_bearer(asked)))
+
+
+@contextmanager
+def listening() -> Iterator[tuple[socket.socket, str]]:
+    """A free port of this machine's own, and its address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((LOOPBACK, 0))
+        listener.listen()
+        yield listener, f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def providing(provider: Provider, listener: socket.socket) -> Iterator[None]:
+    """Answers until the block ends."""
+    config = uvicorn.Config(
+        ProviderApp(provider),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), name="demo provider", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+async def _read(scope: Message, receive: Receive) -> Asked:
+    """Raises Malformed."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > LARGEST:
+            raise Malformed("This is too much at once.")
+    if not body:
+        return Asked(headers, _fields(scope["query_string"]))
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise Malformed(f"A form is expected: {FORM}.")
+    return Asked(headers, _fields(bytes(body)))
+
+
+def _fields(text: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Malformed("This cannot be read.") from None
+    if len(dict(pairs)) != len(pairs):
+        raise Malformed("Something is said twice.")
+    return dict(pairs)
+
+
+def _credentials(asked: Asked) -> tuple[str, str]:
+    """The application's, from the header or from the form."""
+    kind, _, given = asked.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return asked.said.get("client_id", ""), asked.said.get("client_secret", "")
+    try:
+        id, _, secret = base64.b64decode(given, validate=True).decode().partition(":")
+    except ValueError:
+        raise Refusal("invalid_client", "the authorization header cannot be read") from None
+    return unquote_plus(id), unquote_plus(secret)
+
+
+def _bearer(asked: Asked) -> str:
+    kind, _, token = asked.headers.get("authorization", "").partition(" ")
+    return token if kind.lower() == "bearer" else ""
+
+
+def _page(status: int, text: str) -> Answer:
+    return Answer(status, text.encode(), tuple(HTML))
+
+
+def _json(status: int, value: Any, *more: tuple[str, str]) -> Answer:
+    return Answer(status, msgspec.json.encode(value), (("content-type", "application/json"), *more))

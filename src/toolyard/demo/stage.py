@@ -1,0 +1,157 @@
+"""What the demo runs on: a folder, the provider in a thread, and `toolyard serve` in a process of its own."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..client.auditor import Auditor
+from ..client.client import Client, Sending
+from ..client.operator import Operator
+from ..client.sending import HttpSending
+from ..model.errors import ServerError, SetupError
+from ..server.admin_reach import reach
+from ..server.settings import PREFIX, exactly
+from .provider import Application, Provider
+from .provider_http import listening, providing
+
+TOOLS = Path(__file__).with_name("tools.py")
+LOG = "server.log"
+LEDGER = "toolyard.db"
+ASK_S = 60.0
+STOP_S = 15.0
+SETTINGS = """\
+# Made by toolyard demo. The provider is there while the demo runs.
+tools = ["tools.py"]
+audit = "strict"
+
+[[providers]]
+id = "demo"
+issuer = "{issuer}"
+client_id = "{client_id}"
+client_secret = "{client_secret}"
+scopes = ["openid", "email", "offline_access"]
+"""
+
+
+class Stage(Struct, frozen=True):
+    """Everything that runs."""
+
+    folder: Path
+    server: str
+    provider: str
+
+    def client(self) -> Client:
+        """A caller's."""
+        return Client(self.server, sending=HttpSending(self.server, None, ASK_S, proxies=False))
+
+    def operator(self) -> Operator:
+        return Operator(self._reached())
+
+    def auditor(self) -> Auditor:
+        return Auditor(self._reached())
+
+    def _reached(self) -> Sending:
+        """As whoever runs the server reaches it: by the file beside the ledger."""
+        sending = reach(exactly(store=f"sqlite:{self.folder / LEDGER}"))
+        if sending is None:
+            raise ServerError(f"There is no ledger in {self.folder}")
+        return sending
+
+
+@contextmanager
+def folder_at(keep: Path | None) -> Iterator[Path]:
+    """The one to keep, or one that is gone afterwards. Raises SetupError."""
+    if keep is None:
+        made = Path(tempfile.mkdtemp(prefix="toolyard-demo-"))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made)
+        return
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise SetupError(f"{keep} is there already; --keep wants a folder that is new or empty")
+    try:
+        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot make {keep}: {error.strerror}") from None
+    yield keep.resolve()
+
+
+@contextmanager
+def stage_in(folder: Path) -> Iterator[Stage]:
+    """Until the block ends. Raises SetupError where the server does not start."""
+    with ExitStack() as stack:
+        door, issuer = stack.enter_context(listening())
+        listener, server = stack.enter_context(listening())
+        application = Application("toolyard-demo", secrets.token_urlsafe(24), f"{server}/connections/demo/callback")
+        stack.enter_context(providing(Provider(issuer, application), door))
+        _fill(folder, issuer, application)
+        stack.enter_context(_serving(folder, issuer, listener.fileno()))
+        listener.close()
+        stage = Stage(folder, server, issuer)
+        _await(stage)
+        yield stage
+
+
+def log_of(folder: Path) -> str:
+    """The end of what the server said."""
+    path = folder / LOG
+    return "\n".join(path.read_text(encoding="utf-8").splitlines()[-20:]) if path.exists() else ""
+
+
+def _fill(folder: Path, issuer: str, application: Application) -> None:
+    (folder / "tools.py").write_text(TOOLS.read_text(encoding="utf-8"), encoding="utf-8")
+    written = SETTINGS.format(issuer=issuer, client_id=application.id, client_secret=application.secret)
+    (folder / "toolyard.toml").write_text(written, encoding="utf-8")
+
+
+def _await(stage: Stage) -> None:
+    """Only the server has the port now: it answers once it is up, and nobody does if it has ended."""
+    with stage.client() as client:
+        try:
+            is_up = client.healthy()
+        except ServerError:
+            is_up = False
+    if not is_up:
+        raise SetupError(f"the demo's server did not start:\n{log_of(stage.folder)}")
+
+
+@contextmanager
+def _serving(folder: Path, issuer: str, listener: int) -> Iterator[None]:
+    """In a session of its own: Ctrl-C is for the demo, which then ends it."""
+    with (folder / LOG).open("wb") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "toolyard", "serve", "--fd", str(listener)],
+            cwd=folder,
+            env=_environment(issuer),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[listener],
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        child.terminate()
+        try:
+            child.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _environment(issuer: str) -> dict[str, str]:
+    """None of the settings of whoever runs the demo. What Python is told to look through may be named from here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    if path := kept.get("PYTHONPATH"):
+        kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(each) for each in path.split(os.pathsep) if each)
+    return kept | {"DEMO_PROVIDER": issuer}

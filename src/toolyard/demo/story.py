@@ -1,0 +1,176 @@
+"""The demo's five steps. Every call is made for real; the lines after `$` do the same from another terminal."""
+
+import re
+import shlex
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..client.client import CallOptions, Client
+from ..model.caller import LOCAL
+from ..model.errors import Challenge, MissingRequirements, ServerError, ToolError
+from ..model.seam import random_id
+from ..model.secret import WhichSecret
+from .screen import Screen
+from .stage import Stage
+from .visitor import Visitor
+
+SECRET = WhichSecret("WEATHER_KEY", LOCAL.tenant)
+SECRET_VALUE = "demo-key-2f60b9d1"
+LOOK_AGAIN_S = 0.3
+SHOWN = ("kind", "sub", "user", "tool", "code")
+_code = re.compile(r"the code for the page of \S+ is (\S+)").search
+
+
+class Story:
+    """`visitor` does the person's part; without one, a person does."""
+
+    def __init__(self, stage: Stage, client: Client, screen: Screen, visitor: Visitor | None) -> None:
+        self._stage, self._client, self._screen, self._visitor = stage, client, screen, visitor
+
+    def tell(self) -> None:
+        screen, stage = self._screen, self._stage
+        screen.say(
+            "Tools that need more than input, in five steps:",
+            "",
+            f"  server    {stage.server}  (toolyard serve, in {stage.folder})",
+            f"  provider  {stage.provider}  (a demo: made-up people, no passwords)",
+        )
+        if self._visitor is not None:
+            screen.say("  --auto: what a person would do in a browser is done over HTTP, as Ada")
+        for number, (title, step) in enumerate(self._steps(), 1):
+            screen.step(number, title)
+            step()
+
+    def _steps(self) -> list[tuple[str, Callable[[], None]]]:
+        return [
+            ("A tool that needs nothing", self._plain),
+            ("A tool that needs a secret", self._secret),
+            ("A tool that needs somebody's account", self._account),
+            ("A tool that needs a yes", self._approval),
+            ("The audit log of all that", self._audit),
+        ]
+
+    def _plain(self) -> None:
+        self._screen.typed(self._command("Weather.Cities"))
+        self._screen.value(self._client.call("Weather.Cities"))
+
+    def _secret(self) -> None:
+        screen, given = self._screen, {"city": "Oslo"}
+        screen.typed(self._command("Weather.Now", given))
+        screen.refusal(self._refused("Weather.Now", given, {}))
+        screen.tell("Nobody has set it. Whoever runs the server does; it is kept sealed, and never shown:")
+        screen.typed(self._beside(f"echo {SECRET_VALUE} | toolyard secrets set {SECRET.name}"))
+        with self._stage.operator() as operator:
+            made = operator.set_secret(SECRET, SECRET_VALUE, ())
+        screen.printed([f"{made['name']} is set, for {', '.join(made['neededBy'])}"])
+        screen.typed(self._command("Weather.Now", given))
+        screen.value(self._client.call("Weather.Now", given))
+        screen.tell("The tool gave its key away. The server took it out of what the caller gets.")
+
+    def _account(self) -> None:
+        screen, options = self._screen, CallOptions(user_id="you")
+        command = self._command("Mail.Unread", more="--user-id you")
+        while True:
+            screen.typed(command)
+            refusal = self._refused("Mail.Unread", {}, options)
+            (challenge,) = refusal.missing.authorization
+            found = _code(refusal.message)
+            if found is None:
+                raise ServerError(f"There is no code in the refusal: {refusal.message}")
+            screen.refusal(refusal)
+            screen.tell(
+                f"open {challenge.url}",
+                f"type {found[1]}, then be Ada or Bob at the provider, and allow it.",
+            )
+            if self._visitor is not None:
+                self._visitor.connect(challenge.url, found[1])
+                screen.tell("Ada has done that.")
+            if self._settled(challenge, self._connected) == "completed" or self._connected():
+                break
+            if self._visitor is not None:
+                raise ServerError("The account could not be connected")
+            screen.tell("That came to nothing: it was denied, or took too long. Calling again makes a new link.")
+        screen.tell(f"Connected: {', '.join(self._connected())}. The agent never sees the token, the tool does:")
+        screen.typed(command)
+        screen.value(self._client.call("Mail.Unread", **options))
+
+    def _approval(self) -> None:
+        screen, given, options = self._screen, {"order": "7", "cents": 500}, CallOptions(call_id=random_id(), wait=True)
+        screen.typed(self._command("Payments.Refund", given))
+        refusal = self._refused("Payments.Refund", given, options)
+        (challenge,) = refusal.missing.authorization
+        screen.printed([refusal.message, f"waiting for approval: {challenge.url}"])
+        with self._stage.operator() as operator:
+            (waiting,) = (each for each in operator.approvals() if each["callId"] == options["call_id"])
+        number = waiting["id"].partition("-")[0]
+        screen.tell("Who called cannot say yes. Whoever runs the server can, in another terminal:")
+        screen.typed(self._beside(f"toolyard approve {number}"))
+        screen.tell(
+            "or who opens the page and has the code, which 'toolyard approvals' shows:",
+            f"open {waiting['url']}",
+            f"type {waiting['code']}, and approve it.",
+        )
+        if self._visitor is not None:
+            self._visitor.approve(waiting["url"], waiting["code"])
+            screen.tell("Somebody with the code has done that.")
+        said = self._settled(challenge)
+        screen.tell("Approved. The call that waited has run:" if said == "completed" else "It was not approved:")
+        try:
+            screen.value(self._client.call("Payments.Refund", given, **options))
+        except ToolError as error:
+            screen.printed([error.message])
+
+    def _audit(self) -> None:
+        screen = self._screen
+        with self._stage.auditor() as auditor:
+            screen.typed(self._beside("toolyard audit tail"))
+            entries = auditor.newest(100)
+            screen.printed("  ".join(str(entry[name]) for name in SHOWN if name in entry) for entry in entries)
+            screen.typed(self._beside("toolyard audit verify"))
+            for chain in auditor.chains():
+                checked = auditor.verify(chain["name"], ())
+                if checked.wrong is not None:
+                    raise ServerError(f"The audit log is not whole: {checked.wrong}")
+                screen.printed([f"{chain['name']}: whole, {checked.place.count} entries"])
+        screen.tell("Nobody has changed, removed or moved an entry.")
+
+    # -- parts of it -------------------------------------------------------------------------------
+
+    def _refused(self, tool: str, given: dict[str, Any], options: CallOptions) -> MissingRequirements:
+        """How a call is refused that lacks something."""
+        try:
+            self._client.call(tool, given, **options)
+        except MissingRequirements as refusal:
+            return refusal
+        raise ServerError(f"{tool} should have been refused, and was not")
+
+    def _connected(self) -> list[str]:
+        """The user's accounts, whichever link they were connected by."""
+        with self._stage.operator() as operator:
+            return [connection["account"] for connection in operator.connections(user="you")]
+
+    def _settled(self, challenge: Challenge, is_needless: Callable[[], object] = lambda: False) -> str:
+        """What became of it, once somebody did something here, or elsewhere so that it is needless."""
+        status, is_told = self._client.challenge_status(challenge), False
+        while status == "pending" and not is_needless():
+            if not is_told:
+                self._screen.tell("Waiting for you.")
+                is_told = True
+            time.sleep(LOOK_AGAIN_S)
+            status = self._client.challenge_status(challenge)
+        return status
+
+    def _command(self, tool: str, given: dict[str, Any] | None = None, more: str = "") -> str:
+        words = [shlex.quote(f"{name}={_word(value)}") for name, value in (given or {}).items()]
+        return " ".join(filter(None, ["toolyard call", tool, *words, more, f"--server {self._stage.server}"]))
+
+    def _beside(self, command: str) -> str:
+        """Such verbs look for the ledger where they are."""
+        return f"cd {shlex.quote(str(self._stage.folder))} && {command}"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
