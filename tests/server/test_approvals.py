@@ -119,18 +119,6 @@ def test_nobody_is_asked_about_what_they_are_not_shown() -> None:
     run(scene)
 
 
-def test_a_call_that_may_run_and_is_too_many_now_waits_for_its_turn() -> None:
-    async def scene(made: Scene) -> None:
-        await oxp(made, call_id="k")
-        await oxp(made, "Pay.Free", call_id="other")
-        await say(made, "approve")
-        await made.yard._recovery.settle()
-        shown = (await made.send("owner", "GET", "/v1/calls/k")).json
-        assert (shown["state"], shown.get("waitingFor"), paid) == ("PENDING", None, [])
-
-    run(scene, limits=[{"calls_per_minute": 1}])
-
-
 def test_a_yes_to_a_call_whose_tool_is_gone_says_that_nothing_was_done() -> None:
     async def scene(made: Scene) -> None:
         await oxp(made, call_id="k")

@@ -12,7 +12,7 @@ import msgspec
 from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool
 from ..model.caller import Caller
-from ..model.errors import LimitReached, ToolNotFound, ToolyardError
+from ..model.errors import ToolNotFound, ToolyardError
 from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
@@ -69,8 +69,6 @@ class Recovery:
             work = self._engine.work(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is settled later
-        except LimitReached:
-            return False  # so is this: it waits for its turn
         except ToolNotFound as error:
             if self._store.shared:
                 return False  # another node may have it
