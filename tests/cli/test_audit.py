@@ -75,6 +75,19 @@ def test_what_a_verb_does_without_a_server_is_there(yard: Yard) -> None:
     assert yard.toolyard("audit", "verify").code == 0
 
 
+def test_a_file_without_heads_proves_nothing(yard: Yard) -> None:
+    run_once(yard)
+    (yard.folder / "heads").write_text("", encoding="utf-8")
+    ended = yard.toolyard("audit", "verify", "--heads", "heads")
+    assert (ended.code, "there are none in it" in ended.err) == (2, True)
+
+
+def test_a_key_that_is_none_is_told_of(yard: Yard) -> None:
+    run_once(yard)
+    ended = yard.toolyard("audit", "verify", TOOLYARD_SECRET_KEY="zz")
+    assert (ended.code, ended.err) == (2, "toolyard: secret_key must be 64 hexadecimal digits, or several of that\n")
+
+
 def test_entries_are_exported_by_time(yard: Yard) -> None:
     run_once(yard)
     exported = lines(yard.toolyard("audit", "export", "--since", "1h"))

@@ -77,6 +77,13 @@ async def test_a_ledger_in_memory_works_alike_and_leaves_no_file(
     assert os.listdir(tmp_path) == []
 
 
+async def test_a_ledger_is_one_by_whichever_name_it_is_opened(make_store: Opening, tmp_path: Path) -> None:
+    await make_store()
+    os.symlink(tmp_path / "ledger.db", tmp_path / "link.db")
+    with pytest.raises(StoreInUse):
+        await SqliteStore(str(tmp_path / "link.db"), "b", TIMING).open()
+
+
 async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(
     make_store: Opening, tmp_path: Path
 ) -> None:

@@ -121,7 +121,9 @@ def _line(entry: dict[str, Any]) -> str:
 
 def _heads(path: Path) -> list[Head]:
     try:
-        return heads_in(path.read_bytes())
+        if not (found := heads_in(path.read_bytes())):
+            raise ValueError("there are none in it")
+        return found
     except OSError as error:
         raise SetupError(f"the heads cannot be read: {error.strerror}", Place(str(path))) from None
     except ValueError as error:

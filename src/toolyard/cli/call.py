@@ -48,7 +48,7 @@ def call(
         "user_id": user_id,
         "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
         "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
-        "call_id": call_id or random_id(),
+        "call_id": random_id() if call_id is None else call_id,
         "wait": bool(wait),
     }
     with connect(server, key, file) as client:

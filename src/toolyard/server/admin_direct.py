@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from ..doors import open_door
 from ..engine.deciding import ApprovalDesk
 from ..model.caller import Caller
-from ..model.errors import ToolyardError
+from ..model.errors import SetupError, ToolyardError
 from ..model.seam import SYSTEM
 from ..trust.approvals import Approvals
 from ..trust.audit import MAIN, VERBS, put
@@ -91,6 +91,8 @@ class LedgerSending:
             if route.seen_as and self._is_audited:
                 what = Entry(SYSTEM.now(), route.seen_as, tool=f"{request.method} {request.path}")
                 await put(self._store, self._ring, VERBS if self._store.shared else MAIN, what)
+        except SetupError:
+            raise  # a key that is none, say: there is no server here whose fault it could be
         except ToolyardError as error:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101

@@ -23,6 +23,7 @@ async def lock(path: Path) -> IO[bytes]:
     have it for a moment."""
     if str(path) == MEMORY:
         return io.BytesIO()
+    path = path.resolve()  # noqa: ASYNC240  by whichever name it is opened
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(path.name + ".lock").open("a+b")
