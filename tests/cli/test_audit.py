@@ -82,6 +82,13 @@ def test_a_file_without_heads_proves_nothing(yard: Yard) -> None:
     assert (ended.code, "there are none in it" in ended.err) == (2, True)
 
 
+def test_a_server_says_that_its_ledgers_key_is_gone(yard: Yard) -> None:
+    run_once(yard)
+    (yard.folder / "toolyard.key").unlink()
+    with yard.serving() as served:
+        assert any("signed with another key" in line for line in served.said)
+
+
 def test_a_key_that_is_none_is_told_of(yard: Yard) -> None:
     run_once(yard)
     ended = yard.toolyard("audit", "verify", TOOLYARD_SECRET_KEY="zz")

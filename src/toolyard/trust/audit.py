@@ -16,7 +16,7 @@ from ..model.audit import Block
 from ..model.errors import InternalError, ToolyardError
 from ..store.contract import StoreDown
 from ..store.contract_trust import AuditLog
-from .audit_chain import HEAD, Place, place_after, sealed, signed
+from .audit_chain import HEAD, Place, is_ours, place_after, sealed, signed
 from .audit_entry import Entry, line_of
 from .audit_retention import Retention
 from .fingerprints import Fingerprints
@@ -81,6 +81,11 @@ class Audit:
 
     async def open(self) -> None:
         """Goes on where the chain ends, and says so. Raises StoreDown."""
+        if not is_ours(self._ring, await self._store.audit_chain(self.chain)):
+            _log.error(
+                "the audit log was signed with another key, and so was all that is sealed in this ledger: "
+                "put its key file back, or name its key first or second in secret_key"
+            )
         self._place = await end_of(self._store, self.chain)
         self._room, self._tries_left = MOST_WAITING, None
         self.add(Entry(self._now(), "start", outcome="continued" if self._place.number else "began"))

@@ -120,6 +120,16 @@ def check_known(ring: KeyRing, chain: Chain, known: Sequence[Mark]) -> None:
             raise Broken(chain.name, mark.number, "it was dropped, and was not the one whose head was exported")
 
 
+def is_ours(ring: KeyRing, chain: Chain) -> bool:
+    """Whether its head was sealed with this ring; one without a head is anybody's."""
+    try:
+        if chain.head is not None:
+            _check_seal(ring, HEAD, chain.name, chain.head, "the head")
+    except Broken:
+        return False
+    return True
+
+
 def _check_seal(ring: KeyRing, end: End, chain: str, mark: Mark, called: str) -> None:
     if mark.chain != chain or not _is_one_of(mark.seal, ring.signatures(end, _said(mark))):
         raise Broken(chain, mark.number, f"{called} was changed, {KEY_HINT}")
