@@ -360,6 +360,32 @@ class Page:
         )
 
 
+def page_of(made: Scene, approval: dict[str, Any]) -> Page:
+    return Page(made, approval["url"])
+
+
+def test_an_approver_decides_about_tools_that_it_sees() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made))
+        made.credentials["boss"] = made.bearer("acme", "eve", scope="approve")
+        assert (await made.send("boss", "GET", "/v1/approvals")).json["approvals"] == []
+        assert (await say(made, "approve", challenge["id"], "boss")).status == 404
+
+    run(scene, access=[{"who": {"subject": "ada"}}])
+
+
+def test_who_presses_no_button_decides_nothing() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made))
+        (approval,) = await waiting(made)
+        page = page_of(made, approval)
+        await page.open()
+        assert (await page.send("", approval["code"])).status == 403
+        assert await waiting(made) == [approval]
+
+    run(scene)
+
+
 def test_who_has_the_code_decides_at_the_page() -> None:
     async def scene(made: Scene) -> None:
         challenge = challenge_of(await oxp(made, input={"order": "<script>alert(1)</script>", "cents": 1}))

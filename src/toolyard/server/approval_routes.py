@@ -4,9 +4,10 @@ Nobody decides about a call with the credentials that made it: an approver is an
 scope for it, an operator has the token beside the ledger, and who comes to the page has to know the call's code.
 """
 
+from ..catalogue import Catalogue
 from ..engine.deciding import ApprovalDesk
 from ..model.caller import Caller
-from ..model.errors import Forbidden, PathNotFound
+from ..model.errors import Forbidden, PathNotFound, ToolNotFound
 from ..model.record import CallRecord
 from ..trust.access import APPROVE
 from ..trust.approvals import PATH
@@ -47,13 +48,21 @@ def admin_routes(desk: ApprovalDesk, admit: Admit) -> list[Route]:
     ]
 
 
-def routes(desk: ApprovalDesk) -> list[Route]:
-    """For callers with the scope for it."""
+def routes(desk: ApprovalDesk, catalogue: Catalogue) -> list[Route]:
+    """For callers with the scope for it, and of tools that they see."""
+
+    def is_there(call: CallRecord, caller: Caller) -> bool:
+        try:
+            catalogue.resolve(call.reference, caller.view)
+        except ToolNotFound:
+            return False
+        return call.key.tenant == caller.tenant
 
     async def show_all(exchange: Exchange) -> Reply:
         _refuse_others(exchange.caller)
         waiting = await desk.waiting(exchange.caller.tenant)
-        others = [call for call in waiting if call.key.subject != exchange.caller.subject]
+        caller = exchange.caller
+        others = [call for call in waiting if call.key.subject != caller.subject and is_there(call, caller)]
         return wire.encode_approvals([_shown(desk, call, exchange.base_url()) for call in others])
 
     def decide(approved: bool) -> Handler:
@@ -61,7 +70,7 @@ def routes(desk: ApprovalDesk) -> list[Route]:
             caller, reason = exchange.caller, wire.decode_reason(exchange.body)
             _refuse_others(caller)
             call = await desk.find(exchange.parameters["id"])
-            if call.key.tenant != caller.tenant:
+            if not is_there(call, caller):
                 raise PathNotFound("There is no such approval; it may have been decided long ago")
             if call.key.subject == caller.subject:
                 raise Forbidden("Nobody approves a call of their own", ())

@@ -298,7 +298,7 @@ class Yard:
             ).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
-            *approval_routes.routes(self._approving),
+            *approval_routes.routes(self._approving, self.catalogue),
             *ApprovalPages(self._approving, forms, self.witness).routes(),
         ]
         return routes + site_routes.routes(self, routes)

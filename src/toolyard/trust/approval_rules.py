@@ -1,7 +1,9 @@
 """Rules for approvals as they stand in the settings."""
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .approvals import ApprovalRule, Predicate
@@ -40,6 +42,8 @@ def _when(table: Mapping[str, Any], at: str) -> Predicate | None:
     module, _, function = str(table["when"]).partition(":")
     if not module or not function:
         raise ValueError(f"{at}.when must name a function, such as rules:is_large")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # where the settings are, and the tools
     try:
         found: Predicate = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:

@@ -76,6 +76,8 @@ class ApprovalPages:
                 "auth", f"a wrong code for the approval of call {call.key.call_id}", None, exchange.address
             )
             return await self._shown(exchange, browser, call, "This is not the code of this call. Nothing was decided")
+        if fields.get("say") not in ("yes", "no"):
+            return await self._shown(exchange, browser, call, "Say yes or no: press one of the buttons")
         approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
         try:
             await self._desk.decide(call, approved=approved, by="a person with its code", reason=reason)
