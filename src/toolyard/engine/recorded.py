@@ -268,10 +268,16 @@ class RecordedCalls:
         """A call that has to wait and has no key is known again by its input: made once more it is answered with what
         became of it, and that only once."""
         new = work.new
-        new.fingerprint = self._fingerprints.of(command.tool_id, command.context.user_id, command.input)
-        place = (HOLD, caller.tenant, caller.subject, f"{command.family} {new.fingerprint.hex()}")
+        new.fingerprint, *older = self._prints(command)
+        places = [
+            (HOLD, caller.tenant, caller.subject, f"{command.family} {each.hex()}")
+            for each in (new.fingerprint, *older)
+        ]
         work.is_known()  # it counts once it runs
-        noted = await self._store.note(*place)
+        place, noted = places[0], None
+        for place in places:
+            if (noted := await self._store.note(*place)) is not None:
+                break
         held = None if noted is None else await self._store.row(int(noted))
         if held is not None:
             if held.waiting_for == APPROVAL:
@@ -281,7 +287,7 @@ class RecordedCalls:
             if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
                 return outcome
         begun = await self._store.begin(new, None if new.queue == "node" else self._most_pending)
-        await self._store.put_note(Note(*place, b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
+        await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
         raise self._waits(begun.seq, work)
 
     def _waits(self, seq: int, work: Work) -> MissingRequirements:

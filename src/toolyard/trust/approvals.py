@@ -29,7 +29,7 @@ EVERYBODY = Who()
 _log = logging.getLogger("toolyard.approvals")
 
 Predicate = Callable[..., Any]
-"""Asked with a call's input, as keywords. What it raises counts as a yes: a person shall look."""
+"""Asked with a call's input, as keywords. Where it raises, a person shall look."""
 
 
 class ApprovalRule(Struct, frozen=True):
@@ -47,8 +47,9 @@ class ApprovalRule(Struct, frozen=True):
         return any(matches(pattern, tool) for pattern in self.tools)
 
     def holds(self, input: Mapping[str, Any]) -> bool:
+        """A rule that spares a person the look does not hold where its function raises."""
         over = all(_exceeds(input.get(name), limit) for name, limit in self.over.items())
-        return over and (self.when is None or asked(self.when, input))
+        return over and (self.when is None or asked(self.when, input, otherwise=self.ask))
 
 
 class Approvals:
@@ -88,32 +89,47 @@ class Approvals:
         return Question(APPROVAL, "url", f"{tool_name} waits for approval by a person", url=url)
 
     def id_of(self, seq: int) -> str:
-        signature = self._ring.sign(_SIGNED, b"%d" % seq)[:_LENGTH]
-        return f"{seq}-{base64.urlsafe_b64encode(signature).decode()}"
+        return _id(seq, self._ring.sign(_SIGNED, b"%d" % seq))
 
     def seq_of(self, id: str) -> int | None:
         """None for an address that was not given out."""
         number = id.partition("-")[0]
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             return None
-        return int(number) if compare_digest(self.id_of(int(number)).encode(), id.encode()) else None
+        given_out = [_id(int(number), each) for each in self._ring.signatures(_SIGNED, b"%d" % int(number))]
+        return int(number) if any(compare_digest(each.encode(), id.encode()) for each in given_out) else None
 
     def code_of(self, seq: int) -> str:
         """What a person has to know to decide at the address. Operators are shown it, callers are not."""
-        text = base64.b32encode(self._ring.sign(_CODE, b"%d" % seq)).decode()
-        return f"{text[:4]}-{text[4:8]}"
+        return _code(self._ring.sign(_CODE, b"%d" % seq))
 
     def is_code(self, seq: int, given: str) -> bool:
-        plain = given.upper().replace("-", "").replace(" ", "")
-        return compare_digest(plain.encode(), self.code_of(seq).replace("-", "").encode())
+        typed = plain(given).encode()
+        codes = map(_code, self._ring.signatures(_CODE, b"%d" % seq))
+        return any(compare_digest(typed, plain(code).encode()) for code in codes)
 
 
-def asked(predicate: Predicate, input: Mapping[str, Any]) -> bool:
+def asked(predicate: Predicate, input: Mapping[str, Any], *, otherwise: bool = True) -> bool:
+    """What it says; `otherwise` where it raises."""
     try:
         return bool(predicate(**input))
     except Exception as raised:  # an author's code
-        _log.warning("whether an approval is needed could not be found out, so it is: %r", raised)
-        return True
+        _log.warning("a function that says whether an approval is needed raised: %r", raised)
+        return otherwise
+
+
+def plain(code: str) -> str:
+    """However somebody types it."""
+    return "".join(letter for letter in code[:64].upper() if letter.isalnum())
+
+
+def _id(seq: int, signature: bytes) -> str:
+    return f"{seq}-{base64.urlsafe_b64encode(signature[:_LENGTH]).decode()}"
+
+
+def _code(signature: bytes) -> str:
+    text = base64.b32encode(signature).decode()
+    return f"{text[:4]}-{text[4:8]}"
 
 
 def _exceeds(value: Any, limit: float) -> bool:

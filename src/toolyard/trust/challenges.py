@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..model.caller import Caller
 from ..store.contract import Note, Store
+from .approvals import plain
 from .keys import BrokenSeal, KeyRing
 
 PURPOSE = "challenge"
@@ -113,11 +114,6 @@ def new_code() -> str:
     """Forty bits."""
     letters = "".join(secrets.choice(LETTERS) for _ in range(8))
     return f"{letters[:4]}-{letters[4:]}"
-
-
-def plain(code: str) -> str:
-    """However somebody types it."""
-    return "".join(letter for letter in code[:64].upper() if letter.isalnum())
 
 
 def name_of(text: str) -> str:
