@@ -38,6 +38,12 @@ async def broken(order: str, cents: int) -> str:
     return "done"
 
 
+@kit.tool()
+async def usual(order: str, cents: int = 900) -> str:
+    """Pays what is usual, unless it is told how much."""
+    return "done"
+
+
 @kit.tool(destructive=True, tags=["money"])
 async def free(order: str, cents: int) -> str:
     """Needs nobody's yes by itself."""
@@ -211,6 +217,14 @@ def test_rules_in_the_settings_say_whether(rule: dict[str, Any], waits: bool) ->
         assert (await oxp(made, "Pay.Free")).status == (400 if waits else 200)
 
     run(scene, approvals=[rule])
+
+
+@pytest.mark.parametrize(("cents", "waits"), [({}, True), ({"cents": 100}, False), ({"cents": 501}, True)])
+def test_what_is_left_out_counts_as_what_the_tool_takes(cents: dict[str, int], waits: bool) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await oxp(made, "Pay.Usual", input={"order": "7"} | cents)).status == (400 if waits else 200)
+
+    run(scene, approvals=[{"tools": "Pay.Usual", "over": {"cents": 500}}])
 
 
 def test_a_rule_may_spare_whom_it_trusts() -> None:

@@ -46,9 +46,10 @@ class ApprovalRule(Struct, frozen=True):
     def is_about(self, tool: Tool) -> bool:
         return any(matches(pattern, tool) for pattern in self.tools)
 
-    def holds(self, input: Mapping[str, Any]) -> bool:
-        """A rule that spares a person the look does not hold where its function raises."""
-        over = all(_exceeds(input.get(name), limit) for name, limit in self.over.items())
+    def holds(self, tool: Tool, input: Mapping[str, Any]) -> bool:
+        """A rule that spares a person the look does not hold where its function raises. What a caller leaves out counts
+        as what the tool then takes."""
+        over = all(_exceeds(input.get(name, _default(tool, name)), limit) for name, limit in self.over.items())
         return over and (self.when is None or asked(self.when, input, otherwise=self.ask))
 
 
@@ -67,7 +68,7 @@ class Approvals:
     def are_needed(self, tool: Tool, input: Mapping[str, Any], caller: Caller) -> bool:
         for number, rule in enumerate(self._rules):
             fits = rule.who == EVERYBODY or number in caller.view.asks
-            if fits and rule.is_about(tool) and rule.holds(input):
+            if fits and rule.is_about(tool) and rule.holds(tool, input):
                 return rule.ask
         if callable(tool.approval):
             return asked(tool.approval, input)
@@ -130,6 +131,11 @@ def _id(seq: int, signature: bytes) -> str:
 def _code(signature: bytes) -> str:
     text = base64.b32encode(signature).decode()
     return f"{text[:4]}-{text[4:8]}"
+
+
+def _default(tool: Tool, name: str) -> Any:
+    member = tool.input_schema.get("properties", {}).get(name)
+    return member.get("default") if isinstance(member, Mapping) else None
 
 
 def _exceeds(value: Any, limit: float) -> bool:
