@@ -8,6 +8,7 @@ are not shown: whoever asks must not be able to answer.
 import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from hmac import compare_digest
 from typing import Any
 
@@ -47,9 +48,13 @@ class ApprovalRule(Struct, frozen=True):
         return any(matches(pattern, tool) for pattern in self.tools)
 
     def holds(self, tool: Tool, input: Mapping[str, Any]) -> bool:
-        """A rule that spares a person the look does not hold where its function raises. What a caller leaves out counts
-        as what the tool then takes."""
-        over = all(_exceeds(input.get(name, _default(tool, name)), limit) for name, limit in self.over.items())
+        """Where that cannot be told, because its function raises or what should be a number is none, a rule that asks
+        holds, and one that spares a person the look does not. What a caller leaves out counts as what the tool then
+        takes."""
+        over = all(
+            _exceeds(input.get(name, _default(tool, name)), limit, otherwise=self.ask)
+            for name, limit in self.over.items()
+        )
         return over and (self.when is None or asked(self.when, input, otherwise=self.ask))
 
 
@@ -138,5 +143,14 @@ def _default(tool: Tool, name: str) -> Any:
     return member.get("default") if isinstance(member, Mapping) else None
 
 
-def _exceeds(value: Any, limit: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > limit
+def _exceeds(value: Any, limit: float, *, otherwise: bool) -> bool:
+    """Amounts may be text, where a tool takes them so. Nothing does not exceed; of what is no number nobody can say."""
+    if value is None:
+        return False
+    try:
+        number = (
+            Decimal(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else Decimal("nan")
+        )
+        return otherwise if number.is_nan() else number > limit
+    except InvalidOperation:
+        return otherwise
