@@ -7,8 +7,9 @@ import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL
+from ..client.confirming import reference_of
 from .failing import told
-from .target import File, Json, Key, Server, connect, reference_of
+from .target import File, Json, Key, Server, connect
 
 
 def list_tools(
