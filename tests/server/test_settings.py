@@ -398,7 +398,7 @@ def test_an_issuer_may_be_a_table() -> None:
         ({"issuer": "https://a", "algorithms": ["HS256"]}, "where algorithms is a list of some of RS256, PS256, ES256"),
         ({"issuer": "https://a", "algorithms": []}, "where algorithms is a list of some of RS256"),
         ({"issuer": "https://a", "max_ttl_s": 0}, "where max_ttl_s is a number of seconds greater than 0"),
-        ({"issuer": "https://a", "audiance": "x"}, "max_ttl_s, and nothing like 'audiance'"),
+        ({"issuer": "https://a", "audiance": "x"}, "parameters, and nothing like 'audiance'"),
     ],
     ids=str,
 )
