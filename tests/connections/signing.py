@@ -3,9 +3,10 @@
 One process is both: the issuer at which they sign in (as one client), and the provider of their accounts (as another).
 """
 
+import asyncio
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from html import unescape
@@ -49,6 +50,14 @@ async def door(provider: Provider, **more: Any) -> AsyncIterator[Scene]:
     async with scene(provider, **settings(provider.issuer, **more)) as stage:
         with_credentials(stage, KEY)
         yield stage
+
+
+def play(story: Callable[[Scene], Awaitable[None]], provider: Provider, **more: Any) -> None:
+    async def played() -> None:
+        async with door(provider, **more) as stage:
+            await story(stage)
+
+    asyncio.run(played())
 
 
 def with_credentials(stage: Scene, credentials: str) -> None:
