@@ -31,7 +31,7 @@ def test_whom_it_was_made_for_signs_in_and_is_sent_on(how: str, provider: Provid
             ada = Visitor(browser, "ada")
             page = await ada.open(link.url)
             assert f"Sign in as ada at {provider.issuer}" in page.text
-            assert "code" not in page.text
+            assert "name='code'" not in page.text
             there = await ada.sign_in_at(link)
             assert (there.status, there.url.startswith(f"{SIGNED_IN}?")) == (200, True)
             assert there.goes_to.startswith(f"{provider.issuer}/auth?")
@@ -105,6 +105,19 @@ def test_an_answer_of_the_issuer_counts_once_and_in_one_browser(provider: Provid
             again = await ada.open(address)
             assert (again.status, "done already" in again.text) == (400, True)
         assert await stage.status(link) == "pending"
+
+    play(story, provider)
+
+
+def test_who_signs_in_for_what_is_done_already_is_told_so(provider: Provider) -> None:
+    async def story(stage: Scene) -> None:
+        link = await stage.challenge(user_id="ada")
+        async with stage.browser() as browser:
+            ada = Visitor(browser, "ada")
+            late = await ada.back_to(await ada.leave_for(link))
+            assert (await ada.connect(link)).status == 200
+            page = await ada.open(late)
+            assert (page.status, "done already" in page.text) == (400, True)
 
     play(story, provider)
 

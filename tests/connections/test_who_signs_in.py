@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from toolyard.trust.jwt import signed
+from toolyard.wires.mcp.params import PREFIX, TASKS
 
 from ..trust.identity_provider import Provider
 from .signing import Visitor, buttons, door, issuer, own_token, play, token_of, with_credentials
@@ -107,7 +108,13 @@ def test_a_link_for_an_issuer_that_is_no_more_says_so(provider: Provider, tmp_pa
         kept = {"store": f"sqlite:{tmp_path / 'ledger.db'}"}
         async with door(provider, **kept) as stage:
             link = await stage.challenge(user_id="ada")
+            async with stage.browser() as browser:
+                address = await Visitor(browser, "ada").back_to(await Visitor(browser, "ada").leave_for(link))
+                cookies = browser.cookies
         async with door(provider, **kept, issuers=[provider.issuer]) as stage, stage.browser() as browser:
+            browser.cookies = cookies
+            page = await Visitor(browser, "ada").open(address)
+            assert (page.status, "Nobody signs in at" in page.text) == (400, True)
             page = await Visitor(browser, "ada").open(link.url)
             assert (page.status, "Have the tool called again" in page.text) == (410, True)
 
@@ -195,12 +202,24 @@ def test_a_task_has_its_caller_sign_in(provider: Provider) -> None:
         shown = (await stage._caller.get(f"{HERE}/v1/calls/{task['taskId']}")).json()
         (place,) = shown["waitingAt"]
         assert "code" not in place["message"]
+        about = rpc("tasks/get", {"taskId": task["taskId"], "_meta": META})
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tasks/get", "mcp-name": task["taskId"]}
+        looked = (await stage._caller.post(f"{HERE}/mcp", json=about, headers=headers)).json()["result"]
+        assert "needs your authorization at idp" in str(looked["inputRequests"])
+        assert "this code" not in str(looked["inputRequests"])
         async with stage.browser() as browser:
             assert (await Visitor(browser, "ada").connect(here(place))).status == 200
         ended = (await stage._caller.get(f"{HERE}/v1/calls/{task['taskId']}?wait=20")).json()
         assert ended["state"] == "COMPLETE"
 
     play(story, provider)
+
+
+META = {
+    f"{PREFIX}protocolVersion": "2026-07-28",
+    f"{PREFIX}clientInfo": {"name": "test", "version": "1"},
+    f"{PREFIX}clientCapabilities": {"elicitation": {"url": {}}, "extensions": {TASKS: {}}},
+}
 
 
 def rpc(method: str, params: dict[str, Any]) -> dict[str, Any]:
