@@ -13,7 +13,7 @@ from toolyard.wires.mcp.params import PREFIX, TASKS
 
 from ..trust.identity_provider import Provider
 from .signing import Visitor, buttons, door, issuer, own_token, play, token_of, with_credentials
-from .stage import HERE, Clock, Link, Scene
+from .stage import HERE, Clock, Link, Scene, providers
 
 
 @pytest.mark.parametrize("who", ["a program's key", "a program's token of the issuer", "a token of the shared secret"])
@@ -117,6 +117,22 @@ def test_a_link_for_an_issuer_that_is_no_more_says_so(provider: Provider, tmp_pa
             assert (page.status, "Nobody signs in at" in page.text) == (400, True)
             page = await Visitor(browser, "ada").open(link.url)
             assert (page.status, "Have the tool called again" in page.text) == (410, True)
+
+    asyncio.run(story())
+
+
+def test_who_has_signed_in_is_told_where_the_provider_is_no_more(provider: Provider, tmp_path: Path) -> None:
+    async def story() -> None:
+        kept = {"store": f"sqlite:{tmp_path / 'ledger.db'}"}
+        async with door(provider, **kept) as stage, stage.browser() as browser:
+            link = await stage.challenge(user_id="ada")
+            address = await Visitor(browser, "ada").back_to(await Visitor(browser, "ada").leave_for(link))
+            cookies = browser.cookies
+        another = providers(provider.issuer, id="another")
+        async with door(provider, **kept, providers=another) as stage, stage.browser() as browser:
+            browser.cookies = cookies
+            page = await Visitor(browser, "ada").open(address)
+            assert (page.status, "No provider is set up" in page.text) == (200, True)
 
     asyncio.run(story())
 

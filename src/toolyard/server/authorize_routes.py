@@ -96,12 +96,13 @@ class AuthorizeDesk:
         return await self._to_provider(exchange, text, asked)
 
     async def _have_sign_in(self, exchange: Exchange, asked: Asked, given: dict[str, str]) -> Reply:
-        pages, issuer = open_door("authorize_pages"), given.get("issuer", "")
+        pages = open_door("authorize_pages")
+        issuer, anew = given.get(pages.ISSUER, ""), pages.ANEW in given
         if issuer not in self._signing_in.offered(asked):
             return await self._ask(exchange, asked, NO_BUTTON)
         text, browser, base_url = exchange.parameters["challenge"], cookie_of(exchange) or "", exchange.base_url()
         try:
-            address = await self._signing_in.leave(text, issuer, browser, base_url + SIGNED_IN, anew="anew" in given)
+            address = await self._signing_in.leave(text, issuer, browser, base_url + SIGNED_IN, anew=anew)
         except open_door("not_connected") as failure:
             return _failed(exchange, str(failure), 503, failure.challenge)
         return html(pages.go(issuer, "who you are", address, base_url), headers=FORM)
@@ -126,14 +127,15 @@ class AuthorizeDesk:
 
     async def _to_provider(self, exchange: Exchange, challenge: str, asked: Asked) -> Reply:
         """Whoever has shown that they are meant."""
-        base_url = exchange.base_url()
+        pages, base_url = open_door("authorize_pages"), exchange.base_url()
+        if asked.provider not in self._authorizing.providers:
+            return html(pages.not_set_up(asked.provider, base_url))
         back = f"{base_url}/connections/{asked.provider}/callback"
         try:
             address = await self._authorizing.leave(challenge, asked, cookie_of(exchange) or "", back)
         except open_door("not_connected") as failure:
             return _failed(exchange, str(failure), 503, failure.challenge)
-        shown = open_door("authorize_pages").go(asked.provider, "whether you allow it", address, base_url)
-        return html(shown, headers=FORM)
+        return html(pages.go(asked.provider, "whether you allow it", address, base_url), headers=FORM)
 
     async def _take_back(self, exchange: Exchange) -> Reply:
         if exchange.parameters["provider"] not in self._authorizing.providers:

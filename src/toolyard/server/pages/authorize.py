@@ -53,8 +53,8 @@ def sign_in(
         + _what(asked, scopes)
         + forms.form(browser, action, buttons)
         + paragraph(f"Then you are sent on to {asked.provider}.")
-        + "<p class='note'>Signing in shows that it is you for whom the tool was called. If somebody else sent you "
-        "this link, close this page: it is good for nobody but them.</p>"
+        + "<p class='note'>Signing in shows that the tool was called for you. "
+        f"If you are not {shown(asked.user)}, close this page: the link works for nobody else.</p>"
     )
     return page(TITLE, body, base_url)
 
@@ -68,7 +68,7 @@ def somebody_else(forms: Forms, browser: Browser, action: str, issuer: str, base
             "If you have another name there, and it is the one that the tool was called for, sign in with that."
         )
         + forms.form(browser, action, again)
-        + "<p class='note'>If somebody else sent you this link, close this page.</p>"
+        + "<p class='note'>If the tool was not called for you, close this page.</p>"
     )
     return page("This link is for somebody else", body, base_url)
 
