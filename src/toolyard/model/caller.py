@@ -81,6 +81,8 @@ class Caller(Struct, frozen=True):
     """Whether it may say yes or no to calls of others."""
     expires: float | None = None
     """When the credentials end, as seconds since 1970."""
+    issuer: str | None = None
+    """Whose token showed it, where that is a person's."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:

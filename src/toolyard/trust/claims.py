@@ -37,7 +37,13 @@ def identity_of(claims: Mapping[str, Any], rules: Rules, now: float) -> Identity
         scopes=_scopes(claims),
         claims=claims,
         expires=_expiry(claims, rules, now),
+        issuer=None if _is_program(claims) else rules.issuer,
     )
+
+
+def _is_program(claims: Mapping[str, Any]) -> bool:
+    """A client's token of its own has the client as its subject (RFC 9068)."""
+    return "client_id" in claims and claims["client_id"] == claims.get("sub")
 
 
 def _check_issuer(claims: Mapping[str, Any], rules: Rules) -> None:
