@@ -85,7 +85,7 @@ def test_the_issuer_that_knows_the_caller_is_meant_before_any_other(provider: Pr
             away = await Visitor(browser, "ada").press(page)
             assert (away.status, "cannot be reached" in away.text) == (503, True)
             with_credentials(stage, await token_of(stage, provider, "ada"))
-            for named in ({}, {"user_id": "bob"}):
+            for named in ({}, {"user_id": "ada"}):
                 link = await stage.challenge(**named)
                 assert buttons(await Visitor(browser, "ada").open(link.url)) == [provider.issuer]
 
@@ -96,11 +96,37 @@ def test_a_caller_of_an_issuer_where_nobody_can_sign_in_keeps_the_code(provider:
     async def story(stage: Scene) -> None:
         with_credentials(stage, await token_of(stage, provider, "ada"))
         assert (await stage.challenge()).code
-        link = await stage.challenge(user_id="bob")
+        link = await stage.challenge(user_id="ada")
         async with stage.browser() as browser:
             assert buttons(await Visitor(browser, "ada").open(link.url)) == ["http://127.0.0.1:1"]
 
     play(story, provider, issuers=[issuer("http://127.0.0.1:1"), provider.issuer])
+
+
+@pytest.mark.parametrize("tool", ["Post.Read", "Post.Nothing"])
+def test_a_person_speaks_for_nobody_else(provider: Provider, tool: str) -> None:
+    """Or whoever has an account here could have tools use what others connected."""
+
+    async def story(stage: Scene) -> None:
+        with_credentials(stage, await token_of(stage, provider, "ada"))
+        said = "These credentials are for ada, and not for another user_id; leave it out"
+        refused = await stage.call(tool, user_id="bob")
+        assert (refused["status"], refused["message"]) == (403, said)
+        assert (await stage.call(tool, user_id="ada"))["status"] == (await stage.call(tool))["status"]
+        with_credentials(stage, await own_token(provider))
+        assert (await stage.call(tool, user_id="bob"))["status"] != 403
+
+    play(story, provider)
+
+
+def test_an_issuer_of_programs_may_be_one(provider: Provider) -> None:
+    async def story(stage: Scene) -> None:
+        with_credentials(stage, await token_of(stage, provider, "ada"))
+        link = await stage.challenge(user_id="bob")
+        async with stage.browser() as browser:
+            assert (await Visitor(browser, "bob").sign_in_at(link)).status == 200
+
+    play(story, provider, issuers=[issuer(provider.issuer, speaks_for_users=True)])
 
 
 def test_a_link_for_an_issuer_that_is_no_more_says_so(provider: Provider, tmp_path: Path) -> None:

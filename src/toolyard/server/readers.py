@@ -188,5 +188,6 @@ ISSUER: dict[str, Callable[[Any], Any]] = {
     "subject_claim": text,
     "algorithms": algorithms,
     "max_ttl_s": seconds,
+    "speaks_for_users": switch,
 }
 """What the table of an issuer may have."""

@@ -24,6 +24,8 @@ class Rules(Struct, frozen=True):
     """How far ahead `exp` may lie."""
     subject_claim: str = "sub"
     tenant_claim: str = "tenant"
+    speaks_for_users: bool = False
+    """Whether all its tokens are programs'."""
 
 
 def identity_of(claims: Mapping[str, Any], rules: Rules, now: float) -> Identity:
@@ -37,7 +39,7 @@ def identity_of(claims: Mapping[str, Any], rules: Rules, now: float) -> Identity
         scopes=_scopes(claims),
         claims=claims,
         expires=_expiry(claims, rules, now),
-        issuer=None if _is_program(claims) else rules.issuer,
+        issuer=None if rules.speaks_for_users or _is_program(claims) else rules.issuer,
     )
 
 

@@ -57,7 +57,7 @@ class RequirementsDesk:
     async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         context = declared(tool, command.context)
         if context.user_id is not None:
-            caller = replace(caller, user_id=context.user_id)
+            caller = caller.speaking_for(context.user_id)
         for keeper in self._keepers:
             context = await keeper.fill(tool, context, caller)
         return command if context == command.context else replace(command, context=context)
