@@ -8,11 +8,12 @@ lost: it is simply run.
 import logging
 
 import msgspec
+from msgspec.structs import replace
 
 from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool
 from ..model.caller import Caller
-from ..model.errors import ToolNotFound, ToolyardError
+from ..model.errors import MissingRequirements, ToolNotFound, ToolyardError, Unavailable
 from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
@@ -21,6 +22,7 @@ from ..store.contract import Store, StoreDown
 from ..trust.keys import BrokenSeal, KeyRing
 from .engine import Engine
 from .held import NOT_KNOWN
+from .lacking import Lacking
 from .recorded import RecordedCalls
 
 AT_ONCE = 100
@@ -38,10 +40,11 @@ class Recovery:
         engine: Engine,
         recorded: RecordedCalls,
         ring: KeyRing,
+        lacking: Lacking,
         max_attempts: int,
     ) -> None:
         self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
-        self._ring, self._max_attempts = ring, max_attempts
+        self._ring, self._lacking, self._max_attempts = ring, lacking, max_attempts
 
     async def settle(self) -> None:
         """Once: all that is lost now."""
@@ -65,7 +68,8 @@ class Recovery:
         caller = Caller(call.key.tenant, call.key.subject)
         try:
             tool = self._catalogue.resolve(call.reference)
-            command = await self._engine.filled(tool, self.command(call), caller)
+            command = command_of(call, context_of(call, self._ring))
+            command = await self._engine.filled(tool, command, caller)
             work = self._engine.work(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is settled later
@@ -75,6 +79,8 @@ class Recovery:
             return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
         except BrokenSeal:
             return await self._end(call, Move.UNKNOWN, NO_KEY)
+        except (MissingRequirements, Unavailable) as error:
+            return await self._lacks(call, error)
         except ToolyardError as error:
             return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
         number = await self._store.restart(call.seq, call.attempt)
@@ -86,6 +92,16 @@ class Recovery:
         self._recorded.go_on(call.seq, number, work)
         return True
 
+    async def _lacks(self, call: CallRecord, error: MissingRequirements | Unavailable) -> bool:
+        """What is kept for it is not there any more. One whose attempt was lost is taken over first."""
+        if call.state is State.PROCESSING:
+            number = await self._store.restart(call.seq, call.attempt)
+            if number is None:
+                return False
+            call = replace(call, attempt=number)
+        await self._lacking.hold(call, error)
+        return True
+
     async def _end(self, call: CallRecord, move: Move, message: str) -> bool:
         if call.attempt == 0:  # it waited for a person, and never began
             move, effects = Move.FAIL, "none"
@@ -95,16 +111,18 @@ class Recovery:
         _log.warning("%s (call %s) ends as %s", call.reference, call.key.call_id, ending.code)
         return await self._store.give_up(call.seq, call.attempt, ending)
 
-    def command(self, call: CallRecord) -> CallTool:
-        return CallTool(
-            call.tool,
-            msgspec.json.decode(call.input),
-            call.key.call_id,
-            call.trace_id,
-            context_of(call, self._ring),
-            wire=call.wire,
-            family=call.key.family,
-        )
+
+def command_of(call: CallRecord, context: CallContext) -> CallTool:
+    """A recorded call as it was made."""
+    return CallTool(
+        call.tool,
+        msgspec.json.decode(call.input),
+        call.key.call_id,
+        call.trace_id,
+        context,
+        wire=call.wire,
+        family=call.key.family,
+    )
 
 
 def context_of(call: CallRecord, ring: KeyRing) -> CallContext:

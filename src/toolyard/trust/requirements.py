@@ -28,8 +28,9 @@ class Requirer(Protocol):
     """Who looks after what tools need. The engine asks it about tools that need something, and about no others."""
 
     async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
-        """The same call with what is kept here for it, and without what the tool does not declare. Once for each call
-        that may have to be made, before it is checked. Raises StoreDown."""
+        """The same call, `filled` with what is kept here for it, and without what the tool does not declare. Each time
+        that it may have to be made, before it is checked. Raises StoreDown, and Unavailable where what is kept is not
+        to be had at the moment."""
         ...
 
     def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
@@ -59,10 +60,10 @@ class RequirementsDesk:
             caller = replace(caller, user_id=context.user_id)
         for keeper in self._keepers:
             context = await keeper.fill(tool, context, caller)
-        return command if context == command.context else replace(command, context=context)
+        return replace(command, filled=context)
 
     def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
-        context, needed = command.context, tool.requirements
+        context, needed = command.given, tool.requirements
         absent = [wanted for wanted in needed.authorization if wanted.id not in context.tokens]
         missing = Missing(
             authorization=tuple(self._challenge(base_url(), caller, wanted, tool) for wanted in absent),
@@ -71,7 +72,7 @@ class RequirementsDesk:
         )
         if missing.authorization or missing.secrets or missing.user_id:
             raise MissingRequirements(
-                f"{tool.wire_name} needs {_in_words(missing, absent)} before it can be called{_codes(missing)}",
+                f"{tool.wire_name} needs {in_words(missing)} before it can be called{_codes(missing)}",
                 missing,
                 developer_message=_how_to_help(missing, absent),
             )
@@ -95,8 +96,8 @@ def declared(tool: Tool, context: CallContext) -> CallContext:
     )
 
 
-def _in_words(missing: Missing, absent: list[Authorization]) -> str:
-    parts = [f"authorization at {a.id}" for a in absent]
+def in_words(missing: Missing) -> str:
+    parts = [f"authorization at {each.provider}" for each in missing.authorization]
     parts += [f"the secret {id}" for id in missing.secrets]
     parts += ["a user id"] if missing.user_id else []
     return " and ".join(parts)
