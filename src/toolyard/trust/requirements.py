@@ -13,6 +13,7 @@ from ..model.caller import Caller
 from ..model.errors import Challenge, Missing, MissingRequirements
 from ..model.seam import random_id
 from ..model.tool import Authorization, Tool
+from .challenges import name_of
 
 
 class Keeper(Protocol):
@@ -78,9 +79,9 @@ class RequirementsDesk:
             )
 
     def _challenge(self, base_url: str, caller: Caller, wanted: Authorization, tool: Tool) -> Challenge:
-        id = self._new_id() + self._new_id()
         made = None if self._challenger is None else self._challenger(caller, wanted, tool)
-        text, code = made or (id, "")
+        text, code = made or (self._new_id() + self._new_id(), "")
+        id = name_of(text) if made else text
         url = f"{base_url}/authorize/{text}"
         return Challenge(id, f"{url}?provider={quote(wanted.id)}", f"{url}/status", wanted.id, code)
 

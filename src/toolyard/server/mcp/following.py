@@ -4,6 +4,7 @@ Whoever asks last hears what the call asks and how it ends; where it runs here, 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -16,10 +17,12 @@ from ...model.lifecycle import ENDED
 from ...model.record import CallRecord, Key
 from ...model.running import Channel
 from ...model.tool import Tool
+from ...store.hints import Topic
+from ...trust.approvals import APPROVAL, AUTHORIZATION
 from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ...wires.mcp.outcomes import encode_outcome
 from ...wires.mcp.params import Call
-from ...wires.mcp.questions import encode_input_required, encode_question, question_id
+from ...wires.mcp.questions import encode_complete, encode_input_required, encode_question, question_id
 from ...wires.mcp.tasks import encode_created
 from ...wires.telling import Telling
 from .peer import Outlet, Peer
@@ -74,7 +77,7 @@ class Following:
         self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
             return await self._next(tool, call, params, peer)
-        ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer))
+        ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer), peer)
         self._given.keep(tool, ended.outcome(), peer.caller)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
@@ -89,19 +92,35 @@ class Following:
         if given:
             await self._questions.answer(call, given)
 
-    async def until_ended(self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes]) -> CallRecord:
-        """The older era: puts what the call asks meanwhile. Raises RpcError if the server stops first."""
+    async def until_ended(
+        self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes], peer: Peer
+    ) -> CallRecord:
+        """The older era: puts what the call asks meanwhile, and says when a person has done it. Raises RpcError if the
+        server stops first."""
         put: set[str] = set()
-        while call.state not in ENDED:
-            for question in await self._questions.open(call):
-                if question.name not in put:
-                    put.add(question.name)
-                    outlet.send(asked(question))
-            after = await self._questions.next_step(call.seq, None, known=put)
-            if after is None:
-                raise stopping()
-            call = after
+        with ExitStack() as watching:
+            while call.state not in ENDED:
+                for question in await self._questions.open(call):
+                    if question.name not in put:
+                        put.add(question.name)
+                        outlet.send(asked(question))
+                        if peer.revision.completes and call.waiting_for in (APPROVAL, AUTHORIZATION):
+                            watching.callback(self._tell_once(call.seq, question.name, outlet))
+                after = await self._questions.next_step(call.seq, None, known=put)
+                if after is None:
+                    raise stopping()
+                call = after
         return call
+
+    def _tell_once(self, seq: int, name: str, outlet: Outlet) -> Callable[[], None]:
+        """As soon as what the call waits for has come. What to call to stop."""
+
+        def tell() -> None:
+            forget()
+            outlet.send(encode_complete(question_id(seq, name)))
+
+        forget = self._store.hints.watch(Topic.DECIDED, seq, tell)
+        return forget
 
     def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
         outlet.is_followed()
@@ -124,7 +143,8 @@ class Following:
 
 
 def _asked(question: Any, seq: int, peer: Peer) -> bytes:
-    return encode_request(question_id(seq, question.name), *encode_question(question, peer.revision))
+    id = question_id(seq, question.name)
+    return encode_request(id, *encode_question(question, peer.revision, id))
 
 
 def stopping() -> RpcError:
