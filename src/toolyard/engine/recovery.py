@@ -5,7 +5,9 @@ say whether it had its effect, so nobody says so, and nothing is run again. A ca
 lost: it is simply run.
 """
 
+import asyncio
 import logging
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -45,14 +47,23 @@ class Recovery:
     ) -> None:
         self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
         self._ring, self._lacking, self._max_attempts = ring, lacking, max_attempts
+        self._beginning: dict[int, asyncio.Task[bool]] = {}
+        """By the call's number: those that wait for what is kept for them."""
 
     async def settle(self) -> None:
         """Once: all that is lost now."""
         while True:
             lost = await self._store.lost(AT_ONCE)
-            settled = [await self._settle(call) for call in lost]
+            settled = [await self._settle(call) for call in lost if call.seq not in self._beginning]
             if len(lost) < AT_ONCE or not any(settled):
                 return
+
+    async def stop(self) -> None:
+        """What has not begun is left to the next start, or to others."""
+        tasks = list(self._beginning.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _settle(self, call: CallRecord) -> bool:
         """Whether anything was done about it."""
@@ -62,7 +73,23 @@ class Recovery:
         if was_running and call.losses + 1 >= self._max_attempts:
             message = f"The tool was started {call.attempt} times and never ended"
             return await self._end(call, Move.ABANDON, message)
-        return await self._run_again(call)
+        if not self._needs_something(call):
+            return await self._run_again(call)
+        self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._run_again(call))
+        task.add_done_callback(partial(self._begun, call.seq))
+        return True
+
+    def _needs_something(self, call: CallRecord) -> bool:
+        """Then it is begun beside the others: the provider of a token may take its time."""
+        try:
+            return bool(self._catalogue.resolve(call.reference).requirements)
+        except ToolNotFound:
+            return False
+
+    def _begun(self, seq: int, task: "asyncio.Task[bool]") -> None:
+        del self._beginning[seq]
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("a call cannot be begun yet: %s", task.exception())
 
     async def _run_again(self, call: CallRecord) -> bool:
         caller = Caller(call.key.tenant, call.key.subject)

@@ -108,11 +108,11 @@ class Requests:
             while not claims and not is_gone and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 claims = [] if is_gone else await look()
+        contexts = [] if is_gone else await asyncio.gather(*map(self._opened, claims))
         if is_gone:
             for call in claims:
                 await self._store.leave(HandBack(call.session or "", call.request or "", who(), call.attempt))
             return []
-        contexts = await asyncio.gather(*map(self._opened, claims))
         return [(call, context) for call, context in zip(claims, contexts, strict=True) if context is not None]
 
     async def _opened(self, call: CallRecord) -> CallContext | None:

@@ -245,6 +245,7 @@ class Yard:
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
                 stack.push_async_callback(self._leave_calls)
+                stack.push_async_callback(self._recovery.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
                 await self._recovery.settle()
                 await self._keys.sync()
