@@ -71,7 +71,7 @@ class Awaited:
     async def questions(self, call: CallRecord) -> list[Question]:
         """Where its user is sent, each time that somebody asks."""
         try:
-            await self._ready(call)
+            (await self._ready(call)).is_known()
         except MissingRequirements as error:
             return [
                 Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)

@@ -28,6 +28,7 @@ from .lacking import Lacking
 from .recorded import RecordedCalls
 
 AT_ONCE = 100
+SOON_S = 1.0
 NO_KEY = "What the call was given cannot be opened: none of the server's keys has sealed it"
 _log = logging.getLogger("toolyard.ledger")
 
@@ -59,11 +60,13 @@ class Recovery:
                 return
 
     async def stop(self) -> None:
-        """What has not begun is left to the next start, or to others."""
+        """What has not begun soon is left to the next start, or to others."""
         tasks = list(self._beginning.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=SOON_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def _settle(self, call: CallRecord) -> bool:
         """Whether anything was done about it."""

@@ -282,8 +282,8 @@ class Sessions(Protocol):
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt, and a
-        `session` event whenever the session's status changes."""
+        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt and whenever
+        it waits for something else, and a `session` event whenever the session's status changes."""
         ...
 
 

@@ -32,7 +32,8 @@ class Topic(StrEnum):
     WAITING = "waiting"
     """A call waits for something from now on; its key is what."""
     DECIDED = "decided"
-    """A person did what they were sent for; its key is the number of the call that waited, or a challenge's id."""
+    """What a person was sent for is done, or not wanted any more; its key is the number of the call that waited, or a
+    challenge's id."""
     KEPT = "kept"
     """Something new was put into the vault; its key is the kind of thing."""
     HEARD = "heard"
