@@ -176,13 +176,15 @@ def test_while_the_provider_is_away_it_waits_and_goes_on_when_it_is_back(
     play(story, provider, **ASKS)
 
 
-def test_who_waits_is_woken_by_the_connection_itself(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_who_wait_are_woken_by_the_connection_itself(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolyard.engine.awaited.LOOK_AGAIN_S", 3600.0)
+    monkeypatch.setattr("toolyard.engine.awaited.AT_ONCE", 1)
 
     async def story(stage: Scene) -> None:
-        session = await used(stage)
-        await connect(stage, await asks_for_its_account(stage, session))
-        assert not (await result(stage, session)).get("is_error")
+        sessions = [await used(stage) for _ in range(3)]
+        await connect(stage, await asks_for_its_account(stage, sessions[0]))
+        for session in sessions:
+            assert not (await result(stage, session)).get("is_error")
 
     play(story, provider)
 

@@ -51,7 +51,7 @@ class Given:
         """Of a call that a worker claims. Raises BrokenSeal; MissingRequirements and Unavailable where it lacks what is
         kept here."""
         brought = context_of(call, self._ring)
-        if not self._may_be_kept(call):
+        if not self.may_be_kept(call):
             self._remember(call, None)
             return brought
         try:
@@ -75,7 +75,7 @@ class Given:
     async def scrubber_of(self, call: CallRecord) -> Scrubber | None:
         gift = self._calls.get((call.session or "", call.request or ""))
         if gift is None or gift.attempt != call.attempt:
-            kept = await self._store.note(*_place(call.key.tenant, call.seq)) if self._may_be_kept(call) else None
+            kept = await self._store.note(*_place(call.key.tenant, call.seq)) if self.may_be_kept(call) else None
             gift = self._remember(call, kept)
         return self._scrubber(gift)
 
@@ -85,7 +85,7 @@ class Given:
         if gift is not None and gift.kept is not None:
             await self._store.drop_note(*_place(call.tenant, call.seq))
 
-    def _may_be_kept(self, call: CallRecord) -> bool:
+    def may_be_kept(self, call: CallRecord) -> bool:
         """Whether the server gives it anything of its own."""
         if call.queue != "worker":
             return False

@@ -108,12 +108,18 @@ class Requests:
             while not claims and not is_gone and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 claims = [] if is_gone else await look()
-        contexts = [] if is_gone else await asyncio.gather(*map(self._opened, claims))
+        contexts = [] if is_gone else await self._contexts(claims)
         if is_gone:
             for call in claims:
                 await self._store.leave(HandBack(call.session or "", call.request or "", who(), call.attempt))
             return []
         return [(call, context) for call, context in zip(claims, contexts, strict=True) if context is not None]
+
+    async def _contexts(self, claims: Sequence[CallRecord]) -> list[CallContext | None]:
+        """What is kept for them is got for all at once: one provider may be slow."""
+        if any(map(self._given.may_be_kept, claims)):
+            return await asyncio.gather(*map(self._opened, claims))
+        return [await self._opened(call) for call in claims]
 
     async def _opened(self, call: CallRecord) -> CallContext | None:
         """What a call is given to its worker with. None: it is not given to it, as it lacks what it needs."""
