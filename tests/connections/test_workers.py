@@ -67,7 +67,8 @@ def test_a_task_of_it_waits_too(provider: Provider) -> None:
         about = rpc("tools/call", {"name": "Far_Read", "arguments": {}, "task": {}})
         task = (await stage._caller.post(f"{HERE}/mcp", json=about, headers=headers)).json()["result"]["task"]
         claiming = asyncio.ensure_future(claim(stage, 20))
-        await connect(stage, link_in(await get(stage, f"/v1/calls/{task['taskId']}")))
+        assert link_in(await get(stage, f"/v1/calls/{task['taskId']}")).code
+        await has_account(stage)
         (claimed,) = await claiming
         assert await respond(stage, claimed, "done") == 200
         assert (await get(stage, f"/v1/calls/{task['taskId']}?wait=20"))["value"] == "done"
@@ -124,7 +125,8 @@ def test_where_the_account_is_gone_no_worker_is_given_the_call(provider: Provide
         await disconnect(stage)
         assert await claim(stage) == []
         claiming = asyncio.ensure_future(claim(stage, 20))
-        await connect(stage, await asks_for_its_account(stage, session))
+        await asks_for_its_account(stage, session)
+        await has_account(stage, "another-token-of-adas")
         (claimed,) = await claiming
         assert (claimed["attempt"], token_in(claimed)) == (1, await token_of(stage))
 
