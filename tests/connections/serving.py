@@ -41,6 +41,20 @@ class Served:
     def deny(self, link: Link, who: str = "ada") -> Page:
         return self._as(who, lambda person: person.deny(link))
 
+    def use(self, tool: str = "Post_Read") -> None:
+        """A model's, in a session."""
+        self._session = self._post("/v1/sessions", {})["sessionId"]
+        use = {"type": "tool_use", "id": "t-1", "name": tool, "input": {}}
+        self._post(f"/v1/sessions/{self._session}/messages", {"role": "assistant", "content": [use]})
+
+    def result(self) -> Any:
+        """What came of it."""
+        address = f"{self.url}/v1/sessions/{self._session}/results?wait=20"
+        return httpx2.get(address, trust_env=False, timeout=30).json()["message"]["content"][0]
+
+    def _post(self, path: str, body: Any) -> Any:
+        return httpx2.post(self.url + path, json=body, trust_env=False).json()
+
     def _as(self, who: str, way: Callable[[Person], Awaitable[Page]]) -> Page:
         async def gone() -> Page:
             async with httpx2.AsyncClient(follow_redirects=True, trust_env=False, timeout=30) as browser:

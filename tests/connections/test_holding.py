@@ -8,8 +8,6 @@ from typing import Any
 from ..trust.identity_provider import Provider
 from .stage import HERE, Link, Person, Scene, scene
 
-USE = {"type": "tool_use", "id": "t-1", "name": "Post_Read", "input": {}}
-
 
 def play(story: Callable[[Scene], Awaitable[None]], provider: Provider, **settings: Any) -> None:
     async def played() -> None:
@@ -27,9 +25,10 @@ async def post(stage: Scene, path: str, body: Any) -> Any:
     return (await stage._caller.post(HERE + path, json=body)).json()
 
 
-async def used(stage: Scene) -> str:
+async def used(stage: Scene, name: str = "Post_Read") -> str:
     session: str = (await post(stage, "/v1/sessions", {}))["sessionId"]
-    await post(stage, f"/v1/sessions/{session}/messages", {"role": "assistant", "content": [USE]})
+    use = {"type": "tool_use", "id": "t-1", "name": name, "input": {}}
+    await post(stage, f"/v1/sessions/{session}/messages", {"role": "assistant", "content": [use]})
     return session
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ..cli.processes import command, toolyard
 from ..conformance.serving import environment
-from ..mcp.talking import connect, text_of
+from ..mcp.talking import Older, connect, text_of
 from .serving import TOOLS, Served, code_in, served
 from .stage import Link
 
@@ -39,6 +39,22 @@ def test_in_the_older_era_of_mcp_it_is_an_error_that_a_client_can_act_on(server:
     assert asked["mode"] == "url"
     assert server.go(link_of(asked)).status == 200
     assert text_of(client.call("Post_Read", meta={"toolyard/userId": "older"}).result())
+    client.close()
+
+
+def test_in_the_older_era_of_mcp_a_client_hears_that_its_person_is_done(server: Served) -> None:
+    client = connect(f"{server.url}/mcp", "2025-11-25", **URL)
+    assert isinstance(client, Older)
+    stream = client.get()
+    assert stream.status == 200
+    (first,), (asked,) = (
+        client.call("Post_Read", meta={"toolyard/userId": "hears"}).error()["data"]["elicitations"] for _ in range(2)
+    )
+    assert first["elicitationId"] != asked["elicitationId"]
+    assert server.go(link_of(asked)).status == 200
+    heard = stream.next()
+    assert heard["method"] == "notifications/elicitation/complete"
+    assert heard["params"] == {"elicitationId": asked["elicitationId"]}
     client.close()
 
 

@@ -2,9 +2,10 @@
 
 from hashlib import sha256
 
-from toolyard import Context, Toolkit, authorization
+from toolyard import Context, Toolkit, authorization, secret
 
 kit = Toolkit("Post")
+keyed = Toolkit("Keyed")
 
 
 def digest_of(token: str) -> str:
@@ -33,3 +34,9 @@ async def nothing(ctx: Context) -> str | None:
 async def other(ctx: Context) -> str:
     """Needs an account where none can be connected."""
     return ctx.token("elsewhere")
+
+
+@keyed.tool(requires=secret("KEY"))
+async def show(ctx: Context) -> str:
+    """Shows which secret it was given, in the same way."""
+    return digest_of(ctx.secret("KEY"))

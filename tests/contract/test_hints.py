@@ -8,6 +8,8 @@ import pytest
 
 from toolyard.model.api_key import ApiKey
 from toolyard.model.session import Worker
+from toolyard.model.standing import Decision, Hold
+from toolyard.model.vault import Sealed
 from toolyard.store.contract import Store
 from toolyard.store.hints import Topic
 
@@ -144,6 +146,28 @@ async def test_who_wants_to_know_of_workers_is_told(store: Store, clock: Clock) 
     assert heard, "it was not heard of"
 
 
+async def test_who_looks_after_what_waits_is_told_that_it_does_and_that_it_does_no_more(store: Store) -> None:
+    waits = (Topic.WAITING, "authorization")
+    with Heard(store, waits) as heard:
+        begun = await store.begin(call(waiting_for="authorization", queue_s=60.0))
+    assert heard, "from its beginning"
+    with Heard(store, waits, (Topic.DECIDED, begun.seq)) as heard:
+        await store.decide(Decision(begun.seq, "authorization"))
+        assert heard == [(Topic.DECIDED, begun.seq)]
+        await store.decide(Hold(begun.seq, 0, "authorization", 60.0))
+        assert heard[1:] == [waits], "again"
+        await store.cancel(begun.seq)
+    assert heard[2:] == [(Topic.DECIDED, begun.seq)]
+
+
+async def test_who_looks_after_what_is_kept_is_told_of_what_is_new(store: Store) -> None:
+    with Heard(store, (Topic.KEPT, "connection"), (Topic.KEPT, "secret")) as heard:
+        await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
+        assert heard == [(Topic.KEPT, "connection")]
+        await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"renewed", b"{}"), 1)
+    assert len(heard) == 1, "a token that was renewed is nothing new"
+
+
 async def test_what_is_told_can_be_read(store: Store) -> None:
     """A hint comes after its write, so that who looks then sees it."""
     begun = await store.begin(call())
@@ -161,7 +185,11 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
     other = await make_store("b")
     begun = await store.begin(call())
     await store.create_session(session())
-    keys: dict[Topic, Hashable] = {Topic.ENDED: begun.seq, Topic.SESSION: "s", Topic.QUESTION: begun.seq}
+    held = await store.begin(call("held", waiting_for="authorization", queue_s=60.0))
+    keys: dict[Topic, Hashable] = {
+        Topic.ENDED: begun.seq, Topic.SESSION: "s", Topic.QUESTION: begun.seq, Topic.DECIDED: held.seq,
+        Topic.WAITING: "approval", Topic.KEPT: "connection", Topic.HEARD: "a client's",
+    }  # fmt: skip
     with other.hints.waiting(topic, keys.get(topic, "")) as bell:
         while await bell.wait(0.2):
             pass
@@ -170,4 +198,7 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
         await store.add_turn("s", [request()])
         await store.put_worker(Worker("default", "robot", "w", b"[]"))
         await store.put_key(ApiKey("agent", b"digest", "default", "agent"))
+        await store.decide(Decision(held.seq, "authorization", queue_s=60.0, then="approval"))
+        await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
+        store.tell(Topic.HEARD, "a client's")
         assert await bell.wait(10)

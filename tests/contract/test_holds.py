@@ -1,15 +1,17 @@
 """A call may wait for something from its beginning: nobody runs it before that has come, and one decision counts."""
 
 import asyncio
+import json
 
 import pytest
 
 from toolyard.model.lifecycle import Move, State
-from toolyard.model.standing import Decision, ended_by
+from toolyard.model.record import Ending
+from toolyard.model.standing import Decision, Hold, ended_by
 from toolyard.store.contract import Filter, Store
 
-from .calls import WORKER, call, in_session, request, there, wanted, worker_call
-from .ledgers import Clock, Opening
+from .calls import WORKER, call, hand_back, in_session, request, there, wanted, worker_call
+from .ledgers import TIMING, Clock, Opening
 
 NO = ended_by(Move.REJECT, "Ada said no", "none")
 
@@ -88,3 +90,72 @@ async def test_a_sessions_request_says_that_it_waits(store: Store) -> None:
     await store.decide(Decision(begun.seq, "approval", NO))
     kinds = [each.kind for each in await store.events("s", 0, 100)]
     assert kinds.count("request") == 2
+
+
+async def test_what_was_to_begin_waits_for_what_it_lacks(store: Store, clock: Clock) -> None:
+    begun = await store.begin(call(waiting_for="approval", queue_s=60.0))
+    await store.decide(Decision(begun.seq, "approval"))
+    await store.decide(Hold(begun.seq, 0, "authorization", 60.0))
+    row = there(await store.row(begun.seq))
+    assert (row.state, row.waiting_for, row.attempt) == (State.PENDING, "authorization", 0)
+    assert await store.lost(10) == []
+    assert there(await store.decide(Hold(begun.seq, 0, "authorization", 60.0))).reason == "stale_attempt"
+    await clock.advance(61)
+    await store.expire(10)
+    ended = there(await store.row(begun.seq))
+    assert (ended.code, ended.effects) == ("timed_out", "none")
+
+
+async def test_a_claim_that_nobody_was_given_does_not_count(store: Store) -> None:
+    begun = await store.begin(worker_call())
+    (claim,) = await store.claim(wanted(WORKER))
+    await store.decide(Hold(begun.seq, claim.attempt, "authorization", 60.0))
+    row = there(await store.row(begun.seq))
+    assert (row.state, row.waiting_for, row.attempt, row.holder) == (State.PENDING, "authorization", 0, None)
+    assert await store.claim(wanted(WORKER)) == []
+    await store.decide(Decision(begun.seq, "authorization", queue_s=60.0))
+    assert [each.attempt for each in await store.claim(wanted(WORKER))] == [1]
+
+
+async def test_what_waits_after_an_attempt_does_not_wait_for_ever_either(store: Store, clock: Clock) -> None:
+    begun = await store.begin(worker_call(on_lost="rerun"))
+    (first,) = await store.claim(wanted(WORKER))
+    await store.leave(hand_back(WORKER, first.attempt, request="call-1", session="direct"))
+    (claim,) = await store.claim(wanted(WORKER))
+    await store.decide(Hold(begun.seq, claim.attempt, "authorization", 60.0))
+    await clock.advance(61)
+    await store.expire(10)
+    ended = there(await store.row(begun.seq))
+    assert (ended.code, ended.effects, ended.attempt) == ("timed_out", "unknown", 1)
+
+
+@pytest.mark.parametrize("claims", [False, True])
+async def test_what_cannot_wait_for_what_it_lacks_ends_and_frees_its_key(store: Store, claims: bool) -> None:
+    lacking = Ending(State.ERROR, "tool_failed", 0.0, error=b"{}", releases_key=True)
+    new = worker_call if claims else call
+    begun = await store.begin(new() if claims else new(waiting_for="approval", queue_s=60.0))
+    if claims:
+        await store.claim(wanted(WORKER))
+    else:
+        await store.decide(Decision(begun.seq, "approval"))
+    await store.decide(Hold(begun.seq, int(claims), "authorization", 60.0, lacking))
+    row = there(await store.row(begun.seq))
+    assert (row.state, row.code, row.effects, row.attempt) == (State.ERROR, "tool_failed", "none", 0)
+    assert (await store.begin(new())).seq not in (0, begun.seq)
+
+
+async def test_a_claim_that_was_lost_meanwhile_is_not_held_back(store: Store, clock: Clock) -> None:
+    begun = await store.begin(worker_call(on_lost="rerun"))
+    await store.claim(wanted(WORKER))
+    await clock.advance(TIMING.lease_s)
+    await store.expire(10)
+    (second,) = await store.claim(wanted(WORKER))
+    assert there(await store.decide(Hold(begun.seq, 1, "authorization", 60.0))).reason == "stale_attempt"
+    assert there(await store.row(begun.seq)).attempt == second.attempt
+
+
+async def test_a_session_is_told_what_its_request_waits_for(store: Store) -> None:
+    (begun,) = await in_session(store, request(queue="node", waiting_for="authorization"))
+    await store.decide(Decision(begun.seq, "authorization", queue_s=60.0, then="approval"))
+    told = [json.loads(each.data) for each in await store.events("s", 0, 100) if each.kind == "request"]
+    assert [each.get("waitingFor") for each in told] == ["authorization", "approval"]

@@ -39,6 +39,7 @@ MESSAGES = {
     "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
     "notifications/tasks": "TaskStatusNotification",
     "notifications/tasks/status": "TaskStatusNotification",
+    "notifications/elicitation/complete": "ElicitationCompleteNotification",
     "elicitation/create": "ElicitRequest",
     "sampling/createMessage": "CreateMessageRequest",
     "roots/list": "ListRootsRequest",

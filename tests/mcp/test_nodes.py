@@ -8,6 +8,9 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client as SdkClient
 
+from toolyard.server.compose import Yard
+from toolyard.server.settings import exactly
+
 from ..postgres import Server as PostgresServer
 from ..worker.processes import until
 from .proxy import RoundRobin, proxying
@@ -22,12 +25,26 @@ ALL: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "
 class Pair:
     """Two nodes, and the proxy before them."""
 
-    def __init__(self, one: Server, other: Server, proxy: RoundRobin) -> None:
-        self.one, self.other, self.url, self.proxy = one, other, proxy.url, proxy
+    def __init__(self, one: Server, other: Server, proxy: RoundRobin, store: str = "") -> None:
+        self.one, self.other, self.url, self.proxy, self.store = one, other, proxy.url, proxy, store
 
     @property
     def urls(self) -> list[str]:
         return [self.one.url, self.other.url]
+
+    def decide(self, *, approved: bool = True) -> None:
+        """About the call that waits for it, as a person would, at a third node."""
+
+        async def decided() -> None:
+            yard = Yard([], exactly(store=self.store, secret_key=SECRET))
+            await yard.store.open()
+            try:
+                (call,) = await yard._approving.waiting()
+                await yard._approving.decide(call, approved=approved, by="a test")
+            finally:
+                await yard.store.close()
+
+        asyncio.run(decided())
 
 
 def settings(database: str) -> dict[str, str]:
@@ -39,10 +56,10 @@ def pair(postgres_server: PostgresServer, stage: Stage, tmp_path_factory: pytest
     """For all the tests that leave it as it is."""
     database = postgres_server.create()
     with starting(tmp_path_factory.mktemp("nodes"), stage) as start:
-        common = settings(postgres_server.url_of(database))
+        common = settings(postgres_server.url_of(database)) | {"approvals": '[{"tools": "Kit.Numbers"}]'}
         one, other = start(**common), start(**common)
         with proxying(one.port, other.port) as proxy:
-            yield Pair(one, other, proxy)
+            yield Pair(one, other, proxy, common["store"])
     postgres_server.drop(database)
 
 
@@ -284,3 +301,57 @@ def test_the_same_key_at_both_nodes_runs_once(pair: Pair, stage: Stage, name: st
     stage.visit(name).ends("once")
     assert [text_of(call.result()) for call in calls] == ["once", "once"]
     assert stage.is_empty(name)
+
+
+# --- what a person was sent for ------------------------------------------------------------------
+
+ELICITS = "2025-11-25"
+URL: dict[str, Any] = {"elicitation": {"url": {}}}
+
+
+def completed(id: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": id}}
+
+
+def sent_to(client: Older) -> str:
+    """Which elicitation a call was answered with."""
+    error = client.call("Kit_Numbers").error()
+    assert error["code"] == -32042
+    (asked,) = error["data"]["elicitations"]
+    id: str = asked["elicitationId"]
+    return id
+
+
+@pytest.mark.parametrize(("where", "approved"), [("here", True), ("here", False), ("there", True), ("later", True)])
+def test_who_was_given_an_address_hears_that_the_person_has_decided(pair: Pair, where: str, approved: bool) -> None:
+    client, stranger = (Older(pair.one.url, ELICITS, **URL).initialize() for _ in range(2))
+    ears = client if where == "here" else client.at(pair.other.url)
+    stream = None if where == "later" else ears.get()
+    others = stranger.get()
+    assert (others.status, stream is None or stream.status == 200) == (200, True)
+    id = sent_to(client)
+    assert sent_to(client) == id, "a call again is the same"
+    pair.decide(approved=approved)
+    stream = stream or ears.get()
+    assert stream.next() == completed(id)
+    assert client.call("Kit_Numbers").result().get("isError", False) is not approved
+    theirs = sent_to(stranger)
+    pair.decide()
+    assert others.next() == completed(theirs), "it heard of nobody else's"
+    stranger.call("Kit_Numbers").result()
+    for each in (client, ears, stranger):
+        each.close()
+
+
+def test_who_waits_for_a_task_hears_it_there(pair: Pair) -> None:
+    client = Older(pair.one.url, ELICITS, **URL).initialize()
+    task = client.call("Kit_Numbers", task={}).result()["task"]["taskId"]
+    waiting = client.at(pair.other.url).request("tasks/result", {"taskId": task})
+    asked = waiting.next()
+    assert asked["method"] == "elicitation/create"
+    id = asked["params"]["elicitationId"]
+    client.answer(asked, {"action": "accept"})
+    pair.decide()
+    assert waiting.next() == completed(id)
+    assert text_of(waiting.result())
+    client.close()

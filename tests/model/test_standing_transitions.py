@@ -13,9 +13,11 @@ from toolyard.model.record import Ending, Queue
 from toolyard.model.standing import (
     Answer,
     Beat,
+    ByNumber,
     Cancel,
     Decision,
     HandBack,
+    Hold,
     Limits,
     Standing,
     Who,
@@ -108,6 +110,14 @@ writes: st.SearchStrategy[Write] = st.one_of(
         ending=st.none() | st.just(ended_by(Move.REJECT, "no", "none")),
         queue_s=st.none() | st.just(5.0),
     ),
+    st.builds(
+        Hold,
+        seq=st.just(1),
+        attempt=attempts,
+        waiting_for=st.just("authorization"),
+        queue_s=st.just(5.0),
+        ending=st.none() | endings.filter(lambda ending: ending.state is State.ERROR),
+    ),
 )
 anything = settings(max_examples=MANY, deadline=None)
 
@@ -144,6 +154,9 @@ def test_writes_take_only_ways_that_the_table_has(call: Standing, write: Write, 
     before = settled.standing if settled else call
     after = judge(call, write, now, limits).standing
     assert is_allowed(before, after)
+    if isinstance(write, Hold):
+        assert after.attempt == before.attempt - (before.state is State.PROCESSING and after != before)
+        return
     assert after.attempt - before.attempt in (0, 1)
     assert after.attempt == before.attempt or before.state is State.PENDING, "only what nobody has is claimed"
 
@@ -173,7 +186,9 @@ def test_a_write_is_accepted_only_from_who_holds_or_claims(
 ) -> None:
     settled = settle(call, now, limits)
     before, judged = settled.standing if settled else call, judge(call, write, now, limits)
-    if isinstance(write, Cancel | Decision) or judged.reason is not None:
+    if isinstance(write, Hold) and judged.reason is None:
+        assert (before.waiting_for, before.attempt) == (None, write.attempt)
+    if isinstance(write, ByNumber) or judged.reason is not None:
         return
     assert before.waiting_for is None
     claims = before.state is State.PENDING and write.attempt is None

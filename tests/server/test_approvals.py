@@ -254,6 +254,27 @@ def test_a_rule_may_spare_whom_it_trusts() -> None:
     run(scene, approvals=[{"who": {"subject": "ada"}, "ask": False}])
 
 
+def raises(order: str, cents: int) -> bool:
+    raise RuntimeError("it does not work")
+
+
+@pytest.mark.parametrize(("function", "is_spared"), [("is_seven", True), ("raises", False)])
+def test_a_rule_whose_function_raises_spares_nobody_the_look(function: str, is_spared: bool) -> None:
+    async def scene(made: Scene) -> None:
+        answer = await oxp(made)
+        assert (answer.status, paid) == ((200, [("7", 500)]) if is_spared else (400, []))
+        assert (await oxp(made, "Pay.Free")).status == 200, "which needs no yes, whether the rule holds or not"
+
+    run(scene, approvals=[{"tools": "Pay.*", "when": f"{__name__}:{function}", "ask": False}])
+
+
+def test_a_rule_whose_function_raises_has_a_person_look() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made, "Pay.Free"))
+
+    run(scene, approvals=[{"tools": "Pay.*", "when": f"{__name__}:raises"}])
+
+
 @pytest.mark.parametrize(
     ("rule", "said"),
     [

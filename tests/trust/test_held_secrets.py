@@ -38,7 +38,7 @@ def held(store: Store) -> HeldSecrets:
 async def given(store: Store, caller: Caller = ADA, tool: Tool = SEND, **context: str) -> dict[str, str]:
     command = CallTool(tool.id, {}, context=CallContext(secrets=context, user_id=caller.user_id))
     filled = await RequirementsDesk(keepers=[held(store)]).fill(tool, command, Caller(caller.tenant, caller.subject))
-    return dict(filled.context.secrets)
+    return dict(filled.given.secrets)
 
 
 def strangers_tool(*, is_trusted: bool) -> Tool:

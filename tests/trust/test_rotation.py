@@ -26,6 +26,9 @@ from toolyard.wires.mcp.revisions import R_2025_11_25
 
 from ..server.scene import Scene, settings
 from ..server.scene import kit as safe
+from ..server.test_approvals import challenge_of, oxp, page_of, paid, waiting
+from ..server.test_approvals import kit as pay
+from ..server.test_approvals import status as status_of
 from .logs import audit, entry, in_file, read
 
 OLD, NEW = "01" * 32, "02" * 32
@@ -118,6 +121,38 @@ def test_a_models_message_that_comes_again_changes_nothing(tmp_path: Path) -> No
         for keys, text, status in (([NEW, OLD], "a", 200), ([NEW, OLD], "b", 409), ([NEW], "a", 409)):
             async with Scene(Yard([safe], settings(store=store, secret_key=keys))) as made:
                 assert await use_of(made, session, text) == status
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("key", [{}, {"call_id": "k"}])
+def test_a_call_that_waits_is_known_and_its_link_and_code_still_count(tmp_path: Path, key: dict[str, str]) -> None:
+    paid.clear()
+
+    def opened(*keys: str) -> Scene:
+        given = {"store": f"sqlite:{tmp_path / 'a.db'}", "secret_key": list(keys)}
+        made = Scene(Yard([pay], settings(**given)))
+        made.credentials["operator"] = {b"authorization": f"Bearer {made.yard.operators_token.text}".encode()}
+        return made
+
+    async def play() -> None:
+        async with opened(OLD) as made:
+            challenge = challenge_of(await oxp(made, **key))
+            (approval,) = await waiting(made)
+        async with opened(NEW) as made:
+            assert await status_of(made, challenge) == "failed", "no key here has signed it"
+        async with opened(NEW, OLD) as made:
+            await made.yard._vault.reseal()
+            assert await status_of(made, challenge) == "pending"
+            assert challenge_of(await oxp(made, **key))["id"].split("-")[0] == challenge["id"].split("-")[0]
+            assert len(await waiting(made)) == 1, "it was not made anew"
+            page = page_of(made, approval)
+            await page.open()
+            assert (await page.send("yes", "AAAA-AAAA")).status == 403
+            await page.open()
+            assert (await page.send("yes", approval["code"])).status == 200
+            assert (await oxp(made, **key)).json["value"] == "500 for 7"
+        assert paid == [("7", 500)]
 
     asyncio.run(play())
 

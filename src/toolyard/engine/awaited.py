@@ -1,63 +1,110 @@
-"""Calls that wait for a user's account to be connected: they go on as soon as it is, on whichever node that is seen."""
+"""Calls that wait for a user's account to be connected: they go on as soon as it is, on whichever node that is seen.
+
+Who connects an account, and who makes a call that waits for one, gives a hint of it. Hints between nodes can be lost,
+so there is a look now and then. Where nothing waits and no other node can make anything wait, there is none.
+"""
+
+import asyncio
 
 from ..catalogue import Catalogue
 from ..model.caller import Caller
+from ..model.connection import KIND
 from ..model.errors import Challenge, MissingRequirements, ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord
 from ..model.running import Question, QuietChannel
 from ..model.standing import Decision
-from ..store.contract import Filter, Store
-from ..trust.approvals import AUTHORIZATION
-from .engine import Engine
+from ..store.contract import Filter, Store, StoreDown
+from ..store.hints import Topic
+from ..trust.approvals import APPROVAL, AUTHORIZATION
+from ..trust.keys import BrokenSeal, KeyRing
+from .deciding import decision_of
+from .engine import Engine, Limits
+from .lacking import ending_for
 from .recorded import Work
-from .recovery import Recovery
+from .recovery import command_of, context_of
 
 AT_ONCE = 100
+LOOK_AGAIN_S = 5.0
+"""While something waits: a provider that was away may be there again."""
+LOOK_SELDOM_S = 30.0
+"""Whether another node has made something wait."""
+TOGETHER_S = 0.05
+"""What comes at once is looked at once."""
 
 
 class Awaited:
-    """Looks whether what they wait for has come. `wait_s` is for how long they then wait for the next thing."""
+    """Looks whether what they wait for has come. `wait_s` is for how long they then wait for a person's yes."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, recovery: Recovery, wait_s: float) -> None:
-        self._store, self._catalogue, self._engine, self._recovery = store, catalogue, engine, recovery
-        self._wait_s = wait_s
+    def __init__(
+        self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing, limits: Limits, wait_s: float
+    ) -> None:
+        self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
+        self._claim_s, self._wait_s = limits.claim_s, wait_s
 
-    async def look(self) -> None:
-        """Once, at all of them."""
-        wanted = Filter(None, state=State.PENDING, waiting_for=AUTHORIZATION, limit=AT_ONCE)
-        for listed in await self._store.listed(wanted):
-            call = await self._store.row(listed.seq)
-            if call is not None and call.waiting_for == AUTHORIZATION:
-                await self._let_go(call)
+    async def follow(self) -> None:
+        """Looks whenever there may be something to see. Until cancelled."""
+        hints, seldom_s = self._store.hints, LOOK_SELDOM_S if self._store.shared else None
+        with hints.waiting(Topic.WAITING, AUTHORIZATION) as bell, hints.waiting(Topic.KEPT, KIND, bell):
+            while True:
+                try:
+                    pause_s = LOOK_AGAIN_S if await self.look() else seldom_s
+                except StoreDown:
+                    pause_s = LOOK_AGAIN_S
+                if await bell.wait(pause_s):
+                    await asyncio.sleep(TOGETHER_S)
+
+    async def look(self) -> bool:
+        """Once, at all of them. Whether there are any."""
+        last: int | None = None
+        while True:
+            wanted = Filter(None, state=State.PENDING, waiting_for=AUTHORIZATION, before=last, limit=AT_ONCE)
+            found = await self._store.listed(wanted)
+            for listed in found:
+                call = listed if listed.input else await self._store.row(listed.seq)
+                if call is not None and call.waiting_for == AUTHORIZATION:
+                    await self._let_go(call)
+            if len(found) < AT_ONCE:
+                return bool(found) or last is not None
+            last = found[-1].seq
 
     async def questions(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Where its user is sent, each time that its caller looks. What a person must show there depends on how
         it is known who looks, and not on how that was when the call was made."""
         try:
-            await self._ready(call, looks.issuer)
+            (await self._ready(call, looks.issuer)).is_known()
         except MissingRequirements as error:
             return [
                 Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)
                 for each in error.missing.authorization
             ]
-        except ToolyardError:
+        except (ToolyardError, BrokenSeal):
             return []
         return []
 
     async def _let_go(self, call: CallRecord) -> None:
         try:
             work = await self._ready(call)
-        except ToolyardError:
+        except StoreDown:
+            raise
+        except MissingRequirements as error:
+            if (ending := ending_for(call, error)) is not None:
+                await self._store.decide(Decision(call.seq, AUTHORIZATION, ending))
+            return
+        except (ToolyardError, BrokenSeal):
             return  # it still waits, and ends when it has waited too long
         work.is_known()  # it counts once it runs
-        await self._store.decide(Decision(call.seq, AUTHORIZATION, queue_s=self._wait_s, then=work.new.waiting_for))
+        then = work.new.waiting_for
+        if then == APPROVAL and await decision_of(self._store, call) is not None:
+            then = None  # a person said yes before the account was lost
+        queue_s = self._claim_s if then is None and call.queue == "worker" else self._wait_s
+        await self._store.decide(Decision(call.seq, AUTHORIZATION, queue_s=queue_s, then=then))
 
     async def _ready(self, call: CallRecord, issuer: str | None = None) -> Work:
         """Raises MissingRequirements while it is not."""
         tool = self._catalogue.resolve(call.reference)
         caller = Caller(call.key.tenant, call.key.subject, issuer=issuer)
-        command = await self._engine.filled(tool, self._recovery.command(call), caller)
+        command = await self._engine.filled(tool, command_of(call, context_of(call, self._ring)), caller)
         return self._engine.work(tool, command, caller, QuietChannel(), self._engine.questions.base_url)
 
 

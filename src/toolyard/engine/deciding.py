@@ -51,8 +51,7 @@ class ApprovalDesk:
 
     async def decision(self, call: CallRecord) -> dict[str, object] | None:
         """What was said, by whom, and why."""
-        found = await self._store.note(KIND, call.key.tenant, "", str(call.seq))
-        return None if found is None else msgspec.json.decode(found)
+        return await decision_of(self._store, call)
 
     async def decide(self, call: CallRecord, *, approved: bool, by: str, reason: str = "") -> CallRecord:
         """Whoever is first decides. Raises Refused where somebody else was, or nothing waits any more."""
@@ -73,3 +72,9 @@ class ApprovalDesk:
         if now is not None and now.state in ENDED:
             return Refused(f"The call has ended as {now.code}; nobody waits for it any more", "ended")
         return Refused("The call waits for nothing", "decided")
+
+
+async def decision_of(store: Store, call: CallRecord) -> dict[str, object] | None:
+    """What a person said of a call, as long as it is known."""
+    found = await store.note(KIND, call.key.tenant, "", str(call.seq))
+    return None if found is None else msgspec.json.decode(found)

@@ -37,7 +37,7 @@ from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
 from ..trust.meters import Counted
 from ..trust.patience import Patience
-from ..trust.requirements import Requirer
+from ..trust.requirements import Requirer, declared
 from .held import Node
 from .long import LongCalls
 from .questions import Questions
@@ -157,6 +157,14 @@ class Engine:
         """A call with what is kept here for it, as `work` needs it: each time that it may have to be made."""
         return await self._requirer.fill(tool, command, caller) if self._plans[tool].has_requirements else command
 
+    async def context(self, tool: Tool, command: CallTool, caller: Caller) -> CallContext:
+        """What a worker is given with a call that it has claimed. Raises MissingRequirements and Unavailable."""
+        command = await self.filled(tool, command, caller)
+        if self._plans[tool].has_requirements:
+            user = command.context.user_id
+            self._requirer.check(tool, command, caller if user is None else replace(caller, user_id=user), str)
+        return command.given
+
     async def _limited(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
@@ -248,7 +256,7 @@ class Engine:
         """The arguments and the run of a call that may be made. Raises what is wrong with it, and ToolError where the
         author's own validator fails. Without an address nobody is told what is missing, so it may be."""
         input, context = command.input, command.context
-        given = context if plan.has_requirements else NO_CONTEXT
+        given = command.given if plan.has_requirements else NO_CONTEXT
         if not plan.accepts(input):
             raise explain(plan.input_check, tool.input_schema, input)
         try:
@@ -316,7 +324,7 @@ class Engine:
     ) -> Work:
         """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
         it after all takes back what it was admitted for. With `may_wait` a user's account that is not connected is not
-        wrong: the call waits for it. (Not where a worker runs it, which is given what was known at first.)"""
+        wrong: the call waits for it."""
         plan = self._plans[tool]
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
@@ -324,7 +332,7 @@ class Engine:
             try:
                 arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
             except MissingRequirements as error:
-                if not may_wait or plan.is_remote or not error.missing.can_come:
+                if not may_wait or not error.missing.can_come:
                     raise
                 arguments, run = self._checked(plan, tool, command, caller, channel, None)
                 waiting_for = AUTHORIZATION
@@ -340,7 +348,8 @@ class Engine:
         return Work(new, run, attempted, plan.slots, stops, admitted, base_url)
 
     def _described(self, command: CallTool, run: Run, waiting_for: str | None = None) -> NewCall:
-        """What is recorded of a call before it runs, with what a later attempt would need."""
+        """What is recorded of a call before it runs, with what a later attempt would need of what was brought. What is
+        kept here is filled in again then: it may have been renewed, or taken away."""
         new, tool = new_call(command, run), run.tool
         new.total_s = self._limits.total_s
         if self._plans[tool].is_remote:
@@ -349,8 +358,9 @@ class Engine:
         if waiting_for is not None:
             new.waiting_for, new.queue_s = waiting_for, self._approvals.wait_s
         needs_context = tool.on_lost == "rerun" or new.queue == "worker" or waiting_for is not None
-        if needs_context and (run.secrets or run.tokens or run.user_info):
-            context = CallContext(run.tokens, run.secrets, run.caller.user_id, run.user_info)
+        brought = declared(tool, command.context) if needs_context else NO_CONTEXT
+        if needs_context and (brought.secrets or brought.tokens or run.user_info):
+            context = CallContext(brought.tokens, brought.secrets, run.caller.user_id, run.user_info)
             new.sealed = self._seal(_encode(context), run.call_id.encode())
         return new
 

@@ -1,51 +1,126 @@
-"""What workers were given with the calls that they work on: it must not come back in what they say of them."""
+"""What workers are given with the calls that they claim, and what they were given: it must not come back in what they
+say of them.
+
+What is kept here for a call is filled in when the call is claimed, so that it is fresh. It is noted then, sealed, for
+as long as the call may take: the worker may answer to another node, and after it was renewed.
+"""
 
 from collections import OrderedDict
 
+import msgspec
+from msgspec import Struct
+
+from ..catalogue import Catalogue
 from ..model.call import CallContext
+from ..model.caller import Caller
+from ..model.errors import ToolNotFound
 from ..model.record import CallRecord
 from ..model.scrubbing import Scrubber, scrubber_of
-from ..model.standing import Who
-from ..store.contract import Store
+from ..model.standing import Standing, Who
+from ..store.contract import Note, Store
 from ..trust.keys import KeyRing
-from .recovery import context_of, opened
+from .engine import Engine
+from .recovery import command_of, context_of, opened
 
+KIND = PURPOSE = "given"
 MOST = 10_000
 """Of which it is known by heart whether they were given anything; others are looked up."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Gift(Struct, frozen=True):
+    """What an attempt was given: what its caller brought, and what was kept here for it, both sealed."""
+
+    attempt: int
+    call_id: str
+    brought: bytes | None
+    kept: bytes | None
+    seq: int
 
 
 class Given:
-    """Remembers which calls were given something; opens it for each use anew."""
+    """Remembers which calls were given something; opens it for each use anew. `keep_s`: how long a call may take."""
 
-    def __init__(self, store: Store, ring: KeyRing) -> None:
-        self._store, self._ring = store, ring
-        self._calls: OrderedDict[tuple[str, str], tuple[str, bytes] | None] = OrderedDict()
-        """By session and request: its id and what it was given, sealed; None: it was given nothing."""
+    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing, keep_s: float) -> None:
+        self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
+        self._keep_s = keep_s
+        self._calls: OrderedDict[tuple[str, str], Gift] = OrderedDict()
+        """By session and request."""
 
-    def context_of(self, call: CallRecord) -> CallContext:
-        """Of a call that a worker claims. Raises BrokenSeal."""
-        self._remember(call)
-        return context_of(call, self._ring)
+    async def context_of(self, call: CallRecord) -> CallContext:
+        """Of a call that a worker claims. Raises BrokenSeal; MissingRequirements and Unavailable where it lacks what is
+        kept here."""
+        brought = context_of(call, self._ring)
+        if not self.may_be_kept(call):
+            self._remember(call, None)
+            return brought
+        try:
+            tool = self._catalogue.resolve(call.reference)
+        except ToolNotFound:  # its worker is about to go
+            self._remember(call, None)
+            return brought
+        caller = Caller(call.key.tenant, call.key.subject)
+        context = await self._engine.context(tool, command_of(call, brought), caller)
+        await self._note(call, brought, context)
+        return context
 
-    async def scrubber(self, who: Who, session: str, request: str) -> Scrubber | None:
+    async def scrubber(self, who: Who, session: str, request: str, attempt: int | None) -> Scrubber | None:
         """For what is said of that request, whoever gave it out. Raises BrokenSeal."""
-        if (session, request) not in self._calls:
+        gift = self._calls.get((session, request))
+        if gift is None or gift.attempt != attempt:
             found = await self._store.request(who, session, request)
-            if found is None:
-                return None
-            self._remember(found)
-        given = self._calls[session, request]
-        return None if given is None else self._scrubber(*given)
+            return None if found is None else await self.scrubber_of(found)
+        return self._scrubber(gift)
 
-    def scrubber_of(self, call: CallRecord) -> Scrubber | None:
-        return None if call.sealed is None else self._scrubber(call.key.call_id, call.sealed)
+    async def scrubber_of(self, call: CallRecord) -> Scrubber | None:
+        gift = self._calls.get((call.session or "", call.request or ""))
+        if gift is None or gift.attempt != call.attempt:
+            kept = await self._store.note(*_place(call.key.tenant, call.seq)) if self.may_be_kept(call) else None
+            gift = self._remember(call, kept)
+        return self._scrubber(gift)
 
-    def _scrubber(self, call_id: str, sealed: bytes) -> Scrubber | None:
-        context = opened(call_id, sealed, self._ring)
-        return scrubber_of(context.secrets, context.tokens)
+    async def forget(self, call: Standing) -> None:
+        """It has ended: nothing more will be said of it."""
+        gift = self._calls.pop((call.session or "", call.request or ""), None)
+        if gift is not None and gift.kept is not None:
+            await self._store.drop_note(*_place(call.tenant, call.seq))
 
-    def _remember(self, call: CallRecord) -> None:
-        given = None if call.sealed is None else (call.key.call_id, call.sealed)
-        self._calls[call.session or "", call.request or ""] = given
+    def may_be_kept(self, call: CallRecord) -> bool:
+        """Whether the server gives it anything of its own."""
+        if call.queue != "worker":
+            return False
+        try:
+            return bool(self._catalogue.resolve(call.reference).requirements)
+        except ToolNotFound:
+            return True
+
+    async def _note(self, call: CallRecord, brought: CallContext, context: CallContext) -> None:
+        tokens = {id: token for id, token in context.tokens.items() if id not in brought.tokens}
+        secrets = {id: value for id, value in context.secrets.items() if id not in brought.secrets}
+        kept = None
+        if tokens or secrets:
+            kept = self._ring.seal(PURPOSE, _encode(CallContext(tokens, secrets)), b"%d" % call.seq)
+            await self._store.put_note(Note(*_place(call.key.tenant, call.seq), kept), self._keep_s)
+        self._remember(call, kept)
+
+    def _scrubber(self, gift: Gift) -> Scrubber | None:
+        contexts = [] if gift.brought is None else [opened(gift.call_id, gift.brought, self._ring)]
+        if gift.kept is not None:
+            kept = self._ring.unseal(PURPOSE, gift.kept, b"%d" % gift.seq)
+            contexts.append(msgspec.json.decode(kept, type=CallContext))
+        if not contexts:
+            return None
+        secrets = {id: value for context in contexts for id, value in context.secrets.items()}
+        tokens = {id: value for context in contexts for id, value in context.tokens.items()}
+        return scrubber_of(secrets, tokens)
+
+    def _remember(self, call: CallRecord, kept: bytes | None) -> Gift:
+        gift = Gift(call.attempt, call.key.call_id, call.sealed, kept, call.seq)
+        self._calls[call.session or "", call.request or ""] = gift
         if len(self._calls) > MOST:
             self._calls.popitem(last=False)
+        return gift
+
+
+def _place(tenant: str, seq: int) -> tuple[str, str, str, str]:
+    return KIND, tenant, "", str(seq)

@@ -35,7 +35,7 @@ class Questions:
     """Of every call on this node, and answers to those of any node."""
 
     def __init__(self, store: Store, wait_s: float, approvals: Approvals) -> None:
-        self._store, self._wait_s, self._approvals = store, wait_s, approvals
+        self._store, self._wait_s, self.approvals = store, wait_s, approvals
         self.base_url = approvals.base_url
         self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
         """Where the user of a call is sent whose account is not connected, for who looks at it."""
@@ -85,7 +85,7 @@ class Questions:
     async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Those that a call waits for now. `looks` is its caller, as it is known now."""
         if call.waiting_for == APPROVAL:
-            return [self._approvals.question(call.tool, call.seq)]
+            return [self.approvals.question(call.tool, call.seq)]
         if call.waiting_for == AUTHORIZATION:
             return await self.awaited(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []

@@ -5,14 +5,17 @@ say whether it had its effect, so nobody says so, and nothing is run again. A ca
 lost: it is simply run.
 """
 
+import asyncio
 import logging
+from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from ..catalogue import Catalogue
 from ..model.call import NO_CONTEXT, CallContext, CallTool
 from ..model.caller import Caller
-from ..model.errors import ToolNotFound, ToolyardError
+from ..model.errors import MissingRequirements, ToolNotFound, ToolyardError, Unavailable
 from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
@@ -21,9 +24,11 @@ from ..store.contract import Store, StoreDown
 from ..trust.keys import BrokenSeal, KeyRing
 from .engine import Engine
 from .held import NOT_KNOWN
+from .lacking import Lacking
 from .recorded import RecordedCalls
 
 AT_ONCE = 100
+SOON_S = 1.0
 NO_KEY = "What the call was given cannot be opened: none of the server's keys has sealed it"
 _log = logging.getLogger("toolyard.ledger")
 
@@ -38,18 +43,30 @@ class Recovery:
         engine: Engine,
         recorded: RecordedCalls,
         ring: KeyRing,
+        lacking: Lacking,
         max_attempts: int,
     ) -> None:
         self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
-        self._ring, self._max_attempts = ring, max_attempts
+        self._ring, self._lacking, self._max_attempts = ring, lacking, max_attempts
+        self._beginning: dict[int, asyncio.Task[bool]] = {}
+        """By the call's number: those that wait for what is kept for them."""
 
     async def settle(self) -> None:
         """Once: all that is lost now."""
         while True:
             lost = await self._store.lost(AT_ONCE)
-            settled = [await self._settle(call) for call in lost]
+            settled = [await self._settle(call) for call in lost if call.seq not in self._beginning]
             if len(lost) < AT_ONCE or not any(settled):
                 return
+
+    async def stop(self) -> None:
+        """What has not begun soon is left to the next start, or to others."""
+        tasks = list(self._beginning.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=SOON_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def _settle(self, call: CallRecord) -> bool:
         """Whether anything was done about it."""
@@ -59,13 +76,30 @@ class Recovery:
         if was_running and call.losses + 1 >= self._max_attempts:
             message = f"The tool was started {call.attempt} times and never ended"
             return await self._end(call, Move.ABANDON, message)
-        return await self._run_again(call)
+        if not self._needs_something(call):
+            return await self._run_again(call)
+        self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._run_again(call))
+        task.add_done_callback(partial(self._begun, call.seq))
+        return True
+
+    def _needs_something(self, call: CallRecord) -> bool:
+        """Then it is begun beside the others: the provider of a token may take its time."""
+        try:
+            return bool(self._catalogue.resolve(call.reference).requirements)
+        except ToolNotFound:
+            return False
+
+    def _begun(self, seq: int, task: "asyncio.Task[bool]") -> None:
+        del self._beginning[seq]
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("a call cannot be begun yet: %s", task.exception())
 
     async def _run_again(self, call: CallRecord) -> bool:
         caller = Caller(call.key.tenant, call.key.subject)
         try:
             tool = self._catalogue.resolve(call.reference)
-            command = await self._engine.filled(tool, self.command(call), caller)
+            command = command_of(call, context_of(call, self._ring))
+            command = await self._engine.filled(tool, command, caller)
             work = self._engine.work(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is settled later
@@ -75,6 +109,8 @@ class Recovery:
             return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
         except BrokenSeal:
             return await self._end(call, Move.UNKNOWN, NO_KEY)
+        except (MissingRequirements, Unavailable) as error:
+            return await self._lacks(call, error)
         except ToolyardError as error:
             return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
         number = await self._store.restart(call.seq, call.attempt)
@@ -86,6 +122,16 @@ class Recovery:
         self._recorded.go_on(call.seq, number, work)
         return True
 
+    async def _lacks(self, call: CallRecord, error: MissingRequirements | Unavailable) -> bool:
+        """What is kept for it is not there any more. One whose attempt was lost is taken over first."""
+        if call.state is State.PROCESSING:
+            number = await self._store.restart(call.seq, call.attempt)
+            if number is None:
+                return False
+            call = replace(call, attempt=number)
+        await self._lacking.hold(call, error)
+        return True
+
     async def _end(self, call: CallRecord, move: Move, message: str) -> bool:
         if call.attempt == 0:  # it waited for a person, and never began
             move, effects = Move.FAIL, "none"
@@ -95,16 +141,18 @@ class Recovery:
         _log.warning("%s (call %s) ends as %s", call.reference, call.key.call_id, ending.code)
         return await self._store.give_up(call.seq, call.attempt, ending)
 
-    def command(self, call: CallRecord) -> CallTool:
-        return CallTool(
-            call.tool,
-            msgspec.json.decode(call.input),
-            call.key.call_id,
-            call.trace_id,
-            context_of(call, self._ring),
-            wire=call.wire,
-            family=call.key.family,
-        )
+
+def command_of(call: CallRecord, context: CallContext) -> CallTool:
+    """A recorded call as it was made."""
+    return CallTool(
+        call.tool,
+        msgspec.json.decode(call.input),
+        call.key.call_id,
+        call.trace_id,
+        context,
+        wire=call.wire,
+        family=call.key.family,
+    )
 
 
 def context_of(call: CallRecord, ring: KeyRing) -> CallContext:

@@ -10,18 +10,20 @@ import msgspec
 from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
 from ..model.caller import Caller
-from ..model.errors import PathNotFound, Refused, ToolError, ToolNotFound
+from ..model.errors import MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
 from ..model.lifecycle import ENDED, Move
 from ..model.record import CallRecord, Ending, ending_of
 from ..model.request import Claim, Heartbeat, Renewal, Response
-from ..model.standing import Answer, Beat, HandBack, Judged, Reason, Who, ended_by, reason_of
+from ..model.standing import Answer, Beat, HandBack, Hold, Judged, Reason, Who, ended_by, reason_of
 from ..running.output import to_json
 from ..running.validation import fits
-from ..store.contract import Store, Wanted
+from ..store.contract import Store, StoreDown, Wanted
 from ..store.hints import Topic
-from ..trust.keys import BrokenSeal, KeyRing
+from ..trust.approvals import AUTHORIZATION
+from ..trust.keys import BrokenSeal
 from .engine import Engine
 from .given import Given
+from .lacking import Lacking
 from .recovery import NO_KEY
 
 LOOK_AGAIN_S = 1.0
@@ -43,8 +45,9 @@ SENTENCES: dict[Reason, str] = {
 class Requests:
     """The desk that callers and workers come to."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing) -> None:
-        self._store, self._catalogue, self._engine, self._given = store, catalogue, engine, Given(store, ring)
+    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, given: Given, lacking: Lacking) -> None:
+        self._store, self._catalogue, self._engine = store, catalogue, engine
+        self._given, self._lacking = given, lacking
 
     async def heartbeat(self, at: "At", said: Heartbeat) -> int:
         """Claims or renews; with an error, ends it. The attempt's number."""
@@ -52,7 +55,7 @@ class Requests:
             (judged,) = await self._store.beat([at.beat(said.heartbeat)])
             return await self._verdict(at, judged)
         digest = digest_of({"error": said.error.members()})
-        scrubber = await self._given.scrubber(at.who, at.session, at.request)
+        scrubber = await self._given.scrubber(at.who, at.session, at.request, at.attempt)
         error = said.error if scrubber is None else scrubber.error(said.error)
         return await self._answer(at, ending_of(Outcome("", 0.0, error=error)), digest)
 
@@ -79,7 +82,7 @@ class Requests:
         """How far it is, without what it was given."""
         if renewal.progress is None:
             return None
-        scrubber = await self._given.scrubber(who, renewal.session, renewal.request)
+        scrubber = await self._given.scrubber(who, renewal.session, renewal.request, renewal.attempt)
         return _encode(renewal.progress if scrubber is None else scrubber.value(renewal.progress))
 
     async def claim(
@@ -105,20 +108,31 @@ class Requests:
             while not claims and not is_gone and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 claims = [] if is_gone else await look()
+        contexts = [] if is_gone else await self._contexts(claims)
         if is_gone:
             for call in claims:
                 await self._store.leave(HandBack(call.session or "", call.request or "", who(), call.attempt))
             return []
-        opened = [(call, await self._opened(call)) for call in claims]
-        return [(call, context) for call, context in opened if context is not None]
+        return [(call, context) for call, context in zip(claims, contexts, strict=True) if context is not None]
+
+    async def _contexts(self, claims: Sequence[CallRecord]) -> list[CallContext | None]:
+        """What is kept for them is got for all at once: one provider may be slow."""
+        if any(map(self._given.may_be_kept, claims)):
+            return await asyncio.gather(*map(self._opened, claims))
+        return [await self._opened(call) for call in claims]
 
     async def _opened(self, call: CallRecord) -> CallContext | None:
-        """What a call is given to its worker with. Where no key opens it, nobody can work on it."""
+        """What a call is given to its worker with. None: it is not given to it, as it lacks what it needs."""
         try:
-            return self._given.context_of(call)
+            return await self._given.context_of(call)
         except BrokenSeal:
-            await self._store.give_up(call.seq, call.attempt, ended_by(Move.ABANDON, NO_KEY, "none"))
-            return None
+            ending = ended_by(Move.ABANDON, NO_KEY)
+            await self._store.decide(Hold(call.seq, call.attempt, AUTHORIZATION, 0.0, ending))
+        except StoreDown:
+            raise
+        except (MissingRequirements, Unavailable) as error:
+            await self._lacking.hold(call, error)
+        return None
 
     async def listed(self, wanted: Wanted, wait_s: float) -> list[CallRecord]:
         deadline = _deadline(wait_s)
@@ -137,12 +151,14 @@ class Requests:
         return await self._store.row(record.seq) or record
 
     async def _answer(self, at: "At", ending: Ending, digest: bytes) -> int:
-        answer = Answer(at.session, at.request, at.who, ending, digest, at.attempt)
-        return await self._verdict(at, await self._store.answer(answer))
+        judged = await self._store.answer(Answer(at.session, at.request, at.who, ending, digest, at.attempt))
+        if judged is not None and judged.reason is None:
+            await self._given.forget(judged.standing)
+        return await self._verdict(at, judged)
 
     async def _ending(self, record: CallRecord, response: Response) -> Ending:
         """A worker's result is its `value`, or all that it said; a session's is all that was said."""
-        scrubber = self._given.scrubber_of(record)
+        scrubber = await self._given.scrubber_of(record)
         value: Any = response.result if scrubber is None else scrubber.value(response.result)
         broken: ToolError | None = None
         if record.queue == "worker":

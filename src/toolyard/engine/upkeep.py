@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 
 from ..store.contract import Store, StoreDown
-from .awaited import Awaited
 from .held import Node
 from .recovery import Recovery
 
@@ -21,9 +20,9 @@ _log = logging.getLogger("toolyard.ledger")
 class Upkeep:
     """`tell` is told whether the ledger can be used."""
 
-    def __init__(self, node: Node, recovery: Recovery, awaited: Awaited, tell: Callable[[bool], None]) -> None:
+    def __init__(self, node: Node, recovery: Recovery, tell: Callable[[bool], None]) -> None:
         self._store: Store = node.store
-        self._node, self._recovery, self._awaited, self._tell = node, recovery, awaited, tell
+        self._node, self._recovery, self._tell = node, recovery, tell
         self._is_up = True
 
     async def run(self) -> None:
@@ -45,7 +44,6 @@ class Upkeep:
     async def _once(self) -> None:
         while await self._store.expire(SETTLED_AT_ONCE) == SETTLED_AT_ONCE:
             pass
-        await self._awaited.look()
         await self._recovery.settle()
         await self._node.tell_progress()
 

@@ -28,6 +28,7 @@ class CallTool(Struct):
     call_id: str | None = None
     trace_id: str | None = None
     context: CallContext = NO_CONTEXT
+    """What the caller brought."""
     latest: bool = False
     """Whether this wire has `@latest`."""
     wire: str = ""
@@ -37,6 +38,13 @@ class CallTool(Struct):
     """Whether whoever asks waits for as long as it takes."""
     answers: Mapping[str, Any] = {}
     """To what the tool will ask, by the question's name."""
+    filled: CallContext | None = None
+    """What it is run with: what its tool declares, as far as it was brought or is kept here. It goes with the run: what
+    is kept may be another when the call is run later."""
+
+    @property
+    def given(self) -> CallContext:
+        return self.context if self.filled is None else self.filled
 
 
 class ListTools(Struct, frozen=True):

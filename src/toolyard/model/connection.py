@@ -2,6 +2,9 @@
 
 from msgspec import Struct
 
+KIND = "connection"
+"""What it is called in the vault."""
+
 
 class Connection(Struct, frozen=True):
     """`account` is what the provider calls it, where it says so."""

@@ -147,7 +147,20 @@ class Decision(Struct, frozen=True):
     then: str | None = None
 
 
-Write = Beat | Answer | HandBack | Cancel | Decision
+class Hold(Struct, frozen=True):
+    """A call that was about to begin lacks something: it waits for that, for `queue_s` at most; or, with an ending, it
+    ends. Where it was claimed already, that attempt has not begun, and does not count."""
+
+    seq: int
+    attempt: int
+    waiting_for: str
+    queue_s: float
+    ending: Ending | None = None
+
+
+Write = Beat | Answer | HandBack | Cancel | Decision | Hold
+ByNumber = Cancel | Decision | Hold
+"""What the server itself writes, which may touch any call."""
 
 
 class Judged(Struct):
@@ -190,7 +203,8 @@ def overdue(call: Standing, now: float, limits: Limits) -> Move | None:
     if _is_past(call.deadline_at, now):
         return Move.EXPIRE
     if call.state is State.PENDING:
-        return Move.EXPIRE if call.attempt == 0 and _is_past(call.queue_until, now) else None
+        is_in_line = call.attempt == 0 or call.waiting_for is not None
+        return Move.EXPIRE if is_in_line and _is_past(call.queue_until, now) else None
     if call.queue == "node":
         return None
     if _is_past(call.run_until, now):
@@ -211,6 +225,12 @@ def ended_by(move: Move, message: str, effects: str | None = None) -> Ending:
     return Ending(State.ERROR, CODES[move], 0.0, error=error, effects=effects)
 
 
+def is_news(before: Standing, after: Standing) -> bool:
+    """Whether a session is told of it: another state or attempt, or something else to wait for."""
+    waits = after.waiting_for not in (None, before.waiting_for)
+    return waits or (before.state, before.attempt) != (after.state, after.attempt)
+
+
 def reason_of(state: State, code: str | None) -> Reason:
     """Why nothing can be said any more of a call that ended."""
     return "completed" if state is State.COMPLETE else _REASONS.get(code or "", "failed")
@@ -226,6 +246,8 @@ def _judge(call: Standing, write: Write, now: float, limits: Limits) -> Judged:
         return _refused(call, refused) if refused else Judged(_given_back(call))
     if isinstance(write, Decision):
         return _decide(call, write, now)
+    if isinstance(write, Hold):
+        return _hold(call, write, now)
     return _cancel(call, now)
 
 
@@ -239,6 +261,19 @@ def _decide(call: Standing, decision: Decision, now: float) -> Judged:
         return _ended(call, decision.ending, now)
     queue_until = None if decision.queue_s is None else now + decision.queue_s
     return Judged(replace(call, waiting_for=decision.then, queue_until=queue_until))
+
+
+def _hold(call: Standing, hold: Hold, now: float) -> Judged:
+    if call.state in ENDED:
+        return _refused(call, reason_of(call.state, call.code))
+    if call.attempt != hold.attempt or call.waiting_for is not None:
+        return _refused(call, "stale_attempt")
+    if call.state is State.PROCESSING:
+        call = _given_back(replace(call, attempt=call.attempt - 1, started_at=None))
+    if hold.ending is not None:
+        effects = "none" if call.attempt == 0 else "unknown"
+        return _ended(call, replace(hold.ending, effects=effects), now)
+    return Judged(replace(call, waiting_for=hold.waiting_for, queue_until=now + hold.queue_s))
 
 
 def _beat(call: Standing, beat: Beat, now: float, limits: Limits) -> Judged:

@@ -15,7 +15,9 @@ from ..doors import open_door
 from ..engine.awaited import Awaited
 from ..engine.deciding import ApprovalDesk
 from ..engine.engine import Engine, Limits
+from ..engine.given import Given
 from ..engine.held import Node
+from ..engine.lacking import Lacking
 from ..engine.recorded import RecordedCalls
 from ..engine.recorder import Recorder
 from ..engine.recovery import Recovery
@@ -188,12 +190,14 @@ class Yard:
         desk = RequirementsDesk(seam.new_id, keepers, None if connecting is None else connecting.challenge)
         limiter = self.limiting.limiter
         self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
-        self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, settings.max_attempts)
-        awaited = Awaited(store, catalogue, self.engine, self._recovery, settings.approval_wait_s)
-        self.engine.questions.awaited = awaited.questions
-        self._upkeep = Upkeep(node, self._recovery, awaited, self.readiness.ledger_is)
+        lacking = Lacking(store, settings.approval_wait_s)
+        self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
+        self._awaited = Awaited(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
+        self.engine.questions.awaited = self._awaited.questions
+        self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
         self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
-        self._requests = Requests(store, catalogue, self.engine, ring)
+        given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s)
+        self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
 
     def _connect(self, seam: Seam) -> "Connecting | None":
@@ -242,6 +246,7 @@ class Yard:
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
                 stack.push_async_callback(self._leave_calls)
+                stack.push_async_callback(self._recovery.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
                 await self._recovery.settle()
                 await self._keys.sync()
@@ -250,6 +255,8 @@ class Yard:
                 await self._workers.sync()
                 stack.push_async_callback(stopped, asyncio.create_task(self._workers.follow()))
                 stack.push_async_callback(stopped, asyncio.create_task(self._upkeep.run()))
+                if self.connecting is not None:
+                    stack.push_async_callback(stopped, asyncio.create_task(self._awaited.follow()))
                 if self.limiting.limiter is not None:
                     sharing = Sharing(self.limiting.limiter, self.store, self._now)
                     stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))

@@ -20,8 +20,9 @@ from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
-from ..model.standing import Answer, Beat, Decision, HandBack, Judged, Who
+from ..model.standing import Answer, Beat, Decision, HandBack, Hold, Judged, Who
 from .contract_trust import AuditLog, Keys, Vault
+from .hints import Topic
 
 
 class StoreInUse(SetupError):
@@ -172,8 +173,9 @@ class Calls(Protocol):
         """Ends a call as cancelled unless it has ended. None: there is no such call."""
         ...
 
-    async def decide(self, decision: Decision) -> Judged | None:
-        """What a call waits for has come, or never will: it goes on, or ends. None: there is no such call."""
+    async def decide(self, decision: Decision | Hold) -> Judged | None:
+        """What a call waits for has come, or never will: it goes on, or ends. Or it lacks something before it begins,
+        and waits. None: there is no such call."""
         ...
 
     async def find(self, key: Key) -> Begun | None:
@@ -280,8 +282,8 @@ class Sessions(Protocol):
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt, and a
-        `session` event whenever the session's status changes."""
+        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt and whenever
+        it waits for something else, and a `session` event whenever the session's status changes."""
         ...
 
 
@@ -370,6 +372,10 @@ class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, Au
     """The name this process holds calls under."""
     shared: bool
     """Whether other processes may be using the ledger now."""
+
+    def tell(self, topic: Topic, key: str | int = "") -> None:
+        """A hint for whoever watches, on every node. It may be lost."""
+        ...
 
     async def open(self) -> None:
         """Migrates the schema and takes what the store needs. Raises StoreInUse, SchemaTooNew, StoreDown."""

@@ -9,6 +9,10 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 
+from ..model.lifecycle import ENDED, State
+from ..model.record import NewCall
+from ..model.standing import Standing
+
 
 class Topic(StrEnum):
     """What can change."""
@@ -25,6 +29,35 @@ class Topic(StrEnum):
     """A call asked something, or was answered; its key is the call's number."""
     KEYS = "keys"
     """An API key came, or was revoked."""
+    WAITING = "waiting"
+    """A call waits for something from now on; its key is what."""
+    DECIDED = "decided"
+    """What a person was sent for is done, or not wanted any more; its key is the number of the call that waited, or a
+    challenge's id."""
+    KEPT = "kept"
+    """Something new was put into the vault; its key is the kind of thing."""
+    HEARD = "heard"
+    """There is something to be told to a client; its key is the client's session."""
+
+
+def came(call: NewCall) -> Iterator[tuple[Topic, Hashable]]:
+    """The hints that a new call gives."""
+    if call.queue != "node" and call.ending is None:
+        yield Topic.PENDING, ""
+    if call.waiting_for is not None:
+        yield Topic.WAITING, call.waiting_for
+
+
+def changed(before: Standing, after: Standing) -> Iterator[tuple[Topic, Hashable]]:
+    """The hints that a change of a call gives."""
+    if after.state in ENDED:
+        yield Topic.ENDED, after.seq
+    elif after.state is State.PENDING:
+        yield Topic.PENDING, ""
+    if before.waiting_for not in (None, after.waiting_for):
+        yield Topic.DECIDED, after.seq
+    if after.waiting_for not in (None, before.waiting_for):
+        yield Topic.WAITING, after.waiting_for
 
 
 class Hints:
@@ -86,8 +119,8 @@ class Bell:
     def ring(self) -> None:
         self._event.set()
 
-    async def wait(self, timeout_s: float) -> bool:
-        """Whether it rang."""
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Whether it rang, in that time; None is for ever."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._event.wait()

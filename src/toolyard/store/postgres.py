@@ -18,7 +18,7 @@ from ..model.errors import ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Event, Session, Worker
-from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Judged, Limits, Who
+from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Hold, Judged, Limits, Who
 from . import postgres_begin as beginning
 from . import postgres_nodes as running
 from . import postgres_queries as queries
@@ -78,6 +78,9 @@ class PostgresStore(KeptForTrust):
         create = asyncio.get_running_loop().create_task
         self._hearing = [create(listening.listen(channel)), create(polling.poll())]
 
+    def tell(self, topic: Topic, key: str | int = "") -> None:
+        self._tell({(topic, key)})
+
     async def close(self) -> None:
         for batches in (self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions):
             await batches.close()
@@ -122,7 +125,7 @@ class PostgresStore(KeptForTrust):
     async def cancel(self, seq: int) -> Judged | None:
         return await self._decide(seq, running.cancelling(seq, self._limits))
 
-    async def decide(self, decision: Decision) -> Judged | None:
+    async def decide(self, decision: Decision | Hold) -> Judged | None:
         return await self._decide(decision.seq, running.deciding(decision, self._limits))
 
     async def find(self, key: Key) -> Begun | None:

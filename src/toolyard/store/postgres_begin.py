@@ -13,7 +13,7 @@ from ..model.errors import ToolyardError
 from ..model.lifecycle import State
 from ..model.record import NewCall, Ran
 from .contract import Begun, Timing, key_conflict, queue_full
-from .hints import Topic
+from .hints import came as came_with
 from .postgres_batches import MOST_BYTES_AT_ONCE
 from .postgres_events import Happened, announce, lock_sessions
 from .postgres_link import Connection
@@ -88,8 +88,7 @@ async def insert(
     for each in calls:
         if each.seq in made:
             each.outcome = Begun(each.seq)
-            if each.call.queue != "node" and each.call.ending is None:
-                told.add((Topic.PENDING, ""))
+            told.update(came_with(each.call))
     return [_came(each.call, made[each.seq]) for each in calls if each.seq in made]
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ..model.lifecycle import CODES, ENDED, Move, State
 from ..model.record import CallRecord, Ending
-from ..model.standing import Cancel, Decision, Judged, Limits, Standing, judge, settle
+from ..model.standing import Cancel, Decision, Hold, Judged, Limits, Standing, judge, settle
 from .hints import Topic
 from .postgres_link import Connection
 from .postgres_rows import SQL, Told, call_of, ending_values
@@ -149,12 +149,14 @@ def cancelling(seq: int, limits: Limits) -> Decide:
     return judged
 
 
-def deciding(decision: Decision, limits: Limits) -> Decide:
+def deciding(decision: Decision | Hold, limits: Limits) -> Decide:
+    then = decision.then if isinstance(decision, Decision) else decision.waiting_for
+
     def judged(call: Locked, now: float, again: bool) -> Judged:
         there, ending = call.standing, decision.ending
         if again and ending is not None and there.code == ending.code:
             return Judged(there, changed=False)
-        if again and ending is None and there.waiting_for == decision.then and there.state not in ENDED:
+        if again and ending is None and there.waiting_for == then and there.state not in ENDED:
             return Judged(there, changed=False)
         return judge(there, decision, now, limits)
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ..model.lifecycle import ENDED, State
 from ..model.record import Ending
-from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Standing, judge
-from .hints import Topic
+from ..model.standing import DIRECT, Answer, Beat, HandBack, Judged, Limits, Standing, is_news, judge
+from .hints import changed
 from .postgres_events import Happened, announce
 from .postgres_link import Connection
 from .postgres_rows import SQL, Row, Told, columns, standing_of, text
@@ -101,15 +101,13 @@ async def _save(connection: Connection, told: Told, changes: Sequence[Change]) -
     last = {change.before.seq: change.after.standing for change in changes}
     endings = {change.before.seq: change.after.ending for change in changes if change.after.ending}
     await connection.execute(SQL.save, [_values(after, endings.get(seq)) for seq, after in last.items()])
-    await announce(connection, told, [_happened(change) for change in changes if _is_news(change)])
+    news = [change for change in changes if is_news(change.before, change.after.standing)]
+    await announce(connection, told, [_happened(change) for change in news])
     freed = [seq for seq, ending in endings.items() if ending.releases_key and last[seq].session in (None, DIRECT)]
     if freed:
         await connection.execute(SQL.release_keys, freed)
-    for seq, after in last.items():
-        if after.state in ENDED:
-            told.add((Topic.ENDED, seq))
-        elif after.state is State.PENDING:
-            told.add((Topic.PENDING, ""))
+    for change in changes:
+        told.update(changed(change.before, change.after.standing))
 
 
 def _values(after: Standing, ending: Ending | None) -> Row:
@@ -120,11 +118,6 @@ def _values(after: Standing, ending: Ending | None) -> Row:
         *((False, None, None, None) if ending is None else (True, ending.duration_ms, ending.value, ending.error)),
         after.queue_until,
     )  # fmt: skip
-
-
-def _is_news(change: Change) -> bool:
-    before, after = change.before, change.after.standing
-    return (before.state, before.attempt) != (after.state, after.attempt)
 
 
 def _happened(change: Change) -> Happened:

@@ -9,8 +9,9 @@ from ..model.audit import Block, Chain, Mark
 from ..model.vault import Sealed
 from . import postgres_audit as audit
 from . import postgres_keys as api_keys
+from .hints import Topic
 from .postgres_link import Connection, Link
-from .postgres_rows import SQL, columns, text, text_or_none
+from .postgres_rows import SQL, Told, columns, text, text_or_none
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class KeptForTrust:
     # -- sealed things -----------------------------------------------------------------------------
 
     async def put_sealed(self, thing: Sealed, instead_of: int | None = None) -> bool:
-        return await self._link.write(partial(_put, thing=thing, instead_of=instead_of))
+        return await self._write(partial(_put, thing=thing, instead_of=instead_of))
 
     async def sealed(self, kind: str, tenant: str, owner: str, name: str) -> Sealed | None:
         rows = await self._fetch(SQL.sealed, kind, text(tenant), text(owner), text(name))
@@ -80,8 +81,9 @@ class KeptForTrust:
         return await self._link.write(partial(_drop, which=(kind, text(tenant), text(owner), text(name))))
 
 
-async def _put(connection: Connection, again: bool, thing: Sealed, instead_of: int | None) -> bool:
+async def _put(connection: Connection, again: bool, thing: Sealed, instead_of: int | None, told: Told) -> bool:
     """What is there is ours if a write of unknown fate may have put it there."""
+    told.update({(Topic.KEPT, thing.kind)} if instead_of is None else ())
     which = (thing.kind, text(thing.tenant), text(thing.owner), text(thing.name))
     if await connection.fetch(SQL.put_sealed, *which, thing.data, thing.about, instead_of):
         return True

@@ -18,22 +18,25 @@ from ..model.session import Event, Session, Worker
 from ..model.standing import (
     Answer,
     Beat,
+    ByNumber,
     Cancel,
     Decision,
     HandBack,
+    Hold,
     Judged,
     Limits,
     Standing,
     Who,
     Write,
     claimed,
+    is_news,
     judge,
     settle,
 )
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
 from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
-from .hints import Hints, Topic
+from .hints import Hints, Topic, came, changed
 from .sqlite_file import lock, opened
 from .sqlite_rows import SQL, Told
 from .sqlite_trust import KeptForTrust
@@ -62,6 +65,9 @@ class SqliteStore(KeptForTrust):
         except SetupError:
             self._lock.close()
             raise
+
+    def tell(self, topic: Topic, key: str | int = "") -> None:
+        self.hints.tell(topic, key)
 
     async def close(self) -> None:
         await self._writer.close()
@@ -110,7 +116,7 @@ class SqliteStore(KeptForTrust):
     async def cancel(self, seq: int) -> Judged | None:
         return await self._change(lambda cursor, told: self._judge(cursor, told, Cancel(seq)))
 
-    async def decide(self, decision: Decision) -> Judged | None:
+    async def decide(self, decision: Decision | Hold) -> Judged | None:
         return await self._change(lambda cursor, told: self._judge(cursor, told, decision))
 
     async def find(self, key: Key) -> Begun | None:
@@ -233,12 +239,8 @@ class SqliteStore(KeptForTrust):
     async def create_session(self, session: Session) -> None:
         now = self._now()
         values = (
-            session.id,
-            session.tenant,
-            session.subject,
-            rows.encode(session.tools),
-            rows.encode(session.metadata),
-        )
+            session.id, session.tenant, session.subject, rows.encode(session.tools), rows.encode(session.metadata),
+        )  # fmt: skip
         await self._write(lambda cursor: cursor.execute(SQL.create_session, (*values, now, now)))
 
     async def session(self, tenant: str, subject: str, id: str) -> Session | None:
@@ -346,8 +348,7 @@ class SqliteStore(KeptForTrust):
         seq = rows.insert(cursor, call, self.node, now)
         if call.keyed:
             cursor.execute(SQL.take_key, (*rows.values(call.key), seq, call.fingerprint, now + self._key_ttl_s))
-        if call.queue != "node" and call.ending is None:
-            told.add((Topic.PENDING, ""))
+        told.update(came(call))
         if call.session is not None:
             rows.announce(cursor, told, seq, was_open=False, now=now)
         return seq
@@ -363,7 +364,7 @@ class SqliteStore(KeptForTrust):
 
     def _judge(self, cursor: apsw.Cursor, told: Told, write: Write) -> Judged | None:
         before = rows.standing_for(cursor, write)
-        if before is None or not (isinstance(write, Cancel | Decision) or write.who.may_touch(before)):
+        if before is None or not (isinstance(write, ByNumber) or write.who.may_touch(before)):
             return None
         judged = judge(before, write, self._now(), self._limits)
         if judged.changed:
@@ -373,11 +374,8 @@ class SqliteStore(KeptForTrust):
     def _save(self, cursor: apsw.Cursor, told: Told, before: Standing, judged: Judged) -> None:
         rows.save(cursor, judged)
         after = judged.standing
-        if judged.ending is not None:
-            told.add((Topic.ENDED, after.seq))
-        elif after.state is State.PENDING:
-            told.add((Topic.PENDING, ""))
-        if after.session is not None and (before.state, before.attempt) != (after.state, after.attempt):
+        told.update(changed(before, after))
+        if after.session is not None and is_news(before, after):
             rows.announce(cursor, told, after.seq, was_open=True, now=self._now())
 
     async def _change(self, write: Callable[[apsw.Cursor, Told], T]) -> T:

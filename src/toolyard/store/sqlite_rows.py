@@ -9,7 +9,7 @@ import msgspec
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
-from ..model.standing import DIRECT, Cancel, Decision, Judged, Standing, Write
+from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
 from .contract import Begun, Filter, Wanted, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
@@ -183,7 +183,7 @@ def _standing(row: tuple[Any, ...]) -> Standing:
 
 
 def standing_for(cursor: apsw.Cursor, write: Write) -> Standing | None:
-    if isinstance(write, Cancel | Decision):
+    if isinstance(write, ByNumber):
         return standing(cursor, "seq = ?", (write.seq,))
     return standing(cursor, "session = ? AND request = ?", (write.session, write.request))
 

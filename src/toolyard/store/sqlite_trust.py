@@ -10,6 +10,7 @@ from ..model.audit import Block, Chain, Mark
 from ..model.vault import Sealed
 from . import sqlite_audit as audit
 from . import sqlite_keys as api_keys
+from .hints import Topic
 from .sqlite_rows import SQL, Told, first
 
 T = TypeVar("T")
@@ -65,7 +66,12 @@ class KeptForTrust:
             "kind": thing.kind, "tenant": thing.tenant, "owner": thing.owner, "name": thing.name,
             "data": thing.data, "about": thing.about, "now": self._now(), "instead_of": instead_of,
         }  # fmt: skip
-        return bool(await self._write(lambda cursor: cursor.execute(SQL.put_sealed, values).fetchall()))
+
+        def write(cursor: apsw.Cursor, told: Told) -> bool:
+            told.update({(Topic.KEPT, thing.kind)} if instead_of is None else ())
+            return bool(cursor.execute(SQL.put_sealed, values).fetchall())
+
+        return await self._change(write)
 
     async def sealed(self, kind: str, tenant: str, owner: str, name: str) -> Sealed | None:
         found = await self._sealed({"kind": kind, "tenant": tenant, "owner": owner, "name": name})

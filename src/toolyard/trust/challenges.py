@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ..model.caller import Caller
 from ..store.contract import Note, Store
+from ..store.hints import Topic
 from .approvals import plain
 from .keys import BrokenSeal, KeyRing
 
@@ -89,6 +90,7 @@ class Challenges:
     async def complete(self, text: str) -> None:
         """It is known for as long as somebody may ask."""
         await self._store.put_note(Note(STATUS, "", "", name_of(text), b"completed"), 2 * KEEP_S)
+        self._store.tell(Topic.DECIDED, name_of(text))
 
     async def fail(self, text: str) -> None:
         """What is completed stays so."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..model.call import CallContext
 from ..model.caller import Caller
-from ..model.connection import Connection
+from ..model.connection import KIND, Connection
 from ..model.errors import Unavailable
 from ..model.tool import Authorization, Tool
 from .challenges import user_of
@@ -25,7 +25,6 @@ from .oauth import EXCHANGE_S, OAuthProvider, ProviderRefused, Tokens
 from .published_keys import NoAnswer
 from .vault import Opened, Place, Vault
 
-KIND = "connection"
 EARLY_S = 60.0
 """So long before its end a token is refreshed; a short-lived one, when a fifth of its life is left."""
 CLAIM_S = 2 * EXCHANGE_S

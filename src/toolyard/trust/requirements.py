@@ -13,6 +13,7 @@ from ..model.caller import Caller
 from ..model.errors import Challenge, Missing, MissingRequirements
 from ..model.seam import random_id
 from ..model.tool import Authorization, Tool
+from .challenges import name_of
 
 
 class Keeper(Protocol):
@@ -28,8 +29,9 @@ class Requirer(Protocol):
     """Who looks after what tools need. The engine asks it about tools that need something, and about no others."""
 
     async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
-        """The same call with what is kept here for it, and without what the tool does not declare. Once for each call
-        that may have to be made, before it is checked. Raises StoreDown."""
+        """The same call, `filled` with what is kept here for it, and without what the tool does not declare. Each time
+        that it may have to be made, before it is checked. Raises StoreDown, and Unavailable where what is kept is not
+        to be had at the moment."""
         ...
 
     def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
@@ -60,10 +62,10 @@ class RequirementsDesk:
             caller = caller.speaking_for(context.user_id)
         for keeper in self._keepers:
             context = await keeper.fill(tool, context, caller)
-        return command if context == command.context else replace(command, context=context)
+        return replace(command, filled=context)
 
     def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
-        context, needed = command.context, tool.requirements
+        context, needed = command.given, tool.requirements
         absent = [wanted for wanted in needed.authorization if wanted.id not in context.tokens]
         missing = Missing(
             authorization=tuple(self._challenge(base_url(), caller, wanted, tool) for wanted in absent),
@@ -72,15 +74,15 @@ class RequirementsDesk:
         )
         if missing.authorization or missing.secrets or missing.user_id:
             raise MissingRequirements(
-                f"{tool.wire_name} needs {_in_words(missing, absent)} before it can be called{_codes(missing)}",
+                f"{tool.wire_name} needs {in_words(missing)} before it can be called{_codes(missing)}",
                 missing,
                 developer_message=_how_to_help(missing, absent),
             )
 
     def _challenge(self, base_url: str, caller: Caller, wanted: Authorization, tool: Tool) -> Challenge:
-        id = self._new_id() + self._new_id()
         made = None if self._challenger is None else self._challenger(caller, wanted, tool)
-        text, code = made or (id, "")
+        text, code = made or (self._new_id() + self._new_id(), "")
+        id = name_of(text) if made else text
         url = f"{base_url}/authorize/{text}"
         links = f"{url}?provider={quote(wanted.id)}", f"{url}/status"
         return Challenge(id, *links, wanted.id, code, can_come=made is not None)
@@ -97,8 +99,8 @@ def declared(tool: Tool, context: CallContext) -> CallContext:
     )
 
 
-def _in_words(missing: Missing, absent: list[Authorization]) -> str:
-    parts = [f"authorization at {a.id}" for a in absent]
+def in_words(missing: Missing) -> str:
+    parts = [f"authorization at {each.provider}" for each in missing.authorization]
     parts += [f"the secret {id}" for id in missing.secrets]
     parts += ["a user id"] if missing.user_id else []
     return " and ".join(parts)

@@ -46,7 +46,7 @@ class ClientAnswers:
         told = b"".join(data for _, data in await self._store.call_events(call.seq, 0))
         ids = {question.name: question_id(call.seq, question.name) for question in open}
         return [
-            encode_request(ids[question.name], *encode_question(question, revision))
+            encode_request(ids[question.name], *encode_question(question, revision, ids[question.name]))
             for question in open
             if msgspec.json.encode(ids[question.name]) not in told
         ]

@@ -22,6 +22,7 @@ from ..witness import Witness
 from .answers import ClientAnswers
 from .asking import Asking
 from .calling import Calling, Manner
+from .completions import Completions
 from .dispatcher import Dispatcher, McpParts
 from .http import McpHttp
 from .listing import ToolPages
@@ -71,7 +72,9 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
     sessions = McpSessions(store, ground.ring, seam.new_id)
-    streams = OlderStreams(keeping, subscriptions, answers, tasks)
+    completions = Completions(ground.node, questions.approvals, subscriptions)
+    calling.when_sent = completions.expect
+    streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
 

@@ -17,6 +17,7 @@ from ...model.errors import (
     DefinitionError,
     Forbidden,
     InvalidInput,
+    Missing,
     MissingRequirements,
     Problem,
     StillRunning,
@@ -84,6 +85,8 @@ class Calling:
         )
         self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
         """Wants to know of tasks of the older era."""
+        self.when_sent: Callable[[Missing, Peer], None] = lambda missing, peer: None
+        """Wants to know of what clients of the older era send their person to."""
         self._mirrored: dict[str, dict[str, tuple[str, ...]]] = {}
         self._prepare()
         catalogue.subscribe(self._prepare)
@@ -267,6 +270,7 @@ class Calling:
         elicitations = [
             {"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions
         ]
+        self.when_sent(error.missing, peer)
         raise RpcError(URL_ELICITATION_REQUIRED, error.message, {"elicitations": elicitations}, status=200)
 
 

@@ -59,7 +59,8 @@ class McpChannel:
 
     def put(self, question: Question, seq: int) -> None:
         if not self._peer.revision.is_modern:
-            self._outlet.send(encode_request(question_id(seq, question.name), *self._worded(question)))
+            id = question_id(seq, question.name)
+            self._outlet.send(encode_request(id, *encode_question(question, self._peer.revision, id)))
             return
         if not self._is_putting:
             self._is_putting = True
@@ -80,9 +81,6 @@ class McpChannel:
     def _put_all(self, seq: int) -> None:
         self._is_putting = False
         self._asks.put(seq, self._peer, self._outlet)
-
-    def _worded(self, question: Question) -> tuple[str, dict[str, Any]]:
-        return encode_question(question, self._peer.revision)
 
     def _told(self, said: dict[str, Any]) -> dict[str, Any]:
         """A model may read it. What was done to it stands beside it."""

@@ -4,6 +4,7 @@ Whoever asks last hears what the call asks and how it ends; where it runs here, 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -13,15 +14,16 @@ from msgspec import UNSET
 from ...engine.held import Node
 from ...engine.questions import Questions, wanted
 from ...model.call import CallTool
-from ...model.caller import Caller
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord, Key
 from ...model.running import Channel
 from ...model.tool import Tool
+from ...store.hints import Topic
+from ...trust.approvals import APPROVAL, AUTHORIZATION
 from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ...wires.mcp.outcomes import encode_outcome
 from ...wires.mcp.params import Call
-from ...wires.mcp.questions import encode_input_required, encode_question, question_id
+from ...wires.mcp.questions import encode_complete, encode_input_required, encode_question, question_id
 from ...wires.mcp.tasks import encode_created
 from ...wires.telling import Telling
 from .peer import Outlet, Peer
@@ -77,7 +79,7 @@ class Following:
         if peer.revision.is_modern:
             return await self._next(tool, call, params, peer)
         asked = partial(_asked, seq=call.seq, peer=peer)
-        ended = await self.until_ended(call, peer.caller, outlet, asked)
+        ended = await self.until_ended(call, outlet, asked, peer)
         self._given.keep(tool, ended.outcome(), peer.caller)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
@@ -93,20 +95,34 @@ class Following:
             await self._questions.answer(call, given)
 
     async def until_ended(
-        self, call: CallRecord, caller: Caller, outlet: Outlet, asked: Callable[[Any], bytes]
+        self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes], peer: Peer
     ) -> CallRecord:
-        """The older era: puts what the call asks meanwhile. Raises RpcError if the server stops first."""
+        """The older era: puts what the call asks meanwhile, and says when a person has done it. Raises RpcError if the
+        server stops first."""
         put: set[str] = set()
-        while call.state not in ENDED:
-            for question in await self._questions.open(call, caller):
-                if question.name not in put:
-                    put.add(question.name)
-                    outlet.send(asked(question))
-            after = await self._questions.next_step(call.seq, None, known=put)
-            if after is None:
-                raise stopping()
-            call = after
+        with ExitStack() as watching:
+            while call.state not in ENDED:
+                for question in await self._questions.open(call, peer.caller):
+                    if question.name not in put:
+                        put.add(question.name)
+                        outlet.send(asked(question))
+                        if peer.revision.completes and call.waiting_for in (APPROVAL, AUTHORIZATION):
+                            watching.callback(self._tell_once(call.seq, question.name, outlet))
+                after = await self._questions.next_step(call.seq, None, known=put)
+                if after is None:
+                    raise stopping()
+                call = after
         return call
+
+    def _tell_once(self, seq: int, name: str, outlet: Outlet) -> Callable[[], None]:
+        """As soon as what the call waits for has come. What to call to stop."""
+
+        def tell() -> None:
+            forget()
+            outlet.send(encode_complete(question_id(seq, name)))
+
+        forget = self._store.hints.watch(Topic.DECIDED, seq, tell)
+        return forget
 
     def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
         outlet.is_followed()
@@ -129,7 +145,8 @@ class Following:
 
 
 def _asked(question: Any, seq: int, peer: Peer) -> bytes:
-    return encode_request(question_id(seq, question.name), *encode_question(question, peer.revision))
+    id = question_id(seq, question.name)
+    return encode_request(id, *encode_question(question, peer.revision, id))
 
 
 def stopping() -> RpcError:

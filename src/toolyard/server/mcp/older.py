@@ -88,7 +88,7 @@ class OlderEra:
             return refused(error, None)
         if place is not None:
             return Stream(200, EVENT_STREAM, self._streams.rest(place, peer), has_an_end=True)
-        return Stream(200, EVENT_STREAM, self._streams.changes(state, caller))
+        return Stream(200, EVENT_STREAM, self._streams.changes(state, peer))
 
     async def delete(self, exchange: Exchange, caller: Caller) -> Reply:
         """The end of a session."""

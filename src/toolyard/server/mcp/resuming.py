@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ...model.caller import Caller
 from ...model.lifecycle import ENDED
 from ...store.hints import Topic
 from ...wires.mcp.envelope import INVALID_REQUEST, RpcError, encode_notification, encode_result
 from ...wires.mcp.params import Wanted
 from .answers import ClientAnswers
+from .completions import Completions
 from .outlet import Events, Keeping, event
 from .peer import Peer, owns
 from .places import Place
@@ -22,9 +22,16 @@ LOOK_S = 1.0
 class OlderStreams:
     """Makes them."""
 
-    def __init__(self, keeping: Keeping, subscriptions: Subscriptions, answers: ClientAnswers, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        keeping: Keeping,
+        subscriptions: Subscriptions,
+        answers: ClientAnswers,
+        tasks: Tasks,
+        completions: Completions,
+    ) -> None:
         self._store, self._subscriptions, self._answers, self._tasks = keeping.store, subscriptions, answers, tasks
-        self._places = keeping.places
+        self._places, self._completions = keeping.places, completions
 
     def place(self, last_event: bytes, peer: Peer) -> Place:
         """Raises RpcError for what was not given out to this session."""
@@ -33,16 +40,17 @@ class OlderStreams:
             raise RpcError(INVALID_REQUEST, "Last-Event-ID is not one that this server gave out in this session")
         return place
 
-    async def changes(self, state: SessionState, caller: Caller) -> AsyncIterator[bytes]:
-        """Of the catalogue, and of what the session has subscribed to."""
-        events = Events()
+    async def changes(self, state: SessionState, peer: Peer) -> AsyncIterator[bytes]:
+        """Of the catalogue, of what the session has subscribed to, and of what its person was sent for."""
+        events, caller = Events(), peer.caller
         wanted = Wanted(tools=True, prompts=True, resources=True, uris=state.subscriptions)
 
         def tell(method: str, params: dict[str, Any]) -> None:
             events.put(event(encode_notification(method, params or None)))
 
         yield b": changes\n\n"
-        with self._subscriptions.hearing(Subscriber(wanted, tell, caller, caller.view)):
+        hearing = Subscriber(wanted, tell, caller, caller.view, peer.session)
+        with self._subscriptions.hearing(hearing), self._completions.heard_by(peer, tell):
             async for chunk in events.chunks():
                 yield chunk
 

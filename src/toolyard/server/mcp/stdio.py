@@ -36,6 +36,8 @@ from .sessions import SessionState
 from .subscriptions import Subscriber
 
 LOOK_S = 0.1
+SESSION = "stdio"
+"""There is one."""
 
 
 class StdioOutlet:
@@ -107,7 +109,7 @@ class StdioServer:
     async def serve(self, lines: "asyncio.Queue[bytes | None]") -> None:
         """Until None comes, and what is under way has ended. Who cancels this has waited long enough."""
         try:
-            with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL)):
+            with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL, session=SESSION)):
                 while (line := await lines.get()) is not None:
                     await self._line.has_room()
                     if line.strip():
@@ -209,7 +211,7 @@ class StdioServer:
             self._wanted.uris = tuple(state.subscriptions)
             return b"{}"
         revision = HANDSHAKE[state.version]
-        older = Peer(revision, LOCAL, state.capabilities, state.log_level, "stdio")
+        older = Peer(revision, LOCAL, state.capabilities, state.log_level, SESSION)
         return await self._parts.dispatcher.answer(message, older, outlet, self._around.base_url)
 
     def _initialize(self, message: Incoming) -> bytes:

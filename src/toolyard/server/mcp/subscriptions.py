@@ -37,6 +37,8 @@ class Subscriber(Struct, eq=False):
     """The older era: whose tasks it is told of."""
     view: View = EVERYTHING
     """Which resources there are for it."""
+    session: str | None = None
+    """The older era: the client's."""
 
 
 class Subscriptions:
@@ -74,6 +76,14 @@ class Subscriptions:
         if wanting and self._loop is not None:
             for each in wanting:
                 self._loop.call_soon_threadsafe(each.tell, method, dict(params or {}))
+
+    def tell_one(self, session: str, method: str, params: dict[str, Any]) -> bool:
+        """On one of the streams of a session. Whether it has one here."""
+        hearing = next((each for each in self._subscribers if each.session == session), None)
+        if hearing is None:
+            return False
+        hearing.tell(method, params)
+        return True
 
     @contextmanager
     def hearing(self, subscriber: Subscriber) -> Iterator[None]:

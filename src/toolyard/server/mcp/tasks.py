@@ -94,7 +94,7 @@ class Tasks:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
         call = await self._find(message, peer)
         asked = partial(_asked, call=call, revision=peer.revision)
-        call = await self._following.until_ended(call, peer.caller, outlet, asked)
+        call = await self._following.until_ended(call, outlet, asked, peer)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = msgspec.json.decode(self.result_of(call, peer.revision))
@@ -122,9 +122,10 @@ class Tasks:
 
 
 def _asked(question: Question, call: CallRecord, revision: Revision) -> bytes:
-    method, params = encode_question(question, revision)
+    id = question_id(call.seq, question.name)
+    method, params = encode_question(question, revision, id)
     related = {"_meta": {RELATED_TASK: {"taskId": call.key.call_id}}}
-    return encode_request(question_id(call.seq, question.name), method, {**params, **related})
+    return encode_request(id, method, {**params, **related})
 
 
 def _why(call: CallRecord) -> str:

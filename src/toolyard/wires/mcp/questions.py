@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ...model.running import Asks, Question
-from .envelope import MISSING_CAPABILITY, RpcError
+from .envelope import MISSING_CAPABILITY, RpcError, encode_notification
 from .params import SERVER_INFO, Capabilities, can
 from .revisions import Revision
 from .tools import INFO
@@ -18,6 +18,7 @@ NEEDS: dict[Asks, tuple[str, ...]] = {
     "roots": ("roots",),
 }
 """What a client must have declared."""
+COMPLETE = "notifications/elicitation/complete"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -36,15 +37,15 @@ def missing_capabilities(kinds: Sequence[Asks]) -> RpcError:
     return RpcError(MISSING_CAPABILITY, f"This needs a client that declares {said}", {"requiredCapabilities": wanted})
 
 
-def encode_question(question: Question, revision: Revision) -> tuple[str, dict[str, Any]]:
-    """As a request: its method and parameters."""
+def encode_question(question: Question, revision: Revision, id: str = "") -> tuple[str, dict[str, Any]]:
+    """As a request: its method and parameters. `id` is the request's, where it is one."""
     if question.kind == "roots":
         return "roots/list", {}
     if question.kind == "sampling":
         return "sampling/createMessage", dict(question.request)
     if question.kind == "url":
         said = {"mode": "url", "message": question.message, "url": question.url}
-        return "elicitation/create", said if revision.is_modern else {**said, "elicitationId": question.name}
+        return "elicitation/create", {**said, "elicitationId": id} if revision.completes else said
     mode = {"mode": "form"} if revision.icons else {}
     return "elicitation/create", {**mode, "message": question.message, "requestedSchema": question.schema}
 
@@ -63,6 +64,11 @@ def input_requests(questions: Sequence[Question], revision: Revision) -> dict[st
 
 def _named(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": method, "params": params} if params else {"method": method}
+
+
+def encode_complete(id: str) -> bytes:
+    """A person has done what the client sent them for."""
+    return encode_notification(COMPLETE, {"elicitationId": id})
 
 
 def question_id(seq: int, name: str) -> str:

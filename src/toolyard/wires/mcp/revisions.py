@@ -12,13 +12,15 @@ class Revision(Struct, frozen=True):
     icons: bool = True
     execution: bool = False
     """Tasks that a request asks for, and tools that say whether it may."""
+    completes: bool = False
+    """Addresses that a person is sent to have ids, and clients are told when the person is done."""
     is_modern: bool = False
     """Every request says who its client is; there is no handshake, and there are no requests from the server."""
 
 
 R_2025_03_26 = Revision("2025-03-26", titles=False, icons=False)
 R_2025_06_18 = Revision("2025-06-18", icons=False)
-R_2025_11_25 = Revision("2025-11-25", execution=True)
+R_2025_11_25 = Revision("2025-11-25", execution=True, completes=True)
 R_2026_07_28 = Revision("2026-07-28", is_modern=True)
 
 REVISIONS = {each.name: each for each in (R_2026_07_28, R_2025_11_25, R_2025_06_18, R_2025_03_26)}

@@ -165,11 +165,12 @@ SELECT {standing}, tool,
     JOIN unnest($1::bigint[]) AS wanted (number) ON seq = number
     ORDER BY seq FOR NO KEY UPDATE OF calls) AS locked
 
--- Who was claimed once has no time to wait any more, whoever has it back.
+-- Who was claimed once has no time to wait any more, whoever has it back, unless it lacks something.
 -- name: save
 WITH made AS (
     UPDATE calls SET state = now.state, code = now.code, waiting_for = now.waiting_for, attempt = now.attempt,
-        losses = now.losses, holder = now.holder, queue_until = CASE WHEN now.attempt = 0 THEN now.queue_until END,
+        losses = now.losses, holder = now.holder,
+        queue_until = CASE WHEN now.attempt = 0 OR now.waiting_for IS NOT NULL THEN now.queue_until END,
         lease_until = now.lease_until, run_until = now.run_until, started_at = now.started_at,
         finished_at = now.finished_at, seen_at = now.seen_at, heartbeat = now.heartbeat, progress = now.progress,
         effects = now.effects, digest = now.digest,

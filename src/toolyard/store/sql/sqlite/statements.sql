@@ -98,7 +98,7 @@ SELECT seq FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING'
     AND (deadline_at <= :now OR (queue != 'node' AND (lease_until <= :now OR run_until <= :now)))
 UNION ALL
 SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
-    AND (deadline_at <= :now OR (attempt = 0 AND queue_until <= :now))
+    AND (deadline_at <= :now OR ((attempt = 0 OR waiting_for IS NOT NULL) AND queue_until <= :now))
 LIMIT :limit
 
 -- name: lost
