@@ -15,9 +15,11 @@ import typer
 from ..catalogue import Catalogue
 from ..client.client import DEFAULT_URL
 from ..model.errors import SetupError
+from ..server.logs import set_up_logging
 from ..version import VERSION
 from ..worker.worker import Options, Worker, sources_of
 from .failing import told
+from .screen import say
 from .target import Key, Server, address
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -70,7 +72,7 @@ def announce(catalogue: Catalogue, options: Options) -> None:
         "",
         "Stop with Ctrl-C.",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    say("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 
@@ -85,8 +87,7 @@ def named(name: str | None) -> str:
 
 
 def _set_up_logging(level: str) -> None:
-    """To standard error, one line each, as a server does."""
-    form = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    logging.basicConfig(level=level.upper(), format=form, stream=sys.stderr)
+    """As a server does."""
+    set_up_logging(level)
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")

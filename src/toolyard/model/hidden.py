@@ -128,6 +128,7 @@ _WORTH_A_LOOK = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RA
 """The table, with few and wide ranges where few people write: a character is looked for in them one by one."""
 _suspects = re.compile(f"[{_WORTH_A_LOOK}]")
 _has_no_suspect = re.compile(f"[^{_WORTH_A_LOOK}]*+").fullmatch
+_ends_a_line = re.compile("[\t\n\r]")
 _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _SHORT = 32
 
@@ -184,6 +185,11 @@ def _kind(character: str) -> str:
 def escaped(text: str) -> str:
     """With each of them spelled out, such as `\\u{202E}`. Text that has none is given back as it is."""
     return _with_spelled(text, _spelled) if has_hidden(text) else text
+
+
+def in_one_line(text: str) -> str:
+    """The same, and what ends a line or is a tab is spelled out, too."""
+    return _ends_a_line.sub(lambda found: _spelled(found[0]), escaped(text))
 
 
 def escaped_json(text: str) -> str:
