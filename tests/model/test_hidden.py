@@ -7,7 +7,7 @@ import unicodedata
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolyard.model.hidden import (
@@ -86,6 +86,7 @@ def test_what_definitions_are_refused_for_is_spelled_out_in_output(case: str) ->
     assert escaped(text).startswith(text[: position - 1] + spelled)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 @example("a\ufe0f\u200d\U0001f469")
 @example("\u0645\u200c\u200c\u0645")
@@ -94,11 +95,13 @@ def test_nothing_is_hidden_in_what_was_spelled_out(text: str) -> None:
     assert first_unseen(escaped(text)) is None
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_definitions_and_output_agree_on_every_text(text: str) -> None:
     assert (first_unseen(text) is None) == (not has_hidden(text)) == (kinds_of(text) == [])
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_what_the_table_does_not_have_is_never_touched(text: str) -> None:
     """Character by character, by the table alone."""
@@ -126,6 +129,7 @@ def test_the_quick_look_misses_nothing_of_the_table_and_finds_nothing_else() -> 
             assert is_hidden_in(value), hex(number)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.dictionaries(WHOLE, WHOLE))
 @example({"a\u200b": "\u202e\U000e0041\x7f\x1b"})
 def test_json_says_the_same_afterwards(given: dict[str, str]) -> None:

@@ -37,12 +37,13 @@ def worker(
     concurrency: Annotated[int, typer.Option(min=1, max=10_000, help="How many calls to run at once.")] = 32,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that running calls have to end, on leaving.")] = 30.0,
     log_level: Annotated[Level, typer.Option(help="How much to log.")] = "info",
+    core_files: Annotated[bool, typer.Option("--core-files", help="Let a crash leave a core file.")] = False,
 ) -> None:
     """Run tools here for a server elsewhere: claim their calls, run them, submit the results.
 
     toolyard worker heavy.py --server https://yard.example
     """
-    options = Options(address(server), named(name), key, concurrency, grace)
+    options = Options(address(server), named(name), key, concurrency, grace, core_files)
     sources = sources_of(targets)
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     if not len(catalogue):
