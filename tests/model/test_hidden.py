@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolyard.model.hidden import (
+    _FINE_SOMEWHERE,
     FINE,
     RANGES,
     escaped,
@@ -111,7 +112,14 @@ def test_what_the_table_does_not_have_is_never_touched(text: str) -> None:
 
 def test_every_place_where_such_a_character_is_fine_is_in_a_real_text() -> None:
     for why, pattern in FINE.items():
-        assert any(re.search(pattern, text) for text in SEEN.values()), why
+        assert any(not has_hidden(text) and re.search(pattern, text) for text in SEEN.values()), why
+
+
+def test_no_place_is_about_a_character_that_is_never_looked_around() -> None:
+    said = "".join(re.sub(r"\(\?<?=\[.*?\]\)|\(\?<=.*?\)|\(\?=.*?\)", "", pattern) for pattern in FINE.values())
+    about = re.compile(f"[{said.replace('[', '').replace(']', '')}]")
+    below = {chr(number) for first, last, _ in RANGES for number in range(first, last + 1) if number < 0x10000}
+    assert {each for each in below if about.match(each)} == _FINE_SOMEWHERE
 
 
 def test_the_quick_look_misses_nothing_of_the_table_and_finds_nothing_else() -> None:

@@ -1,5 +1,6 @@
 """A process that dies in the middle of a call leaves no core file, and says nothing of what the call was given."""
 
+import json
 import resource
 import signal
 import threading
@@ -18,7 +19,9 @@ CANARY = "core-canary-" + "7f3a91"
 REVERSED = CANARY[::-1]
 PATTERN = Path("/proc/sys/kernel/core_pattern")
 TOOLS = '''
+import os
 import resource
+import signal
 import time
 from pathlib import Path
 
@@ -34,6 +37,14 @@ def stay(ctx: Context) -> str:
     Path("held").touch()
     while not Path("go").exists():
         time.sleep(0.01)
+    return held + derived
+
+
+@kit.tool(requires=secret("KEY"), runs="process")
+def die(ctx: Context) -> str:
+    """A child that crashes with a secret at hand."""
+    held, derived = ctx.secret("KEY"), ctx.secret("KEY")[::-1]
+    os.kill(os.getpid(), signal.SIGSEGV)
     return held + derived
 
 
@@ -88,12 +99,15 @@ def test_a_server_that_crashes_leaves_nothing_of_its_calls(tmp_path: Path, allow
     with calling(tmp_path) as served:
         assert limit_of(served.process.pid) == FORBIDDEN
         assert served.call("Kit.Limit") == int(FORBIDDEN)
+        body = {"tool_id": "Kit.Die", "context": {"secrets": [{"id": "KEY", "value": CANARY}]}}
+        answer = json.dumps(served.request("POST", "/tools/call", body))
         assert served.end(signal.SIGSEGV) == -signal.SIGSEGV
         said = served.rest()
     assert "Fatal Python error" in said
     assert "in stay" in said, "it says where it was"
-    assert CANARY not in said
-    assert REVERSED not in said
+    assert "in die" in said
+    assert CANARY not in said + answer
+    assert REVERSED not in said + answer
     assert not list(tmp_path.glob("core*"))
     for path in tmp_path.iterdir():
         assert CANARY.encode() not in path.read_bytes(), path.name

@@ -114,15 +114,17 @@ _FLAGS = [
     for region in ("gbeng", "gbsct", "gbwls")
 ]
 """England, Scotland and Wales. Any other flag that is spelled in tags is drawn as a black one, and so hides a text."""
-_IN_FLAGS = (
+_IN_FLAGS = "|".join(
     f"(?<={flag[:place]}){flag[place]}(?={flag[place + 1 :]})" for flag in _FLAGS for place in range(1, len(flag))
 )
 
 # -- looking -------------------------------------------------------------------------------------
 
-_BEYOND = 0x10000
+_BEYOND = "\U00010000"
+_FINE_SOMEWHERE = frozenset("\r\u034f\u180b\u180c\u180d\u180e\u180f\u200b\u200c\u200d\ufe00\ufe01\ufe02\ufe0e\ufe0f")
+"""Those before `_BEYOND` that `FINE` is about."""
 _TABLE = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES)
-_WORTH_A_LOOK = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES if first < _BEYOND) + (
+_WORTH_A_LOOK = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES if chr(first) < _BEYOND) + (
     r"\U00013430-\U0001efff\U0001fb00-\U0001ffff\U0002fff0-\U0010ffff"
 )
 """The table, with few and wide ranges where few people write: a character is looked for in them one by one."""
@@ -145,14 +147,20 @@ def has_hidden(text: str) -> bool:
 
 def places(text: str) -> Iterator[int]:
     """Where in a text something is hidden."""
-    is_fine = _fine()
-    return (found.start() for found in _suspects.finditer(text) if not is_fine(text, found.start()))
+    return (found.start() for found in _suspects.finditer(text) if _is_hidden(found))
+
+
+def _is_hidden(found: re.Match[str]) -> bool:
+    """Whether a suspect may not be where it was found. Of most of them it is known without a look around."""
+    if found[0] not in _FINE_SOMEWHERE and found[0] < _BEYOND:
+        return True
+    return _fine()(found.string, found.start()) is None
 
 
 @cache
 def _fine() -> Callable[[str, int], re.Match[str] | None]:
     """Whether the character at that place of a text may be there. Most texts never need it."""
-    return re.compile("|".join((f"[^{_TABLE}]", *FINE.values(), *_IN_FLAGS))).match
+    return re.compile("|".join((f"[^{_TABLE}]", *FINE.values(), rf"(?=[\U000e0000-\U000e007f])(?:{_IN_FLAGS})"))).match
 
 
 def may_be_hidden_in(json: bytes) -> bool:
@@ -198,8 +206,7 @@ def escaped_json(text: str) -> str:
 
 
 def _with_spelled(text: str, spell: Callable[[str], str]) -> str:
-    is_fine = _fine()
-    return _suspects.sub(lambda found: found[0] if is_fine(text, found.start()) else spell(found[0]), text)
+    return _suspects.sub(lambda found: spell(found[0]) if _is_hidden(found) else found[0], text)
 
 
 @cache
