@@ -22,7 +22,7 @@ DOORS = {
     "prometheus": "toolyard.server.prometheus:render",
     "openapi": "toolyard.server.openapi.document:document",
     "connecting": "toolyard.server.connecting:Connecting",
-    "not_connected": "toolyard.trust.authorizing:Failed",
+    "not_connected": "toolyard.trust.journeys:Failed",
     "authorize_pages": "toolyard.server.pages.authorize",
     "pages": "toolyard.server.pages.site",
     "postgres": "toolyard.store.postgres:PostgresStore",

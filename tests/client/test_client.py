@@ -3,11 +3,21 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.serving import running
-from toolyard import AsyncClient, Client, InvalidInput, MissingRequirements, NotAuthenticated, ToolError, ToolNotFound
+from toolyard import (
+    AsyncClient,
+    Client,
+    Declined,
+    InvalidInput,
+    MissingRequirements,
+    NotAuthenticated,
+    ToolError,
+    ToolNotFound,
+)
 from toolyard.client.sending import Unreachable
 
 
@@ -71,3 +81,56 @@ def test_it_shows_its_key(tmp_path: Path) -> None:
 def test_nobody_there_is_said_so() -> None:
     with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable, match="No answer from"):
         client.call("Calculator.Add")
+
+
+def test_a_person_sees_what_would_be_sent_and_may_refuse(address: str) -> None:
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    def confirm(tool: dict[str, Any], input: dict[str, Any]) -> bool:
+        asked.append((tool["name"], input))
+        return bool(input.get("a") == 1)
+
+    for url in (address, f"{address}/mcp"):
+        with Client(url, confirm=confirm) as client:
+            assert client.call("Calculator.Add", {"a": 1, "b": 2}) == 3
+            with pytest.raises(Declined, match="was not called"):
+                client.call("Calculator.Add", {"a": 2, "b": 2})
+            with pytest.raises(Declined):
+                client.call("Nowhere.Tool", {})
+        names = [("Calculator_Add", {"a": 1, "b": 2}), ("Calculator_Add", {"a": 2, "b": 2}), ("Nowhere.Tool", {})]
+        assert asked == names
+        asked.clear()
+
+
+@pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.parametrize("is_late", [True, False])
+def test_who_confirms_may_take_their_time(address: str, answer: bool, is_late: bool) -> None:
+    async def later(tool: dict[str, Any], input: dict[str, Any]) -> bool:
+        await asyncio.sleep(0)
+        return answer
+
+    async def all_of_it() -> None:
+        confirm: Any = later if is_late else lambda tool, input: answer
+        async with AsyncClient(address, confirm=confirm) as client:
+            if answer:
+                assert await client.call("Calculator.Add@1", {"a": 1, "b": 2}) == 3
+            else:
+                with pytest.raises(Declined):
+                    await client.call("Calculator.Add@1", {"a": 1, "b": 2})
+
+    asyncio.run(all_of_it())
+
+
+def test_use_is_logged_without_what_was_said(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "toolyard.client"), Client(address, retries=0) as client:
+        client.call("Sms.Send", {"to": "+47 1", "message": "Hi"}, secrets={"TWILIO_API_KEY": "sk-1"}, call_id="logged")
+        with pytest.raises(ToolError):
+            client.call("Doorbell.Ring", {"doorbell_id": "nowhere"})
+    said = [record.getMessage() for record in caplog.records if record.name == "toolyard.client"]
+    assert [line.partition(" in ")[0] for line in said] == [
+        f"Sms.Send at {address}: success",
+        f"Doorbell.Ring at {address}: tool_failed",
+    ]
+    assert said[0].endswith("ms, call logged")
+    assert "+47" not in "".join(said)
+    assert "sk-1" not in "".join(said)

@@ -8,6 +8,7 @@ from tests.postgres import postgres_server, postgres_url
 
 from ..conformance.serving import free_port
 from ..trust.identity_provider import Provider, having_accounts
+from .signing import SIGNED_IN
 from .stage import CALLBACK
 
 __all__ = ["postgres_server", "postgres_url"]
@@ -15,5 +16,5 @@ __all__ = ["postgres_server", "postgres_url"]
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
-    with having_accounts(free_port(), [CALLBACK], tmp_path_factory.mktemp("accounts") / "log") as started:
+    with having_accounts(free_port(), [CALLBACK, SIGNED_IN], tmp_path_factory.mktemp("accounts") / "log") as started:
         yield started

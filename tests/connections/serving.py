@@ -14,23 +14,24 @@ from toolyard import Client, MissingRequirements
 
 from ..conformance.serving import free_port, running
 from ..trust.identity_provider import Provider, having_accounts
+from .signing import AUDIENCE, KEY, issuer
 from .stage import Link, Page, Person, providers
 
 TOOLS = str(Path(__file__).with_name("tools.py"))
 
 
 class Served:
-    def __init__(self, url: str, provider: Provider, folder: Path) -> None:
-        self.url, self.provider, self.folder = url, provider, folder
+    def __init__(self, url: str, provider: Provider, folder: Path, key: str | None = None) -> None:
+        self.url, self.provider, self.folder, self._key = url, provider, folder, key
         self.settings = settings(provider.issuer)
 
     def challenge(self, user: str, tool: str = "Post.Read") -> Link:
-        with Client(self.url) as client:
+        with Client(self.url, key=self._key) as client:
             try:
                 client.call(tool, user_id=user)
             except MissingRequirements as refusal:
                 (asked,) = refusal.missing.authorization
-                return Link(asked.url, asked.check_url, code_in(refusal.message))
+                return Link(asked.url, asked.check_url, "" if self._key else code_in(refusal.message))
         raise AssertionError(f"{user} is connected")
 
     def go(self, link: Link, who: str = "ada") -> Page:
@@ -48,7 +49,7 @@ class Served:
         return asyncio.run(gone())
 
     def call(self, user: str, tool: str = "Post.Read") -> Any:
-        with Client(self.url) as client:
+        with Client(self.url, key=self._key) as client:
             return client.call(tool, user_id=user)
 
 
@@ -60,6 +61,19 @@ def code_in(text: str) -> str:
     found = re.search(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b", text)
     assert found is not None, text
     return found[1]
+
+
+@contextmanager
+def guarded(folder: Path) -> Iterator[Served]:
+    """As `served`; its users sign in before they connect an account. A program with an API key calls it for them."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    known = {"TOOLYARD_ISSUERS": json.dumps([issuer(address)]), "TOOLYARD_JWT_AUDIENCE": AUDIENCE}
+    variables = {**settings(address), **known, "TOOLYARD_API_KEYS": f"program:{KEY}"}
+    with running("open", folder, [TOOLS], variables) as url:
+        back = [f"{url}/connections/idp/callback", f"{url}/connections/signed-in"]
+        with having_accounts(port, back, folder / "provider.log") as provider:
+            yield Served(url, provider, folder, KEY)
 
 
 @contextmanager

@@ -23,6 +23,8 @@ HERE = "http://127.0.0.1:9"
 """Where the server seems to be; nobody listens there."""
 CALLBACK = f"{HERE}/connections/idp/callback"
 SECRET = "the-secret-of-toolyard"
+TLS = httpx2.create_ssl_context()
+"""For all browsers: nobody here speaks it, and making one takes a while."""
 
 
 def providers(issuer: str, **more: Any) -> list[dict[str, Any]]:
@@ -57,8 +59,9 @@ class Scene:
     def browser(self) -> httpx2.AsyncClient:
         """With cookies of its own. It follows redirects."""
         return httpx2.AsyncClient(
-            mounts={HERE: httpx2.ASGITransport(self.yard.asgi)}, follow_redirects=True, trust_env=False, timeout=30
-        )
+            mounts={HERE: httpx2.ASGITransport(self.yard.asgi)}, follow_redirects=True, trust_env=False, timeout=30,
+            verify=TLS,
+        )  # fmt: skip
 
     async def call(self, tool: str = "Post.Read", **context: Any) -> dict[str, Any]:
         """The whole answer, with its status."""

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from toolyard import MissingRequirements
 
-from .serving import Served, served
+from .serving import Served, guarded, served
 from .stage import Link
 
 CHROMIUM = os.environ.get("TOOLYARD_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -132,3 +132,68 @@ def test_another_sites_page_can_neither_frame_it_nor_send_its_form(server: Serve
     page.wait_for_url(link.url.partition("?")[0] + "*")
     assert "may not use this server" in page.content()
     assert standing(link) == "pending"
+
+
+# --- where users sign in -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with guarded(tmp_path_factory.mktemp("front")) as started:
+        yield started
+
+
+def sign_in(page: Page, who: str) -> None:
+    """At the issuer, which also asks whether they want this server to know who they are."""
+    page.wait_for_selector("input[name=login]")
+    page.fill("input[name=login]", who)
+    page.fill("input[name=password]", "x")
+    page.click("button[type=submit]")
+    page.wait_for_selector("text=Authorize")
+    page.click("button[type=submit]")
+
+
+def test_a_person_signs_in_and_then_allows_it(front: Served, page: Page) -> None:
+    link = front.challenge("ada")
+    page.goto(link.url)
+    assert page.locator("input[type=text]").count() == 0
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.innerText") == f"Sign in as ada at {front.provider.issuer}"
+    page.keyboard.press("Enter")
+    sign_in(page, "ada")
+    page.wait_for_selector("text=mail.read")
+    page.click("button[type=submit]")
+    page.wait_for_selector("text=You can close this page")
+    assert "The account ada@example.com at idp is connected" in page.inner_text("main")
+    assert standing(link) == "completed"
+    assert front.call("ada")
+
+
+def test_somebody_who_was_sent_the_link_signs_in_and_connects_nothing(
+    front: Served, page: Page, chromium: Browser
+) -> None:
+    link = front.challenge("bob")
+    victims = chromium.new_context()
+    with victims.new_page() as theirs:
+        theirs.goto(link.url)
+        theirs.click("button")
+        sign_in(theirs, "eve")
+        theirs.wait_for_selector("text=This link is for somebody else")
+        assert "Nothing was connected" in theirs.inner_text("[role=alert]")
+        assert "bob" not in theirs.inner_text("main")
+        assert standing(link) == "pending"
+        theirs.click("text=Sign in as another person")
+        theirs.wait_for_selector("input[name=login]")
+        theirs.click("text=[ Cancel ]")
+        theirs.wait_for_selector("text=You did not sign in")
+        theirs.click("text=Try again")
+        theirs.wait_for_selector("text=Sign in as bob")
+    victims.close()
+    page.goto(link.url)
+    page.click("button")
+    sign_in(page, "bob")
+    page.wait_for_selector("text=mail.read")
+    page.click("button[type=submit]")
+    page.wait_for_selector("text=You can close this page")
+    assert standing(link) == "completed"
+    assert front.call("bob")

@@ -23,6 +23,12 @@ async def send(ctx: Context) -> str:
     return digest_of(ctx.token("idp"))
 
 
+@kit.tool
+async def nothing(ctx: Context) -> str | None:
+    """Needs no account."""
+    return ctx.user_id
+
+
 @kit.tool(requires=authorization("elsewhere"))
 async def other(ctx: Context) -> str:
     """Needs an account where none can be connected."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -35,6 +36,18 @@ async def some(order: str, cents: int) -> str:
 @kit.tool(approval=lambda order, cents: 1 / 0)
 async def broken(order: str, cents: int) -> str:
     """Has a rule that does not work."""
+    return "done"
+
+
+@kit.tool()
+async def usual(order: str, cents: int = 900) -> str:
+    """Pays what is usual, unless it is told how much."""
+    return "done"
+
+
+@kit.tool()
+async def exact(order: str, amount: Decimal | bool | None = None) -> str:
+    """Takes amounts as numbers and as text."""
     return "done"
 
 
@@ -211,6 +224,26 @@ def test_rules_in_the_settings_say_whether(rule: dict[str, Any], waits: bool) ->
         assert (await oxp(made, "Pay.Free")).status == (400 if waits else 200)
 
     run(scene, approvals=[rule])
+
+
+@pytest.mark.parametrize(("cents", "waits"), [({}, True), ({"cents": 100}, False), ({"cents": 501}, True)])
+def test_what_is_left_out_counts_as_what_the_tool_takes(cents: dict[str, int], waits: bool) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await oxp(made, "Pay.Usual", input={"order": "7"} | cents)).status == (400 if waits else 200)
+
+    run(scene, approvals=[{"tools": "Pay.Usual", "over": {"cents": 500}}])
+
+
+@pytest.mark.parametrize(
+    ("amount", "waits"),
+    [(501, True), (500.5, True), ("500.01", True), ("1e9", True), ("500", False), (None, False), (True, True)],
+)
+def test_an_amount_may_be_text_and_what_is_none_is_looked_at(amount: Any, waits: bool) -> None:
+    async def scene(made: Scene) -> None:
+        answer = await oxp(made, "Pay.Exact", input={"order": "7", "amount": amount})
+        assert answer.status == (400 if waits else 200)
+
+    run(scene, approvals=[{"tools": "Pay.Exact", "over": {"amount": 500}}])
 
 
 def test_a_rule_may_spare_whom_it_trusts() -> None:

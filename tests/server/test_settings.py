@@ -1,5 +1,6 @@
 """Settings: which source wins, and one clear sentence for a name nobody knows or a value that cannot be."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -399,7 +400,17 @@ def test_an_issuer_may_be_a_table() -> None:
         ({"issuer": "https://a", "algorithms": ["HS256"]}, "where algorithms is a list of some of RS256, PS256, ES256"),
         ({"issuer": "https://a", "algorithms": []}, "where algorithms is a list of some of RS256"),
         ({"issuer": "https://a", "max_ttl_s": 0}, "where max_ttl_s is a number of seconds greater than 0"),
-        ({"issuer": "https://a", "audiance": "x"}, "max_ttl_s, and nothing like 'audiance'"),
+        ({"issuer": "https://a", "audiance": "x"}, "parameters, and nothing like 'audiance'"),
+        ({"issuer": "https://a", "client_id": 7}, "where client_id must be text"),
+        ({"issuer": "https://a", "client_secret": "hush"}, "where client_secret stands beside a client_id"),
+        ({"issuer": "https://a", "scopes": ["email"]}, "where scopes stands beside a client_id"),
+        (
+            {"issuer": "https://a", "client_id": "me", "client_secret": "hush", "client_secret_env": "HUSH"},
+            "where an issuer must have only one of client_secret, client_secret_env, client_secret_file",
+        ),
+        ({"issuer": "https://a", "client_id": "me", "client_secret": 7}, "where an issuer.client_secret must be text"),
+        ({"issuer": "https://a", "client_id": "me", "scopes": ["a b"]}, "where scopes must be a list of scopes, each "),
+        ({"issuer": "https://a", "client_id": "me", "parameters": {"state": "x"}}, "parameters must not have state"),
     ],
     ids=str,
 )
@@ -408,6 +419,40 @@ def test_an_issuer_that_cannot_be_is_refused_with_what_is_wrong(entry: Any, must
         exactly(issuers=[entry])
     assert str(refusal.value).startswith("issuers must be a list of issuers, ")
     assert must_be in str(refusal.value)
+    assert "hush" not in str(refusal.value)
+
+
+def test_people_sign_in_at_an_issuer_where_this_server_is_a_client() -> None:
+    table = {
+        "issuer": "https://id.example", "client_id": "me", "client_secret": "hush", "scopes": ["email", "openid"],
+        "parameters": {"prompt": "select_account"},
+    }  # fmt: skip
+    (bare, read) = exactly(issuers=["https://other.example", table]).issuers
+    assert bare.client is None
+    assert read.client is not None
+    assert (read.client.client_id, read.client.secret()) == ("me", "hush")
+    assert (read.client.scopes, read.client.parameters) == (("openid", "email"), {"prompt": "select_account"})
+    assert "hush" not in repr(read)
+    assert load_settings({}, {"TOOLYARD_ISSUERS": json.dumps([table])}).issuers == [read]
+    with pytest.raises(
+        SettingsError, match=r"^TOOLYARD_ISSUERS must be a list of issuers; as JSON it cannot be read: "
+    ):
+        load_settings({}, {"TOOLYARD_ISSUERS": "[nonsense"})
+
+
+def test_a_client_of_an_issuer_without_its_secret_is_refused_at_the_start() -> None:
+    kit, given = App(Toolkit("Kit")), {"issuer": "https://id.example", "audience": "yard", "client_id": "me"}
+    with pytest.raises(
+        SettingsError, match=r"^issuers: client_secret_env of https://id\.example must name a variable "
+    ):
+        kit.asgi(issuers=[{**given, "client_secret_env": "NOWHERE"}])
+    kit.asgi(issuers=[given])
+    other = {**given, "issuer": "https://other.example", "client_secret": "hush"}
+    with pytest.raises(
+        SettingsError, match=r"^issuers: https://id\.example has a client_id and no client_secret; where "
+    ):
+        kit.asgi(issuers=[given, other])
+    kit.asgi(issuers=[{**given, "client_secret": "hush"}, other])
 
 
 def test_an_issuer_without_an_audience_is_refused_at_the_start() -> None:

@@ -99,6 +99,14 @@ def test_a_token_of_the_shared_secret_is_taken_beside_them(tokens: Issuers) -> N
     assert verify(tokens, shared(aud=...)).subject == "user-1"
 
 
+def test_a_persons_token_says_which_issuer_knows_them(tokens: Issuers) -> None:
+    """A program's own has its client as the subject, and a token of the shared secret may say what it likes."""
+    assert verify(tokens, issued()).issuer == ISSUER
+    assert verify(tokens, issued(client_id="agent")).issuer == ISSUER
+    assert verify(tokens, issued(client_id="user-1")).issuer is None
+    assert verify(tokens, shared(iss=ISSUER)).issuer is None
+
+
 def test_what_is_signed_here_is_taken_here(tokens: Issuers) -> None:
     made = signed({"sub": "ü", "exp": NOW + 60, "scope": "a"}, SECRET).encode()
     assert verify(tokens, made).subject == "ü"

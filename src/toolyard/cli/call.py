@@ -9,11 +9,12 @@ import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL, CallOptions, Client
+from ..client.confirming import find_listed
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
 from ..model.seam import random_id
 from .screen import complain, pretty, say
-from .target import File, Json, Key, Server, connect, reference_of
+from .target import File, Json, Key, Server, connect
 from .waiting import outcome_of
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -116,14 +117,9 @@ _JSON_TYPES: dict[type, set[str]] = {
 
 def _schema(client: Client, tool: str) -> dict[str, Any]:
     """The tool's input schema; of an unknown tool, none, and the server will say so."""
-    id, _, version = tool.partition("@")
-    wanted = f"{version}.0.0" if version and "." not in version else version
-    for listed in client.list(all_versions=bool(version)):
-        name, _, number = reference_of(listed).partition("@")
-        if id in (name, listed["name"]) and wanted in ("", number):
-            schema: dict[str, Any] = listed.get("input_schema") or listed.get("inputSchema") or {}
-            return schema
-    return {}
+    listed = find_listed(client.list(all_versions="@" in tool), tool) or {}
+    schema: dict[str, Any] = listed.get("input_schema") or listed.get("inputSchema") or {}
+    return schema
 
 
 def _pair(word: str, form: str) -> tuple[str, str]:

@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 from ..client.client import DEFAULT_URL
+from ..client.confirming import reference_of
 from ..model.hidden import in_one_line
 from .failing import told
 from .screen import pretty, say
-from .target import File, Json, Key, Server, connect, reference_of
+from .target import File, Json, Key, Server, connect
 
 
 def list_tools(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,11 +34,3 @@ def address(server: str) -> str:
     if not server.startswith(("http://", "https://")):
         raise SetupError(f"--server must be an address such as {DEFAULT_URL}, got {server!r}")
     return server.rstrip("/")
-
-
-def reference_of(tool: dict[str, Any]) -> str:
-    """`Toolkit.Tool@1.2.3`, whichever wire lists it; of a tool that is not toolyard's, its name."""
-    if "id" in tool:
-        return str(tool["id"])
-    meta = tool.get("_meta") or {}
-    return f"{meta['toolyard/id']}@{meta['toolyard/version']}" if "toolyard/id" in meta else str(tool["name"])

@@ -6,6 +6,8 @@ with Client("http://127.0.0.1:8000") as client:
 """
 
 import asyncio
+import inspect
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -15,6 +17,7 @@ from ..model.call import CallContext, CallTool, Outcome
 from ..model.errors import Challenge, ServerError
 from ..model.seam import random_id
 from ..wires.contract import Reply, Request
+from .confirming import AsyncConfirm, Confirm, declined, shown
 from .flows import Flow, Pause, check_challenge, value_of
 from .sending import AsyncHttpSending, HttpSending
 from .speech import WIRES as WIRES
@@ -22,6 +25,7 @@ from .speech import Speech, speech_of
 from .speech import WireName as WireName
 
 DEFAULT_URL = "http://127.0.0.1:8000"
+_log = logging.getLogger("toolyard.client")
 Rows = list[dict[str, Any]]
 
 
@@ -63,6 +67,12 @@ def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[Cal
     return CallTool(tool_id, dict(input or {}), call_id, options.get("trace_id"), context)
 
 
+def log_use(url: str, tool_id: str, outcome: Outcome) -> None:
+    """Which tools a program used, without what it said to them."""
+    ended = "success" if outcome.error is None else outcome.error.code
+    _log.info("%s at %s: %s in %g ms, call %s", tool_id, url, ended, outcome.duration_ms, outcome.call_id)
+
+
 def drive(flow: Flow, sending: Sending) -> Any:
     """Sends what the flow asks for, and returns what it ends with."""
     reply: Reply | None = None
@@ -90,13 +100,15 @@ class Client:
         wire: WireName | None = None,
         retries: int = 2,
         timeout_s: float = 60.0,
+        confirm: Confirm | None = None,
         sending: Sending | None = None,
     ) -> None:
         """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP.
-        `sending` replaces HTTP."""
+        `confirm` is asked before each call, with the tool as it is listed and the input; where it says no, nothing is
+        sent and Declined is raised. `sending` replaces HTTP."""
         self._speech: Speech
         self._speech, address = speech_of(url, wire)
-        self._retries = retries
+        self._url, self._retries, self._confirm = url, retries, confirm
         self._sending = sending or HttpSending(address, key, timeout_s)
 
     def __enter__(self) -> Self:
@@ -120,8 +132,13 @@ class Client:
 
     def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
         """How the call ended, a tool's failure included."""
-        wait = bool(options.get("wait"))
-        outcome: Outcome = self._drive(self._speech.call(command(tool_id, input, **options), self._retries, wait=wait))
+        made, wait = command(tool_id, input, **options), bool(options.get("wait"))
+        if self._confirm is not None:
+            tools = self.list(all_versions="@" in tool_id)
+            if not self._confirm(shown(tools, tool_id), made.input):
+                raise declined(tool_id)
+        outcome: Outcome = self._drive(self._speech.call(made, self._retries, wait=wait))
+        log_use(self._url, tool_id, outcome)
         return outcome
 
     def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
@@ -168,11 +185,12 @@ class AsyncClient:
         wire: WireName | None = None,
         retries: int = 2,
         timeout_s: float = 60.0,
+        confirm: AsyncConfirm | None = None,
         sending: AsyncSending | None = None,
     ) -> None:
         self._speech: Speech
         self._speech, address = speech_of(url, wire)
-        self._retries = retries
+        self._url, self._retries, self._confirm = url, retries, confirm
         self._sending = sending or AsyncHttpSending(address, key, timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -194,10 +212,14 @@ class AsyncClient:
         self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> Outcome:
         """As `Client.outcome`."""
-        wait = bool(options.get("wait"))
-        outcome: Outcome = await self._drive(
-            self._speech.call(command(tool_id, input, **options), self._retries, wait=wait)
-        )
+        made, wait = command(tool_id, input, **options), bool(options.get("wait"))
+        if self._confirm is not None:
+            tools = await self.list(all_versions="@" in tool_id)
+            said = self._confirm(shown(tools, tool_id), made.input)
+            if not (await said if inspect.isawaitable(said) else said):
+                raise declined(tool_id)
+        outcome: Outcome = await self._drive(self._speech.call(made, self._retries, wait=wait))
+        log_use(self._url, tool_id, outcome)
         return outcome
 
     async def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:

@@ -31,10 +31,11 @@ class Awaited:
             if call is not None and call.waiting_for == AUTHORIZATION:
                 await self._let_go(call)
 
-    async def questions(self, call: CallRecord) -> list[Question]:
-        """Where its user is sent, each time that somebody asks."""
+    async def questions(self, call: CallRecord, looks: Caller) -> list[Question]:
+        """Where its user is sent, each time that its caller looks. What a person must show there depends on how
+        it is known who looks, and not on how that was when the call was made."""
         try:
-            await self._ready(call)
+            await self._ready(call, looks.issuer)
         except MissingRequirements as error:
             return [
                 Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)
@@ -52,9 +53,10 @@ class Awaited:
         work.is_known()  # it counts once it runs
         await self._store.decide(Decision(call.seq, AUTHORIZATION, queue_s=self._wait_s, then=work.new.waiting_for))
 
-    async def _ready(self, call: CallRecord) -> Work:
+    async def _ready(self, call: CallRecord, issuer: str | None = None) -> Work:
         """Raises MissingRequirements while it is not."""
-        tool, caller = self._catalogue.resolve(call.reference), Caller(call.key.tenant, call.key.subject)
+        tool = self._catalogue.resolve(call.reference)
+        caller = Caller(call.key.tenant, call.key.subject, issuer=issuer)
         command = await self._engine.filled(tool, self._recovery.command(call), caller)
         return self._engine.work(tool, command, caller, QuietChannel(), self._engine.questions.base_url)
 

@@ -258,7 +258,7 @@ class Engine:
         except Exception as raised:  # an author's validator
             raise unexpected(self._bounds, tool, command.call_id or "", raised) from None
         if context.user_id is not None:
-            caller = replace(caller, user_id=context.user_id)
+            caller = caller.speaking_for(context.user_id)
         if plan.has_requirements and base_url is not None:
             self._requirer.check(tool, command, caller, base_url)
         run = Run(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..model.caller import Caller
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
@@ -36,8 +37,8 @@ class Questions:
     def __init__(self, store: Store, wait_s: float, approvals: Approvals) -> None:
         self._store, self._wait_s, self._approvals = store, wait_s, approvals
         self.base_url = approvals.base_url
-        self.awaited: Callable[[CallRecord], Awaitable[list[Question]]] = _none
-        """Where the user of a call is sent whose account is not connected."""
+        self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
+        """Where the user of a call is sent whose account is not connected, for who looks at it."""
 
     async def ask(self, run: Run, question: Question) -> Any:
         """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time."""
@@ -81,12 +82,12 @@ class Questions:
             return None
         return next((each.answer for each in asked if each.name == name), None)
 
-    async def open(self, call: CallRecord) -> list[Question]:
-        """Those that a call waits for now."""
+    async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
+        """Those that a call waits for now. `looks` is its caller, as it is known now."""
         if call.waiting_for == APPROVAL:
             return [self._approvals.question(call.tool, call.seq)]
         if call.waiting_for == AUTHORIZATION:
-            return await self.awaited(call)
+            return await self.awaited(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:
@@ -118,10 +119,12 @@ class Questions:
                 await ended.wait(min(left, LOOK_AGAIN_S))
 
     async def _asks(self, call: CallRecord, known: Container[str]) -> bool:
-        return any(question.name not in known for question in await self.open(call))
+        return any(
+            question.name not in known for question in await self.open(call, Caller(call.key.tenant, call.key.subject))
+        )
 
 
-async def _none(call: CallRecord) -> list[Question]:
+async def _none(call: CallRecord, looks: Caller) -> list[Question]:
     return []
 
 

@@ -3,6 +3,9 @@
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from .errors import Forbidden
 
 if TYPE_CHECKING:
     from .offer import Offer
@@ -81,11 +84,20 @@ class Caller(Struct, frozen=True):
     """Whether it may say yes or no to calls of others."""
     expires: float | None = None
     """When the credentials end, as seconds since 1970."""
+    issuer: str | None = None
+    """Whose token showed it, where that is a person's."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:
         """What a caller can be made of elsewhere."""
         return self.tenant, self.subject, self.user_id
+
+    def speaking_for(self, user_id: str) -> "Caller":
+        """Raises Forbidden where a person's credentials are to speak for another: programs may, people speak for
+        themselves."""
+        if self.issuer is not None and user_id != self.subject:
+            raise Forbidden(f"These credentials are for {self.subject}, and not for another user_id; leave it out")
+        return replace(self, user_id=user_id)
 
     def owns(self, tenant: str, subject: str) -> bool:
         """Whether something of theirs is this caller's."""

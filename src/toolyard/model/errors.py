@@ -108,7 +108,10 @@ class Challenge(Struct, frozen=True):
     check_url: str
     provider: str = ""
     code: str = ""
-    """What the page asks for. No wire has a member for it: it is in the error's message."""
+    """What the page asks for. No wire has a member for it: it is in the error's message. Empty where the page has its
+    reader sign in instead."""
+    can_come: bool = False
+    """Whether it can be completed here."""
 
 
 class Missing(Struct, frozen=True):
@@ -124,7 +127,7 @@ class Missing(Struct, frozen=True):
     def can_come(self) -> bool:
         """Whether a user's accounts are all that is missing, and each can be connected here."""
         others = self.secrets or self.user_id or self.approval
-        return bool(self.authorization) and not others and all(each.code for each in self.authorization)
+        return bool(self.authorization) and not others and all(each.can_come for each in self.authorization)
 
 
 class MissingRequirements(RequestError):

@@ -1,7 +1,8 @@
 """Where a person completes a challenge, and where a program asks how it stands.
 
-Nobody is authenticated here: a challenge's address cannot be guessed, and who opens it is asked for its code. Where no
-provider is set up, no challenge can be completed, and the honest answer ends a client's polling.
+A challenge's address cannot be guessed, and who opens it shows that they are meant: they sign in at the issuer that
+knows them, or else are asked for the challenge's code. Where no provider is set up, no challenge can be completed, and
+the honest answer ends a client's polling.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from .witness import Witness
 
 if TYPE_CHECKING:
     from ..trust.authorizing import Authorizing
+    from ..trust.signing_in import SigningIn
     from .connecting import Connecting
 
 NOT_VALID = "This link is not valid, or has run out. Have the tool called again for a new one."
@@ -32,6 +34,11 @@ NOT_PRIVATE = (
     "This page was opened over plain http, where others could read along. "
     "Whoever runs the server sets public_url to its https address."
 )
+TWICE = "This answer says something twice, and is not taken."
+NO_BUTTON = "Press one of the buttons: they say where you can sign in."
+NOT_THERE = "Nobody can sign in for this any more. Have the tool called again for a new link."
+SIGNED_IN = "/connections/signed-in"
+"""Where people come back to who signed in. A provider's callback has another segment."""
 MOST_SAID = 32
 
 
@@ -57,6 +64,7 @@ class AuthorizeDesk:
         return [
             Route("POST", "/authorize/{challenge}", self._send_off, oxp.FLAT, reads_form=True, who="anyone"),
             Route("GET", "/connections/{provider}/callback", self._take_back, oxp.FLAT, who="anyone"),
+            Route("GET", SIGNED_IN, self._signed_in, oxp.FLAT, who="anyone"),
         ]
 
     async def _status(self, exchange: Exchange) -> Reply:
@@ -78,25 +86,63 @@ class AuthorizeDesk:
                 self._failures.refuse(exchange.address, exchange.headers)
             given = self._forms.read(exchange, _action(exchange))
         except (RequestError, LimitReached) as error:
-            return _failed(exchange, error.message, 403 if isinstance(error, ForeignPage) else 400, _action(exchange))
-        authorizing, text = self._authorizing, exchange.parameters["challenge"]
-        if not await authorizing.challenges.is_code(text, asked, given.get("code", "")):
+            status = 403 if isinstance(error, ForeignPage) else 400
+            return _failed(exchange, error.message, status, exchange.parameters["challenge"])
+        text = exchange.parameters["challenge"]
+        if asked.issuers:
+            return await self._have_sign_in(exchange, asked, given)
+        if not await self._authorizing.challenges.is_code(text, asked, given.get("code", "")):
             return await self._wrong(exchange, asked)
-        browser = cookie_of(exchange) or ""
-        redirect_uri = f"{exchange.base_url()}/connections/{asked.provider}/callback"
+        return await self._to_provider(exchange, text, asked)
+
+    async def _have_sign_in(self, exchange: Exchange, asked: Asked, given: dict[str, str]) -> Reply:
+        pages = open_door("authorize_pages")
+        issuer, anew = given.get(pages.ISSUER, ""), pages.ANEW in given
+        if issuer not in self._signing_in.offered(asked):
+            return await self._ask(exchange, asked, NO_BUTTON)
+        text, browser, base_url = exchange.parameters["challenge"], cookie_of(exchange) or "", exchange.base_url()
         try:
-            address = await authorizing.leave(text, asked, browser, redirect_uri)
+            address = await self._signing_in.leave(text, issuer, browser, base_url + SIGNED_IN, anew=anew)
         except open_door("not_connected") as failure:
-            return _failed(exchange, str(failure), 503, _action(exchange))
-        return html(open_door("authorize_pages").go(asked.provider, address, exchange.base_url()), headers=FORM)
+            return _failed(exchange, str(failure), 503, failure.challenge)
+        return html(pages.go(issuer, "who you are", address, base_url), headers=FORM)
+
+    async def _signed_in(self, exchange: Exchange) -> Reply:
+        """Whoever is meant goes on to the provider."""
+        said = _said(exchange)
+        if isinstance(said, Reply):
+            return said
+        try:
+            signed_in = await self._signing_in.arrive(said, cookie_of(exchange))
+        except open_door("not_connected") as failure:
+            await self._witness.written()
+            return _failed(exchange, str(failure), 400, failure.challenge)
+        if signed_in.is_right:
+            return await self._to_provider(exchange, signed_in.challenge, signed_in.asked)
+        await self._witness.written()
+        browser, base_url = self._forms.browser(exchange), exchange.base_url()
+        action = _address(exchange, signed_in.challenge)
+        shown = open_door("authorize_pages").somebody_else(self._forms, browser, action, signed_in.issuer, base_url)
+        return self._forms.reply(browser, shown, 403)
+
+    async def _to_provider(self, exchange: Exchange, challenge: str, asked: Asked) -> Reply:
+        """Whoever has shown that they are meant."""
+        pages, base_url = open_door("authorize_pages"), exchange.base_url()
+        if asked.provider not in self._authorizing.providers:
+            return html(pages.not_set_up(asked.provider, base_url))
+        back = f"{base_url}/connections/{asked.provider}/callback"
+        try:
+            address = await self._authorizing.leave(challenge, asked, cookie_of(exchange) or "", back)
+        except open_door("not_connected") as failure:
+            return _failed(exchange, str(failure), 503, failure.challenge)
+        return html(pages.go(asked.provider, "whether you allow it", address, base_url), headers=FORM)
 
     async def _take_back(self, exchange: Exchange) -> Reply:
         if exchange.parameters["provider"] not in self._authorizing.providers:
             return _failed(exchange, "This server does not know that provider.", 404)
-        pairs = parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True)[:MOST_SAID]
-        said = dict(pairs)
-        if len(said) != len(pairs):
-            return _failed(exchange, "This answer says something twice, and is not taken.", 400)
+        said = _said(exchange)
+        if isinstance(said, Reply):
+            return said
         try:
             connected = await self._authorizing.arrive(exchange.parameters["provider"], said, cookie_of(exchange))
         except open_door("not_connected") as failure:
@@ -113,6 +159,11 @@ class AuthorizeDesk:
         assert self._connecting is not None  # noqa: S101
         return self._connecting.authorizing
 
+    @property
+    def _signing_in(self) -> "SigningIn":
+        assert self._connecting is not None  # noqa: S101
+        return self._connecting.signing_in
+
     async def _open(self, exchange: Exchange) -> Asked | Reply:
         """What a challenge asks, or the page that says why it cannot be completed."""
         pages, base_url, text = open_door("authorize_pages"), exchange.base_url(), exchange.parameters["challenge"]
@@ -128,6 +179,8 @@ class AuthorizeDesk:
             return html(pages.not_set_up(asked.provider, base_url))
         if standing == "failed":
             return _failed(exchange, NO_MORE, 410)
+        if asked.issuers and not self._signing_in.offered(asked):
+            return _failed(exchange, NOT_THERE, 410)
         return asked if is_private(base_url) else _failed(exchange, NOT_PRIVATE, 400)
 
     async def _wrong(self, exchange: Exchange, asked: Asked) -> Reply:
@@ -141,16 +194,31 @@ class AuthorizeDesk:
 
     async def _ask(self, exchange: Exchange, asked: Asked, problem: str = "") -> Reply:
         browser: Browser = self._forms.browser(exchange)
-        scopes = await self._authorizing.scopes(asked)
-        shown = open_door("authorize_pages").ask(
-            self._forms, browser, _action(exchange), asked, scopes, exchange.base_url(), problem
-        )
+        scopes, pages, action = await self._authorizing.scopes(asked), open_door("authorize_pages"), _action(exchange)
+        about = (self._forms, browser, action, asked, scopes, exchange.base_url())
+        if asked.issuers:
+            shown = pages.sign_in(*about, self._signing_in.offered(asked), problem)
+        else:
+            shown = pages.ask(*about, problem)
         return self._forms.reply(browser, shown, 403 if problem else 200)
 
 
+def _said(exchange: Exchange) -> dict[str, str] | Reply:
+    """What a provider or an issuer sends with a browser, or what is wrong with it."""
+    pairs = parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True)[:MOST_SAID]
+    said = dict(pairs)
+    return said if len(said) == len(pairs) else _failed(exchange, TWICE, 400)
+
+
 def _action(exchange: Exchange) -> str:
-    return f"{exchange.base_url()}/authorize/{exchange.parameters['challenge']}"
+    return _address(exchange, exchange.parameters["challenge"])
 
 
-def _failed(exchange: Exchange, reason: str, status: int, again: str = "") -> Reply:
+def _address(exchange: Exchange, challenge: str) -> str:
+    return f"{exchange.base_url()}/authorize/{challenge}"
+
+
+def _failed(exchange: Exchange, reason: str, status: int, challenge: str = "") -> Reply:
+    """`challenge` can be tried once more."""
+    again = _address(exchange, challenge) if challenge else ""
     return html(open_door("authorize_pages").failed(reason, exchange.base_url(), again), status, FORM)

@@ -25,7 +25,7 @@ def routes(store: Store, telling: Telling, questions: Questions) -> list[Route]:
     async def show(exchange: Exchange) -> Reply:
         caller = exchange.caller
         call = await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange))
-        return LIFECYCLE.encode_call(telling.record(call), await questions.open(call))
+        return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller))
 
     async def show_all(exchange: Exchange) -> Reply:
         caller = exchange.caller

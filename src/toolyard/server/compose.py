@@ -199,7 +199,8 @@ class Yard:
     def _connect(self, seam: Seam) -> "Connecting | None":
         """What leads people to providers, where there are any."""
         try:
-            for each in self.settings.providers:
+            clients = [each.client for each in self.settings.issuers if each.client is not None]
+            for each in (*self.settings.providers, *clients):
                 each.secret()
         except ValueError as error:
             raise SettingsError(str(error)) from None

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from ..model.caller import Caller
 from ..model.tool import Authorization, Tool
 from ..store.contract import Store
-from ..trust.authorizing import Authorizing
+from ..trust import authorizing, signing_in
 from ..trust.challenges import Challenges
 from ..trust.connections import Connections, Did
+from ..trust.journeys import Journeys
 from ..trust.keys import KeyRing
 from ..trust.oauth import OAuthProvider
+from ..trust.trusted_issuer import TrustedIssuer
 from ..trust.vault import Vault
 from .settings import Settings
 
@@ -19,12 +23,22 @@ class Connecting:
 
     def __init__(self, settings: Settings, store: Store, ring: KeyRing, now: Callable[[], float], did: Did) -> None:
         providers = {each.id: OAuthProvider(each, now) for each in settings.providers}
+        issuers = {each.issuer: found for each in settings.issuers if (found := _at(each, now)) is not None}
         self._providers, self._challenges = providers, Challenges(store, ring, now)
         self.connections = Connections(Vault(store, ring), providers, now, did)
-        self.authorizing = Authorizing(providers, self._challenges, self.connections, store, ring, did)
+        self.authorizing = authorizing.Authorizing(
+            providers, self._challenges, self.connections, Journeys(authorizing.KIND, store, ring), did
+        )
+        self.signing_in = signing_in.SigningIn(issuers, self._challenges, Journeys(signing_in.KIND, store, ring), did)
 
     def challenge(self, caller: Caller, wanted: Authorization, tool: Tool) -> tuple[str, str] | None:
         """For the desk that says what a call lacks."""
         if wanted.id not in self._providers:
             return None
-        return self._challenges.make(caller, wanted.id, wanted.scopes, tool.id)
+        issuers = self.signing_in.issuers_of(caller)
+        return self._challenges.make(caller, wanted.id, wanted.scopes, tool.id, issuers)
+
+
+def _at(issuer: TrustedIssuer, now: Callable[[], float]) -> OAuthProvider | None:
+    """An issuer at which people sign in. How long an ID token lives is up to it: it is looked at once."""
+    return None if issuer.client is None else OAuthProvider(issuer.client, now, replace(issuer, max_ttl_s=None))

@@ -12,7 +12,7 @@ from ..trust.approval_rules import read_approvals
 from ..trust.approvals import ApprovalRule
 from ..trust.limit_rules import read_limits
 from ..trust.limits import Limit
-from ..trust.providers import Provider, read_providers
+from ..trust.providers import CLIENT, Provider, read_client, read_providers
 from ..trust.rules import WorkerRule, read_rules, read_worker_rules
 from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
@@ -132,23 +132,37 @@ def _tables(value: Any, read: Callable[[Any], T]) -> T:
 
 
 def issuers(value: Any) -> list[TrustedIssuer]:
+    """In the environment, addresses with commas between them, or JSON."""
     if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = _from_json(value) if value.lstrip().startswith("[") else texts(value)
     if not isinstance(value, list | tuple):
-        raise Wrong("a list of issuers, each an https address or a table (in the environment: separated by commas)")
+        raise Wrong("a list of issuers, each an https address or a table (in the environment: with commas, or as JSON)")
     return [_issuer(entry if isinstance(entry, dict) else {"issuer": entry}) for entry in value]
 
 
 def _issuer(entry: Mapping[str, Any]) -> TrustedIssuer:
-    if unknown := sorted(set(entry) - set(ISSUER)):
-        raise Wrong(f"a list of issuers, each with {', '.join(ISSUER)}, and nothing like {unknown[0]!r}")
+    known = (*ISSUER, *CLIENT)
+    if unknown := sorted(set(entry) - set(known)):
+        raise Wrong(f"a list of issuers, each with {', '.join(known)}, and nothing like {unknown[0]!r}")
+    client = {name: value for name, value in entry.items() if name in CLIENT}
     read: dict[str, Any] = {}
     for name, value in {"issuer": None, **entry}.items():
         try:
-            read[name] = ISSUER[name](value)
+            if name not in client:
+                read[name] = ISSUER[name](value)
         except Wrong as wrong:
             raise Wrong(f"a list of issuers, where {name} is {wrong}") from None
-    return TrustedIssuer(**read)
+    try:
+        return TrustedIssuer(**read, client=read_client(read["issuer"], client))
+    except ValueError as error:
+        raise Wrong(f"a list of issuers, where {error}") from None
+
+
+def _from_json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise Wrong(f"a list of issuers; as JSON it cannot be read: {error}") from None
 
 
 def https(value: Any) -> str:
@@ -174,5 +188,6 @@ ISSUER: dict[str, Callable[[Any], Any]] = {
     "subject_claim": text,
     "algorithms": algorithms,
     "max_ttl_s": seconds,
+    "speaks_for_users": switch,
 }
 """What the table of an issuer may have."""

@@ -63,8 +63,9 @@ class RequestDesk:
 
     async def show(self, exchange: Exchange) -> Reply:
         call = await self._requests.show(self._who(exchange), *_where(exchange))
-        is_theirs = exchange.caller.owns(call.key.tenant, call.key.subject)
-        return wire.encode_request(self._told(call), await self._questions.open(call) if is_theirs else ())
+        caller = exchange.caller
+        is_theirs = caller.owns(call.key.tenant, call.key.subject)
+        return wire.encode_request(self._told(call), await self._questions.open(call, caller) if is_theirs else ())
 
     async def listed(self, exchange: Exchange) -> Reply:
         tool = query.text(exchange, "tool")

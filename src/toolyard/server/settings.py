@@ -137,7 +137,9 @@ class Settings:
     )
     jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text)
     jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds)
-    issuers: list[TrustedIssuer] = row([], "Identity providers whose bearer tokens are taken.", issuers)
+    issuers: list[TrustedIssuer] = row(
+        [], "Identity providers whose bearer tokens are taken, and at which people sign in.", issuers, secret=True
+    )
     providers: list[Provider] = row(
         [], "Where users have accounts that tools may use: [[providers]] tables.", providers, secret=True
     )

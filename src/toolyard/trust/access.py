@@ -85,6 +85,7 @@ class Access:
             may_approve=identity.scopes is not None and APPROVE in identity.scopes,
             digest=identity.digest,
             expires=identity.expires,
+            issuer=identity.issuer,
         )
 
     def view(self, identity: Identity) -> View:

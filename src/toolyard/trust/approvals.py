@@ -8,6 +8,7 @@ are not shown: whoever asks must not be able to answer.
 import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from hmac import compare_digest
 from typing import Any
 
@@ -46,9 +47,14 @@ class ApprovalRule(Struct, frozen=True):
     def is_about(self, tool: Tool) -> bool:
         return any(matches(pattern, tool) for pattern in self.tools)
 
-    def holds(self, input: Mapping[str, Any]) -> bool:
-        """A rule that spares a person the look does not hold where its function raises."""
-        over = all(_exceeds(input.get(name), limit) for name, limit in self.over.items())
+    def holds(self, tool: Tool, input: Mapping[str, Any]) -> bool:
+        """Where that cannot be told, because its function raises or what should be a number is none, a rule that asks
+        holds, and one that spares a person the look does not. What a caller leaves out counts as what the tool then
+        takes."""
+        over = all(
+            _exceeds(input.get(name, _default(tool, name)), limit, otherwise=self.ask)
+            for name, limit in self.over.items()
+        )
         return over and (self.when is None or asked(self.when, input, otherwise=self.ask))
 
 
@@ -67,7 +73,7 @@ class Approvals:
     def are_needed(self, tool: Tool, input: Mapping[str, Any], caller: Caller) -> bool:
         for number, rule in enumerate(self._rules):
             fits = rule.who == EVERYBODY or number in caller.view.asks
-            if fits and rule.is_about(tool) and rule.holds(input):
+            if fits and rule.is_about(tool) and rule.holds(tool, input):
                 return rule.ask
         if callable(tool.approval):
             return asked(tool.approval, input)
@@ -132,5 +138,19 @@ def _code(signature: bytes) -> str:
     return f"{text[:4]}-{text[4:8]}"
 
 
-def _exceeds(value: Any, limit: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > limit
+def _default(tool: Tool, name: str) -> Any:
+    member = tool.input_schema.get("properties", {}).get(name)
+    return member.get("default") if isinstance(member, Mapping) else None
+
+
+def _exceeds(value: Any, limit: float, *, otherwise: bool) -> bool:
+    """Amounts may be text, where a tool takes them so. Nothing does not exceed; of what is no number nobody can say."""
+    if value is None:
+        return False
+    try:
+        number = (
+            Decimal(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else Decimal("nan")
+        )
+        return otherwise if number.is_nan() else number > limit
+    except InvalidOperation:
+        return otherwise

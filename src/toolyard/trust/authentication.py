@@ -130,6 +130,12 @@ def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> No
     names = [each.issuer for each in issuers]
     if twice := {name for name in names if names.count(name) > 1}:
         raise SettingsError(f"issuers: {', '.join(sorted(twice))} is named twice")
+    clients = [each.client for each in issuers if each.client is not None]
+    if len(clients) > 1 and (bare := [each.id for each in clients if not each.has_secret]):
+        raise SettingsError(
+            f"issuers: {bare[0]} has a client_id and no client_secret; where people sign in at several issuers, each "
+            "needs one, so that none of them can use another's answer"
+        )
 
 
 def _remember(table: dict[bytes, T], name: bytes, value: T) -> None:

@@ -1,8 +1,9 @@
 """Challenges: what a call that lacks an authorization is answered with, and how each of them stands.
 
 A challenge is its own record: the address has all of it, sealed, so that a call that is refused writes nothing and any
-node can tell what a link is about. Its code is in there too. Whoever opens the link has to type it, and only the caller
-was shown it: a link that was passed on, or found, connects nobody's account to somebody else.
+node can tell what a link is about. Whom it was made for has to show that it is them: by signing in at an issuer that
+knows them, or else by a code that only the caller was shown, which is in there too. A link that was passed on or found
+connects nobody's account to somebody else.
 """
 
 import base64
@@ -41,7 +42,10 @@ class Asked(Struct, frozen=True, array_like=True):
     scopes: tuple[str, ...]
     tool: str
     code: str
+    """Empty where its page has people sign in."""
     until: float
+    issuers: tuple[str, ...] = ()
+    """Where they can. None: the page asks for the code."""
 
     @property
     def caller(self) -> Caller:
@@ -55,12 +59,12 @@ class Challenges:
     def __init__(self, store: Store, ring: KeyRing, now: Callable[[], float]) -> None:
         self._store, self._ring, self._now = store, ring, now
 
-    def make(self, caller: Caller, provider: str, scopes: tuple[str, ...], tool: str) -> tuple[str, str]:
-        """What its address ends with, and its code."""
-        code = new_code()
-        asked = Asked(
-            caller.tenant, caller.subject, user_of(caller), provider, scopes, tool, code, self._now() + KEEP_S
-        )
+    def make(
+        self, caller: Caller, provider: str, scopes: tuple[str, ...], tool: str, issuers: tuple[str, ...] = ()
+    ) -> tuple[str, str]:
+        """What its address ends with, and its code: none where there are issuers, at which the user signs in."""
+        code, until = "" if issuers else new_code(), self._now() + KEEP_S
+        asked = Asked(caller.tenant, caller.subject, user_of(caller), provider, scopes, tool, code, until, issuers)
         sealed = self._ring.seal(PURPOSE, msgspec.json.encode(asked), b"")
         return base64.urlsafe_b64encode(sealed).decode().rstrip("="), code
 
@@ -92,7 +96,10 @@ class Challenges:
 
     async def is_code(self, text: str, asked: Asked, given: str) -> bool:
         """Whether it is the code. After so many that were not, the challenge has failed. Each try takes one of the
-        places there are before anything is compared, and no two take the same: trying many at once does not help."""
+        places there are before anything is compared, and no two take the same: trying many at once does not help.
+        Where there is no code, nothing is."""
+        if not asked.code:
+            return False
         for place in map(str, range(MOST_TRIES)):
             if await self._store.add_note(Note(TRIES, "", name_of(text), place, b"-"), KEEP_S):
                 break

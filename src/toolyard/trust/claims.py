@@ -24,6 +24,8 @@ class Rules(Struct, frozen=True):
     """How far ahead `exp` may lie."""
     subject_claim: str = "sub"
     tenant_claim: str = "tenant"
+    speaks_for_users: bool = False
+    """Whether all its tokens are programs'."""
 
 
 def identity_of(claims: Mapping[str, Any], rules: Rules, now: float) -> Identity:
@@ -37,7 +39,13 @@ def identity_of(claims: Mapping[str, Any], rules: Rules, now: float) -> Identity
         scopes=_scopes(claims),
         claims=claims,
         expires=_expiry(claims, rules, now),
+        issuer=None if rules.speaks_for_users or _is_program(claims) else rules.issuer,
     )
+
+
+def _is_program(claims: Mapping[str, Any]) -> bool:
+    """A client's token of its own has the client as its subject (RFC 9068)."""
+    return "client_id" in claims and claims["client_id"] == claims.get("sub")
 
 
 def _check_issuer(claims: Mapping[str, Any], rules: Rules) -> None:

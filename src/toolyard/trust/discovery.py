@@ -6,6 +6,8 @@ over TLS, except on this machine.
 
 import asyncio
 from collections.abc import Sequence
+from functools import cache
+from ssl import SSLContext
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -106,7 +108,16 @@ async def fetch(url: str) -> Any:
 
 def _client(http: Any, url: str) -> Any:
     """Through a proxy of the environment only where TLS goes through it, too."""
-    return http.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=url.startswith("https:"))
+    return http.AsyncClient(
+        timeout=TIMEOUT_S, follow_redirects=False, trust_env=url.startswith("https:"), verify=authorities()
+    )
+
+
+@cache
+def authorities() -> SSLContext:
+    """Whose certificates are believed. Reading them takes longer than many a request."""
+    made: SSLContext = open_door("http").create_ssl_context()
+    return made
 
 
 async def _body(client: Any, url: str) -> bytes:

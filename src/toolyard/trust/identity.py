@@ -25,6 +25,8 @@ class Identity(Struct, frozen=True):
     """When it stops being valid, as seconds since 1970."""
     digest: bytes = b""
     """Of an API key of the ledger: it can be revoked."""
+    issuer: str | None = None
+    """Whose token it is, where that is a person's: somebody who can sign in there."""
 
 
 class Tokens(Protocol):

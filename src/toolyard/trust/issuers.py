@@ -32,6 +32,7 @@ class Issuer:
             max_ttl_s=trusted.max_ttl_s,
             subject_claim=trusted.subject_claim,
             tenant_claim=trusted.tenant_claim,
+            speaks_for_users=trusted.speaks_for_users,
         )
 
     def verify_read(self, token: Token) -> Identity | Awaitable[Identity]:

@@ -13,7 +13,8 @@ from msgspec import Struct
 from ..doors import open_door
 from ..model.errors import ToolyardError
 from .addresses import is_safe
-from .discovery import TIMEOUT_S, check_metadata, fetch_metadata, member
+from .discovery import TIMEOUT_S, authorities, check_metadata, fetch_metadata, member
+from .identity import Identity
 from .providers import Endpoints, Provider
 from .published_keys import NoAnswer
 from .token import read_token
@@ -59,13 +60,18 @@ class Departure(Struct, frozen=True):
     nonce: str
     redirect_uri: str
     scopes: tuple[str, ...]
+    prompt: str = ""
+    """What they are to be asked there, where the settings do not say it otherwise."""
 
 
 class OAuthProvider:
     """One provider. All that it is asked raises NoAnswer where it does not answer, or not as it should."""
 
-    def __init__(self, provider: Provider, now: Callable[[], float]) -> None:
+    def __init__(self, provider: Provider, now: Callable[[], float], trusted: TrustedIssuer | None = None) -> None:
+        """`trusted` says how its tokens are read, where the settings do."""
         self.provider, self._now = provider, now
+        self._trusted = trusted or TrustedIssuer(provider.issuer or "")
+        self._verifier: Any = None
         self._known: Endpoints | None = provider.endpoints
         self._known_since = now()
 
@@ -76,18 +82,20 @@ class OAuthProvider:
             return self.provider.endpoints
         if self._known is None or not 0 <= self._now() - self._known_since < DISCOVER_AGAIN_S:
             document = await fetch_metadata(self.provider.issuer)
-            check_metadata(document, self.provider.issuer, "providers")
+            check_metadata(document, self.provider.issuer, self.provider.setting)
             self._known, self._known_since = _endpoints(document), self._now()
         return self._known
 
     async def address(self, departure: Departure) -> str:
         """Where to send the person."""
         endpoints = await self.endpoints()
+        prompt = {"prompt": departure.prompt} if departure.prompt else {}
+        parameters = {**prompt, **self.provider.parameters}
         scope = {"scope": " ".join(departure.scopes)} if departure.scopes else {}
         nonce = {"nonce": departure.nonce} if self.provider.issuer is not None else {}
         async with self._client(endpoints, departure.redirect_uri) as client:
             url, _ = client.create_authorization_url(
-                endpoints.authorize, departure.state, departure.verifier, **self.provider.parameters, **scope, **nonce
+                endpoints.authorize, departure.state, departure.verifier, **parameters, **scope, **nonce
             )
         return str(url)
 
@@ -120,7 +128,7 @@ class OAuthProvider:
         """What the account is called, as far as can be told. Raises ProviderRefused where the answer is not to what was
         asked: somebody put a code of theirs in its place."""
         if tokens.id_token is not None and self.provider.issuer is not None:
-            return _name(await self._claims(tokens.id_token, departure.nonce))
+            return _name((await self.identity(tokens, departure)).claims)
         endpoints = await self.endpoints()
         if endpoints.account is None or (self.provider.issuer is not None and "openid" not in (tokens.scopes or ())):
             return ""
@@ -131,18 +139,24 @@ class OAuthProvider:
         except (NoAnswer, ValueError):
             return ""
 
-    async def _claims(self, id_token: str, nonce: str) -> dict[str, Any]:
-        """Of an ID token that is this provider's, for this client, and for this departure."""
-        issuer = open_door("issuer")(TrustedIssuer(self.provider.issuer or ""), self.provider.client_id, self._now)
+    async def identity(self, tokens: Tokens, departure: Departure) -> Identity:
+        """Whom the ID token is about: one that is this provider's, for this client, and for this departure. Raises
+        ProviderRefused."""
+        if tokens.id_token is None:
+            raise ProviderRefused("invalid_id_token", "there is none")
+        client_id = self.provider.client_id
+        if self._verifier is None:
+            self._verifier = open_door("issuer")(self._trusted, client_id, self._now)
         try:
-            verified = issuer.verify_read(read_token(id_token.encode()))
-            identity = await verified if isinstance(verified, Awaitable) else verified
+            verified = self._verifier.verify_read(read_token(tokens.id_token.encode()))
+            identity: Identity = await verified if isinstance(verified, Awaitable) else verified
         except ToolyardError as error:
             raise ProviderRefused("invalid_id_token", error.developer_message or error.message) from None
-        if identity.claims.get("nonce") != nonce:
+        if identity.claims.get("nonce") != departure.nonce:
             raise ProviderRefused("invalid_id_token", "its nonce is another")
-        claims: dict[str, Any] = identity.claims
-        return claims
+        if identity.claims.get("azp", client_id) != client_id:
+            raise ProviderRefused("invalid_id_token", "it was made for another client (azp)")
+        return identity
 
     def _client(self, endpoints: Endpoints, redirect_uri: str | None = None) -> Any:
         """Not followed elsewhere, and through a proxy of the environment only where TLS goes through it, too."""
@@ -161,6 +175,7 @@ class OAuthProvider:
             timeout=TIMEOUT_S,
             follow_redirects=False,
             trust_env=endpoints.token.startswith("https:"),
+            verify=authorities(),
         )
 
     async def _asked(self, request: Awaitable[Any]) -> Any:

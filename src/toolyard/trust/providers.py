@@ -21,6 +21,8 @@ MEMBERS = (
     "parameters",
 )  # fmt: skip
 SECRETS = ("client_secret", "client_secret_env", "client_secret_file")
+CLIENT = ("client_id", *SECRETS, "scopes", "parameters")
+"""What an issuer at which people sign in has, too."""
 OURS = frozenset(
     {
         "client_id", "client_secret", "code_challenge", "code_challenge_method", "nonce", "redirect_uri",
@@ -64,16 +66,23 @@ class Provider(Struct, frozen=True, kw_only=True):
     """Sent with the person to the provider."""
     aliases: Mapping[str, str] = {}
     """Scopes that it gives back under another name."""
+    setting: str = "providers"
+    """Which one says so."""
 
     def __repr__(self) -> str:
         return f"Provider({self.id!r})"
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether the settings say that there is one, wherever it is."""
+        return any((self.client_secret, self.client_secret_env, self.client_secret_file))
 
     def secret(self) -> str | None:
         """None: it has none. Raises ValueError where it should be and is not."""
         if self.client_secret_env is not None:
             if not (found := os.environ.get(self.client_secret_env)):
                 raise ValueError(
-                    f"providers: client_secret_env of {self.id} must name a variable of the environment; "
+                    f"{self.setting}: client_secret_env of {self.id} must name a variable of the environment; "
                     f"there is no {self.client_secret_env}"
                 )
             return found
@@ -84,7 +93,7 @@ class Provider(Struct, frozen=True, kw_only=True):
                 found = ""
             if not found:
                 raise ValueError(
-                    f"providers: client_secret_file of {self.id} must name a file with the secret in it; "
+                    f"{self.setting}: client_secret_file of {self.id} must name a file with the secret in it; "
                     f"{self.client_secret_file} is none"
                 )
             return found
@@ -131,16 +140,29 @@ def _provider(table: Mapping[str, Any], at: str) -> Provider:
     id, client_id = _text(table.get("id", base.id), f"{at}.id"), _text(table.get("client_id"), f"{at}.client_id")
     if not _id(id):
         raise ValueError(f"{at}.id must be a name such as google: letters, digits and - _ . (it is part of an address)")
-    scopes = texts_of(table.get("scopes", base.scopes), f"{at}.scopes")
-    if any(not scope.isascii() or not scope.isprintable() or " " in scope for scope in scopes):
-        raise ValueError(f"{at}.scopes must be a list of scopes, each without spaces")
     return replace(
         base,
         id=id,
         client_id=client_id,
         **_secret(table, at),
-        scopes=scopes,
+        scopes=_scopes(table.get("scopes", base.scopes), f"{at}.scopes"),
         parameters={**base.parameters, **_parameters(table.get("parameters", {}), f"{at}.parameters")},
+    )
+
+
+def read_client(issuer: str, table: Mapping[str, Any]) -> Provider | None:
+    """This server as a client of an issuer in the setting `issuers`, of whose table these are the members that are
+    about that. None where there are none. Raises ValueError."""
+    if not table:
+        return None
+    if "client_id" not in table:
+        raise ValueError(f"{min(table)} stands beside a client_id")
+    base = Provider(id=issuer, client_id=_text(table["client_id"], "client_id"), issuer=issuer, setting="issuers")
+    return replace(
+        base,
+        **_secret(table, "an issuer"),
+        scopes=tuple(dict.fromkeys(["openid", *_scopes(table.get("scopes", ()), "scopes")])),
+        parameters=_parameters(table.get("parameters", {}), "parameters"),
     )
 
 
@@ -157,6 +179,13 @@ def _base(table: Mapping[str, Any], at: str) -> Provider:
     if not isinstance(issuer, str) or not is_safe(issuer) or any(mark in issuer for mark in "?#@ "):
         raise ValueError(f"{at}.issuer must be an https address (http on this machine alone)")
     return Provider(id="", client_id="", issuer=issuer)
+
+
+def _scopes(given: Any, at: str) -> tuple[str, ...]:
+    scopes = texts_of(given, at)
+    if any(not scope.isascii() or not scope.isprintable() or " " in scope for scope in scopes):
+        raise ValueError(f"{at} must be a list of scopes, each without spaces")
+    return scopes
 
 
 def _secret(table: Mapping[str, Any], at: str) -> dict[str, str]:

@@ -38,7 +38,8 @@ class Requirer(Protocol):
 
 
 Challenger = Callable[[Caller, Authorization, Tool], tuple[str, str] | None]
-"""What a challenge's address ends with, and the code that its page asks for. None where the provider is not set up."""
+"""What a challenge's address ends with, and the code that its page asks for, if it does. None where the provider is not
+set up."""
 
 
 class RequirementsDesk:
@@ -56,7 +57,7 @@ class RequirementsDesk:
     async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         context = declared(tool, command.context)
         if context.user_id is not None:
-            caller = replace(caller, user_id=context.user_id)
+            caller = caller.speaking_for(context.user_id)
         for keeper in self._keepers:
             context = await keeper.fill(tool, context, caller)
         return command if context == command.context else replace(command, context=context)
@@ -81,7 +82,8 @@ class RequirementsDesk:
         made = None if self._challenger is None else self._challenger(caller, wanted, tool)
         text, code = made or (id, "")
         url = f"{base_url}/authorize/{text}"
-        return Challenge(id, f"{url}?provider={quote(wanted.id)}", f"{url}/status", wanted.id, code)
+        links = f"{url}?provider={quote(wanted.id)}", f"{url}/status"
+        return Challenge(id, *links, wanted.id, code, can_come=made is not None)
 
 
 def declared(tool: Tool, context: CallContext) -> CallContext:
@@ -103,7 +105,7 @@ def _in_words(missing: Missing, absent: list[Authorization]) -> str:
 
 
 def _codes(missing: Missing) -> str:
-    """Whoever opens a challenge's page is asked for its code, and only the caller is told it."""
+    """Whoever opens the page of a challenge that has a code is asked for it, and only the caller is told it."""
     given = [f"the code for the page of {each.provider} is {each.code}" for each in missing.authorization if each.code]
     return "; ".join(["", *given])
 

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from .providers import Provider
+
 ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
 """Each needs a public key alone, so that nobody who can verify a token can make one."""
 
@@ -19,3 +21,7 @@ class TrustedIssuer(Struct, frozen=True):
     algorithms: tuple[str, ...] = ALGORITHMS
     max_ttl_s: float | None = None
     """How far ahead `exp` may lie; without it, as the issuer likes."""
+    speaks_for_users: bool = False
+    """Whether its tokens are programs', which may name any user of their tenant, and not people's own."""
+    client: Provider | None = None
+    """This server as a client there, so that people can be made to sign in."""

@@ -38,9 +38,9 @@ class ClientAnswers:
             answer = msgspec.json.decode(message.result)  # type: ignore[arg-type]
         await self._questions.answer(call, {name: answer})
 
-    async def unseen(self, call: CallRecord, revision: Revision) -> list[bytes]:
+    async def unseen(self, call: CallRecord, caller: Caller, revision: Revision) -> list[bytes]:
         """What a call asks and no event has told yet, as requests: it was asked again after its node was gone."""
-        open = await self._questions.open(call)
+        open = await self._questions.open(call, caller)
         if not open:
             return []
         told = b"".join(data for _, data in await self._store.call_events(call.seq, 0))

@@ -203,7 +203,7 @@ class Calling:
     async def _put(self, seq: int, request: "Request", peer: Peer, outlet: Outlet) -> None:
         """The answers may have come meanwhile, perhaps with this very request."""
         call = await self._store.row(seq)
-        questions = [] if call is None else await self._engine.questions.open(call)
+        questions = [] if call is None else await self._engine.questions.open(call, peer.caller)
         if questions:
             state = self._states.make(seq, peer.caller, digest_of(request.tool.id, request.params.arguments))
             outlet.respond(encode_input_required(questions, state, peer.revision))

@@ -4,6 +4,7 @@ Whoever asks last hears what the call asks and how it ends; where it runs here, 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import UNSET
 from ...engine.held import Node
 from ...engine.questions import Questions, wanted
 from ...model.call import CallTool
+from ...model.caller import Caller
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord, Key
 from ...model.running import Channel
@@ -74,7 +76,8 @@ class Following:
         self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
             return await self._next(tool, call, params, peer)
-        ended = await self.until_ended(call, outlet, lambda question: _asked(question, call.seq, peer))
+        asked = partial(_asked, seq=call.seq, peer=peer)
+        ended = await self.until_ended(call, peer.caller, outlet, asked)
         self._given.keep(tool, ended.outcome(), peer.caller)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
@@ -89,11 +92,13 @@ class Following:
         if given:
             await self._questions.answer(call, given)
 
-    async def until_ended(self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes]) -> CallRecord:
+    async def until_ended(
+        self, call: CallRecord, caller: Caller, outlet: Outlet, asked: Callable[[Any], bytes]
+    ) -> CallRecord:
         """The older era: puts what the call asks meanwhile. Raises RpcError if the server stops first."""
         put: set[str] = set()
         while call.state not in ENDED:
-            for question in await self._questions.open(call):
+            for question in await self._questions.open(call, caller):
                 if question.name not in put:
                     put.add(question.name)
                     outlet.send(asked(question))
@@ -120,7 +125,7 @@ class Following:
             self._given.keep(tool, after.outcome(), peer.caller)
             return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
         state = self._states.make(call.seq, peer.caller, digest_of(tool.id, params.arguments))
-        return encode_input_required(await self._questions.open(after), state, peer.revision)
+        return encode_input_required(await self._questions.open(after, peer.caller), state, peer.revision)
 
 
 def _asked(question: Any, seq: int, peer: Peer) -> bytes:

@@ -150,7 +150,7 @@ class Subscriptions:
         async def show() -> None:
             row = await self._store.row(seq)
             if row is not None:
-                tell(_without_type(await self._tasks.shown(row, peer.revision)))
+                tell(_without_type(await self._tasks.shown(row, peer)))
 
         def changed() -> None:
             task = asyncio.get_running_loop().create_task(show())

@@ -52,11 +52,12 @@ class Tasks:
         self._ttl_ms = ttl_ms
 
     async def get(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        return await self.shown(await self._find(message, peer), peer.revision)
+        return await self.shown(await self._find(message, peer), peer)
 
-    async def shown(self, call: CallRecord, revision: Revision) -> bytes:
-        result = self.result_of(call, revision) if call.state in ENDED else None
-        return encode_task(self._telling.record(call), revision, self._ttl_ms, await self._questions.open(call), result)
+    async def shown(self, call: CallRecord, peer: Peer) -> bytes:
+        result = self.result_of(call, peer.revision) if call.state in ENDED else None
+        questions = await self._questions.open(call, peer.caller)
+        return encode_task(self._telling.record(call), peer.revision, self._ttl_ms, questions, result)
 
     async def update(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         """Answers what the task asks."""
@@ -77,7 +78,7 @@ class Tasks:
         await self._witness.written()
         if peer.revision.is_modern:
             return COMPLETE
-        return await self.shown(await self._store.row(call.seq) or call, peer.revision)
+        return await self.shown(await self._store.row(call.seq) or call, peer)
 
     async def list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         params = decode_params(message, Page)
@@ -93,7 +94,7 @@ class Tasks:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
         call = await self._find(message, peer)
         asked = partial(_asked, call=call, revision=peer.revision)
-        call = await self._following.until_ended(call, outlet, asked)
+        call = await self._following.until_ended(call, peer.caller, outlet, asked)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = msgspec.json.decode(self.result_of(call, peer.revision))
