@@ -73,6 +73,13 @@ class Served:
         self.said += heard
         return heard
 
+    def rest(self) -> str:
+        """What else it said, once it has ended."""
+        self._thread.join(DEADLINE_S)
+        while not self._lines.empty():
+            self.said.append(self._lines.get())
+        return "\n".join(self.said)
+
     @property
     def address(self) -> str:
         found = re.search(r"OXP 1\.0 +(http://\S+)", "\n".join(self.said))

@@ -5,13 +5,15 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from urllib.parse import quote, quote_plus
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from toolyard.model.errors import ToolError
+from toolyard.model.readings import Reading
 from toolyard.model.running import Question
 from toolyard.model.scrubbing import Scrubber, active, scrub_logs, scrubber_of
 
@@ -35,12 +37,33 @@ WAYS: dict[str, Callable[[str], str]] = {
     "JSON in Python": lambda value: repr(json.dumps(value, ensure_ascii=False))[2:-2],
     "Python in JSON in JSON": lambda value: json.dumps(json.dumps(repr(value)[1:-1])[1:-1])[1:-1],
     "Python": lambda value: repr(value)[1:-1],
+    "Python's bytes": lambda value: str(value.encode())[2:-1],
+    "Python's bytes in JSON": lambda value: json.dumps(repr(value.encode())[2:-1])[1:-1],
+    "hexadecimal": lambda value: value.encode().hex(),
+    "hexadecimal in capitals": lambda value: value.encode().hex().upper(),
+    "an address in both kinds of letters": lambda value: quote(value, safe="").replace("%C", "%c"),
+    "an address that escapes all it can": lambda value: "".join(
+        each if each.isalnum() and each.isascii() else quote(each, safe="").replace("-", "%2D").replace("_", "%5f")
+        for each in value
+    ),
+    "an address in an address": lambda value: quote(quote(value, safe=""), safe=""),
+    "an address in an address's query": lambda value: quote_plus(quote_plus(value)),
+    "an address in JSON": lambda value: json.dumps(quote_plus(value))[1:-1],
+    "an older address": lambda value: quote(value, safe="", encoding="latin-1", errors="replace"),
+    "JSON in an address": lambda value: quote(json.dumps(value)[1:-1], safe=""),
+    "base64 in an address": lambda value: quote(base64.b64encode(value.encode()).decode().rstrip("="), safe=""),
+    "base64 in JSON with escaped slashes": lambda value: base64.b64encode(value.encode()).decode().replace("/", "\\/"),
 }
+NOT_OF_ALL = {"an older address": ODD}
+"""Ways that lose something of a value."""
+TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("\\\"'/%+ \nunx0a&="), min_size=4, max_size=30)
 
 
 @pytest.mark.parametrize("value", [PLAIN, ODD])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_value_is_found_however_it_is_written(way: str, value: str) -> None:
+    if NOT_OF_ALL.get(way) == value:
+        value = "pä/ss wörd"
     scrubber = Scrubber([("KEY", value)])
     assert scrubber.text(f"<{WAYS[way](value)}>") == f"<{HIDDEN}>"
 
@@ -58,12 +81,66 @@ def test_a_value_inside_of_base64_is_found(before: bytes, after: bytes, encode: 
         assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 2
 
 
-@given(st.text(min_size=4, max_size=40), st.text(max_size=20), st.text(max_size=20))
-def test_no_form_of_any_value_is_left(value: str, before: str, after: str) -> None:
-    scrubber = Scrubber([("K", value)])
-    for write in (str, quote, lambda each: json.dumps(each)[1:-1]):
-        scrubbed = scrubber.text(before + write(value) + after)
-        assert write(value) not in scrubbed.replace("[secret K]", "\x00") or write(value) in before + after
+@pytest.mark.parametrize("way", sorted(set(WAYS) - set(NOT_OF_ALL)))
+@settings(max_examples=25, deadline=None)
+@given(TEXTS)
+def test_any_value_is_found_in_every_way(way: str, value: str) -> None:
+    """All of it, but for backslashes at its ends, which may be those of what is around it."""
+    assume(len(Reading(value).text.strip()) >= 4)
+    written = WAYS[way](value)
+    scrubbed = Scrubber([("KEY", value)]).text(f"<{written}>")
+    assert scrubbed.strip("<>") != written
+    assert HIDDEN in scrubbed
+    rest = scrubbed[1:-1].replace(HIDDEN, "", 1)
+    assert set(rest) <= set("\\") | set(WAYS[way]("\\")) | set(value[: len(value) - len(value.lstrip())]), rest
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=9), TEXTS, st.binary(max_size=9), st.sampled_from([base64.b64encode, base64.urlsafe_b64encode])
+)
+def test_any_value_is_found_inside_of_base64(
+    before: bytes, value: str, after: bytes, encode: Callable[[bytes], bytes]
+) -> None:
+    """All but what shares a character with what is beside it."""
+    assume(len(value.replace("\\", "")) >= 4)
+    encoded = encode(before + value.encode() + after).decode()
+    for written in (encoded, encoded.rstrip("="), f"Basic {encoded}", quote(encoded)):
+        scrubbed = Scrubber([("KEY", value)]).text(written)
+        assert HIDDEN in scrubbed, written
+        left = unquote(scrubbed.replace(HIDDEN, "").removeprefix("Basic ")).rstrip("=")
+        assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.text(max_size=12), st.text(max_size=12), st.booleans())
+@example('"abc"', 'say "', '"', True)
+@example("nabcd", "\n", "\\", True)
+@example("test1234", "\t", "C:\\test1234\\", False)
+@example("0000", "\x00", "\u1200", True)
+@example("abc\\", '"', '"', False)
+@example("\\abc", "\\", "\\", True)
+def test_what_surrounds_a_value_is_as_good_json_as_before(
+    depth: int, value: str, before: str, after: str, ascii: bool
+) -> None:
+    assume(not set(value) & set(",:[]{}"))  # it might be found in what makes the JSON
+    text: Any = {"a": before + value + after, "v": value, "b": [before, after, "é😀"]}
+    for _ in range(depth):
+        text = json.dumps(text, ensure_ascii=ascii)
+    read: Any = Scrubber([("KEY", value)]).text(text)
+    for _ in range(depth):
+        read = json.loads(read)
+    if set(read) == {"a", "v", "b"} and not set("\\[]") & set(before + value + after):
+        assert HIDDEN in read["v"]
+        assert value not in read["a"].replace(HIDDEN, "\x00")
+
+
+def test_json_in_json_in_json_is_left_whole() -> None:
+    value = 'pa"ss\\wö/rd\n'
+    text = json.dumps(json.dumps(json.dumps({"before": '"', "v": value, "after": "\\"})))
+    scrubbed = Scrubber([("KEY", value)]).text(text)
+    assert json.loads(json.loads(json.loads(scrubbed))) == {"before": '"', "v": HIDDEN, "after": "\\"}
 
 
 def test_short_values_are_not_looked_for() -> None:

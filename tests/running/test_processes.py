@@ -1,6 +1,7 @@
 """Tools in child processes: kept for the next call, killed when given up, and a crash stays their own."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolyard import Client, ToolError
+from toolyard.running.child import Lines
 from toolyard.running.loading import load
 from toolyard.testing import async_client, client
 
@@ -78,6 +80,11 @@ def test_what_a_child_logs_is_in_the_servers_log(yard: Client, caplog: pytest.Lo
     with caplog.at_level("INFO", logger="toolyard.tool"):
         yard.call("Child.Tomorrow", {"day": {"day": "2025-12-31"}})
     assert "on it {'city': 'Paris'}" in caplog.text
+
+
+def test_what_a_childs_own_loggers_say_does_nothing_to_a_terminal() -> None:
+    record = logging.LogRecord("author", logging.ERROR, "f", 1, "%s\n", ("\x1b[2J\u202e",), None)
+    assert Lines().format(record) == "\\u{1B}[2J\\u{202E}\n"
 
 
 def test_with_show_exceptions_a_childs_error_reads_like_any_other() -> None:

@@ -2,10 +2,12 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from toolyard.model.hidden import has_hidden
 from toolyard.server.exchange import Exchange
 from toolyard.server.logs import JsonLines, TextLines, current, without_secrets
 
@@ -61,3 +63,39 @@ def test_a_request_without_a_name_that_can_be_shown_gets_one(given: bytes) -> No
     made = exchange({b"x-request-id": given})
     assert made.id == made.id
     assert len(made.id) == 32
+
+
+ESCAPES = "a\x1b[2J\x9b8m\u202eexe\u2066\U000e0041"
+
+
+def test_a_line_does_nothing_to_a_terminal() -> None:
+    try:
+        raise RuntimeError(ESCAPES)
+    except RuntimeError:
+        failed = logging.LogRecord(ESCAPES, logging.ERROR, "f", 1, "%s\nmore", (ESCAPES,), sys.exc_info())
+    text = TextLines().format(failed)
+    assert not has_hidden(text)
+    assert text.count("\\u{1B}[2J\\u{9B}8m\\u{202E}exe\\u{2066}\\u{E0041}") == 3
+    as_json = JsonLines().format(failed)
+    assert not has_hidden(as_json)
+    assert json.loads(as_json)["message"] == f"{ESCAPES}\nmore"
+    assert f"RuntimeError: {ESCAPES}" in json.loads(as_json)["exception"]
+
+
+def test_what_a_client_put_into_an_address_cannot_look_like_another_line() -> None:
+    before = current.set(Exchange({"query_string": b""}, f"/x\n{ESCAPES}", {}, None, Nobody.__new__(Nobody)))
+    try:
+        line = TextLines().format(record("hello"))
+    finally:
+        current.reset(before)
+    assert len(line.splitlines()) == 1
+    assert "path=/x\\u{A}a\\u{1B}[2J" in line
+
+
+@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+def test_a_request_that_is_called_like_a_key_is_not_named_in_the_log(lines: logging.Formatter) -> None:
+    before = current.set(exchange({b"x-request-id": b"ty_0123456789abcdef"}))
+    try:
+        assert "0123456789abcdef" not in lines.format(record("hello"))
+    finally:
+        current.reset(before)

@@ -143,6 +143,7 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
         [replace(PRESETS["github"], client_id="me", client_secret="hush")],
     ),
     "auth_failure_status": (400, "400", 400),
+    "core_files": (True, "on", True),
     "show_exceptions": (True, "on", True),
     "call_timeout_s": (0.5, "0.5", 0.5),
     "queue_wait_s": (1, "1", 1.0),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 import pytest
 
@@ -17,14 +17,15 @@ from toolyard import Client, ToolError
 
 from ..cli.processes import Served, command, serving, toolyard
 from ..conformance.serving import environment, stop
+from .test_cores import FORBIDDEN, PATTERN, limit_of
 
-HELD = 'held/canary "5b1d"?'
+HELD = 'held/canärÿ "5b1d"?'
 BROUGHT = 'brought/canary "77e0"?'
 TOKEN = "token-canary-c41f"
 LEAK = '''
 import base64
 import logging
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import json
 
@@ -37,8 +38,9 @@ def say(ctx, how, canaries):
         forms = [
             value, base64.b64encode(value.encode()).decode(), base64.urlsafe_b64encode(value.encode()).decode(),
             base64.b64encode(b"user:" + value.encode()).decode(), quote(value), json.dumps({"v": value}),
+            quote_plus(value).lower(), str(value.encode()), value.encode().hex(), json.dumps(json.dumps([value])),
         ]
-        text = " ".join(forms)
+        text, derived = " ".join(forms), value[::-1]
         ctx.progress(1, 2, text)
         ctx.log(text, "warning", field=text)
         logging.getLogger("author").error("%s", text)
@@ -108,10 +110,13 @@ LOCAL_TOOLS = ("Leaky.Thread", "Leaky.Inline", "Leaky.Process")
 
 
 def forms(value: str) -> list[bytes]:
-    """What it must not be found as."""
+    """What it must not be found as; the last one is a value of the tool's own, which no traceback shows."""
     raw = value.encode()
     inside = base64.b64encode(b"user:" + raw)[8:-4]
-    texts = (value, quote(value), json.dumps(value)[1:-1], json.dumps(json.dumps(value))[3:-3])
+    texts = (
+        value, quote(value), quote_plus(value).lower(), json.dumps(value)[1:-1], json.dumps(json.dumps(value))[3:-3],
+        str(raw)[2:-1], raw.hex(), value[::-1],
+    )  # fmt: skip
     return [*(text.encode() for text in texts), base64.b64encode(raw), base64.urlsafe_b64encode(raw), inside]
 
 
@@ -133,6 +138,7 @@ class Stage:
         where = urlsplit(self.served.address)
         link = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
         sent = {"content-type": "application/json", "accept": "application/json, text/event-stream", **(headers or {})}
+        sent |= {"traceparent": f"00-{TOKEN}-01", "tracestate": f"v={TOKEN}", "baggage": f"v={TOKEN}"}
         try:
             link.request("POST" if body is not None else "GET", path, None if body is None else json.dumps(body), sent)
             reply = link.getresponse()
@@ -242,6 +248,8 @@ def working(stage: Stage) -> Iterator[Path]:
         while b"Ctrl-C" not in process.stdout.readline():
             pass
         try:
+            if PATTERN.exists():
+                assert limit_of(process.pid) == FORBIDDEN, "no core files"
             yield log
         finally:
             stop(process)

@@ -41,7 +41,7 @@ def test_what_people_write_passes(case: str) -> None:
         ({"toolkit_description": "\u200b"}, "toolkit_description"),
         ({"tags": ["a", "\u200b"]}, "tags[1]"),
         ({"requirements": {"secrets": [{"id": "\u200b"}]}}, "requirements.secrets[0].id"),
-        ({"input_schema": {"properties": {"\u200b": {}}}}, "input_schema.properties.\\u200b"),
+        ({"input_schema": {"properties": {"\u200b": {}}}}, "input_schema.properties.\\u{200B}"),
         ({"output_schema": {"enum": [["\u200b"]]}}, "output_schema.enum[0][0]"),
     ],
 )

@@ -9,6 +9,7 @@ import typer
 from ..doors import VERBS, open_verb
 from ..model.errors import SetupError
 from ..version import VERSION
+from .screen import complain, say
 
 
 def main() -> None:
@@ -20,8 +21,8 @@ def main() -> None:
         command_line(sys.argv[1:2])()
     except SetupError as error:
         if debug:
-            traceback.print_exc()
-        sys.stderr.write(f"toolyard: {str(error).replace(os.getcwd() + os.sep, '')}\n")
+            complain(traceback.format_exc())
+        complain(f"toolyard: {str(error).replace(os.getcwd() + os.sep, '')}\n")
         sys.exit(2)
 
 
@@ -51,7 +52,7 @@ def _add(app: typer.Typer, verb: str) -> None:
 
 def show_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"toolyard {VERSION}\n")
+        say(f"toolyard {VERSION}\n")
         raise typer.Exit
 
 

@@ -1,18 +1,16 @@
 """`toolyard approvals`, `approve` and `reject`: through the server that has the ledger, or in the ledger itself."""
 
-import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from ..client.operator import Operator
 from ..model.errors import SetupError
-from ..model.hidden import escaped
-from .calls import pretty
+from ..model.hidden import in_one_line
 from .failing import told
 from .ledger import find_operator
+from .screen import in_json, pretty, say
 from .target import Json
 
 NO_LEDGER = "there is no ledger here; run this where the server runs, or name the ledger with --store"
@@ -25,11 +23,11 @@ def approvals(store: Store = None, json: Json = False) -> None:
     with told(), _operator(store) as operator:
         waiting = operator.approvals()
     if json:
-        sys.stdout.write(pretty(waiting))
+        say(pretty(waiting))
     elif not waiting:
-        sys.stdout.write("Nothing waits for approval\n")
+        say("Nothing waits for approval\n")
     else:
-        sys.stdout.write("\n".join(map(_shown, waiting)))
+        say("\n".join(map(_shown, waiting)))
 
 
 def approve(id: Id, store: Store = None) -> None:
@@ -49,7 +47,7 @@ def reject(
 def _decide(id: str, approved: bool, reason: str, store: str | None) -> None:
     with told(), _operator(store) as operator:
         decided = operator.decide(id, approved, reason)
-    sys.stdout.write(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
+    say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 
 
 def _operator(store: str | None) -> Operator:
@@ -63,10 +61,9 @@ def _shown(approval: dict[str, Any]) -> str:
     caller = approval["caller"]
     since = datetime.fromtimestamp(approval["createdAt"], UTC).strftime("%Y-%m-%d %H:%M")
     user = f" for {caller['userId']}" if caller["userId"] else ""
-    words = (
-        f"{approval['id'].partition('-')[0]}  {approval['tool']}  asked by {caller['subject']}{user} "
-        f"({caller['tenant']}) since {since}\n"
-        f"   input {msgspec.json.encode(approval['input']).decode()}\n"
+    who = in_one_line(f"{approval['tool']}  asked by {caller['subject']}{user} ({caller['tenant']})")
+    return (
+        f"{approval['id'].partition('-')[0]}  {who} since {since}\n"
+        f"   input {in_json(approval['input']).rstrip()}\n"
         f"   page  {approval['url']}  code {approval['code']}\n"
     )
-    return escaped(words)  # what callers wrote must not deceive who reads it

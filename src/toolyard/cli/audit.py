@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from ..client.auditor import Auditor, Head, heads_in
 from ..model.errors import Place, SetupError
+from ..model.hidden import in_one_line
 from ..server.admin_reach import reach
 from ..server.settings import load_settings
 from .durations import seconds_in
 from .failing import told
 from .ledger import Store
+from .screen import complain, in_json, say
 from .target import Json
 
 LOOK_AGAIN_S = 0.5
@@ -57,12 +58,12 @@ def verify(
         for name in sorted(names):
             checked = auditor.verify(name, [head for head in known if head.chain == name])
             if checked.wrong is not None:
-                sys.stderr.write(f"{checked.wrong}\n")
+                complain(f"{checked.wrong}\n")
                 wrong = True
             else:
-                sys.stdout.write(f"{name}: whole, {checked.place.count} entries up to block {checked.place.number}\n")
+                say(f"{name}: whole, {checked.place.count} entries up to block {checked.place.number}\n")
     if not names:
-        sys.stdout.write("The audit log is empty\n")
+        say("The audit log is empty\n")
     if wrong:
         raise typer.Exit(1)
 
@@ -107,7 +108,7 @@ def _news(auditor: Auditor, seen: dict[str, int]) -> list[dict[str, Any]]:
 
 def _print(rows: Iterable[dict[str, Any]], json: bool) -> None:
     for row in rows:
-        sys.stdout.write(msgspec.json.encode(row).decode() + "\n" if json else _line(row))
+        say(in_json(row) if json else _line(row))
     sys.stdout.flush()
 
 
@@ -116,7 +117,7 @@ def _line(entry: dict[str, Any]) -> str:
     at = datetime.fromtimestamp(entry.get("at", 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S")
     cells = [str(entry[name]) for name in SHOWN if name in entry]
     more = [f"{entry['n']} entries"] if "n" in entry else []
-    return "".join(char if char.isprintable() else "?" for char in "  ".join([at, *cells, *more])) + "\n"
+    return in_one_line("  ".join([at, *cells, *more])) + "\n"
 
 
 def _heads(path: Path) -> list[Head]:

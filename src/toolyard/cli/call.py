@@ -13,6 +13,7 @@ from ..client.confirming import find_listed
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
 from ..model.seam import random_id
+from .screen import complain, pretty, say
 from .target import File, Json, Key, Server, connect
 from .waiting import outcome_of
 
@@ -67,7 +68,7 @@ def call(
         except KeyboardInterrupt:
             if file is not None:
                 raise
-            sys.stderr.write(f"\nNot waited for; look for it with: toolyard show {options['call_id']}\n")
+            complain(f"\nNot waited for; look for it with: toolyard show {options['call_id']}\n")
             raise typer.Exit(INTERRUPTED) from None
     _show(outcome, json)
 
@@ -149,15 +150,11 @@ def _show(outcome: Outcome, json: bool) -> None:
         _fail(outcome.error, {}, json, outcome)
     value = msgspec.json.decode(outcome.value) if outcome.value is not None else None
     if json:
-        _print({"call_id": outcome.call_id, "duration": outcome.duration_ms, "success": True, "value": value})
+        say(pretty({"call_id": outcome.call_id, "duration": outcome.duration_ms, "success": True, "value": value}))
     elif isinstance(value, str):
-        sys.stdout.write(value + "\n")
+        say(value + "\n")
     elif value is not None:
-        _print(value)
-
-
-def _print(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+        say(pretty(value))
 
 
 def _fail(error: ToolyardError, given: dict[str, Any], json: bool, outcome: Outcome | None = None) -> None:
@@ -170,9 +167,9 @@ def _fail(error: ToolyardError, given: dict[str, Any], json: bool, outcome: Outc
         if outcome is not None:
             body |= {"call_id": outcome.call_id, "duration": outcome.duration_ms}
         body["error"] |= {name: value for name, value in _details(error).items() if value is not None}
-        _print(body)
+        say(pretty(body))
     else:
-        sys.stderr.write("\n".join(_sentences(error, given)) + "\n")
+        complain("\n".join(_sentences(error, given)) + "\n")
     raise typer.Exit(1)
 
 

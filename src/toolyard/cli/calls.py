@@ -1,19 +1,19 @@
 """`toolyard calls` and `toolyard show`."""
 
-import sys
 import time
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
+from ..model.hidden import in_one_line
 from ..model.lifecycle import State
 from .failing import told
 from .ledger import Caller, Server, Store, looking_after
+from .screen import pretty, say, say_again
+from .tables import table as table_of
 from .target import Json, Key
 
 EVERY_S = 1.0
-CLEAR = "\x1b[H\x1b[2J"
 COLUMNS = ("CALL", "STATE", "CODE", "TOOL", "CALLER", "ATTEMPT", "AGE")
 
 
@@ -35,11 +35,11 @@ def calls(
         return pretty(listed) if json else table(listed, time.time())
 
     if not watch:
-        sys.stdout.write(look())
+        say(look())
         return
     try:
         while True:
-            _show_again(look())
+            say_again(look())
             time.sleep(EVERY_S)
     except KeyboardInterrupt:
         return
@@ -56,24 +56,19 @@ def show(
     """Show a call: what was asked, how far it has come, how it ended."""
     with told(), looking_after(server, key, store, caller) as desk:
         shown = desk.show(call_id, wait)
-    sys.stdout.write(pretty(shown))
+    say(pretty(shown))
 
 
 def table(listed: list[dict[str, Any]], now: float) -> str:
     """A line a call. Who asks as a caller knows whose they are."""
-    rows = [COLUMNS, *(_row(call, now) for call in listed)]
-    shown = [place for place, name in enumerate(COLUMNS) if name != "CALLER" or any(row[place] for row in rows[1:])]
-    widths = {place: max(len(row[place]) for row in rows) for place in shown}
-    return "".join("  ".join(row[place].ljust(widths[place]) for place in shown).rstrip() + "\n" for row in rows)
+    rows = [_row(call, now) for call in listed]
+    shown = [place for place, name in enumerate(COLUMNS) if name != "CALLER" or any(row[place] for row in rows)]
+    return table_of([COLUMNS[place] for place in shown], [[row[place] for place in shown] for row in rows])
 
 
 def line(call: dict[str, Any]) -> str:
     """One call, without a heading."""
-    return "  ".join(cell for cell in _row(call, time.time()) if cell) + "\n"
-
-
-def pretty(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    return "  ".join(in_one_line(cell) for cell in _row(call, time.time()) if cell) + "\n"
 
 
 def _row(call: dict[str, Any], now: float) -> tuple[str, ...]:
@@ -87,12 +82,6 @@ def _row(call: dict[str, Any], now: float) -> tuple[str, ...]:
         str(call["attempt"]),
         _age(now - call["createdAt"]),
     )
-
-
-def _show_again(text: str) -> None:
-    """On a screen, in the place of what was there."""
-    sys.stdout.write(CLEAR + text if sys.stdout.isatty() else text + "\n")
-    sys.stdout.flush()
 
 
 def _age(seconds: float) -> str:

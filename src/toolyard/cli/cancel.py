@@ -1,13 +1,13 @@
 """`toolyard cancel`."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from .calls import line, pretty
+from .calls import line
 from .failing import told
 from .ledger import Caller, Server, Store, looking_after
+from .screen import complain, pretty, say
 from .target import Json, Key
 
 
@@ -22,7 +22,7 @@ def cancel(
     """Cancel a call that has not ended."""
     with told(), looking_after(server, key, store, caller) as desk:
         cancelled = desk.cancel(call_id)
-    sys.stdout.write(pretty(cancelled) if json else line(cancelled))
+    say(pretty(cancelled) if json else line(cancelled))
     if cancelled.get("code") != "cancelled":
-        sys.stderr.write("The call had ended before\n")
+        complain("The call had ended before\n")
         raise typer.Exit(1)

@@ -2,8 +2,6 @@
 ledger itself."""
 
 import os
-import sys
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,13 +9,13 @@ import typer
 
 from ..client.operator import Operator
 from ..model.errors import SetupError
-from .calls import pretty
 from .failing import told
 from .ledger import find_operator
+from .screen import complain, pretty, say
+from .tables import NOTHING, table
 from .target import Json
 
 COLUMNS = ("PROVIDER", "USER", "TENANT", "ACCOUNT", "SCOPES", "SINCE")
-NOTHING = "-"
 NO_LEDGER = "connections are in the ledger: run this where the server runs, or name the ledger with --store"
 
 User = Annotated[str | None, typer.Option(help="Only this user's.")]
@@ -39,7 +37,7 @@ def list_connections(
         return
     with told(), _operator(store) as operator:
         listed = operator.connections(tenant=tenant, user=user)
-    sys.stdout.write(pretty(listed) if json else _table(listed))
+    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @connections.command()
@@ -53,9 +51,9 @@ def disconnect(
     with told(), _operator(store) as operator:
         ended = operator.disconnect(provider, user, tenant)
     account = f" ({ended['account']})" if ended["account"] else ""
-    sys.stdout.write(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
+    say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
     if not ended["revoked"]:
-        sys.stderr.write(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
+        complain(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
 
 
 def _operator(store: str | None) -> Operator:
@@ -66,12 +64,6 @@ def _operator(store: str | None) -> Operator:
     if operator is None:
         raise SetupError(f"there is no ledger here; {NO_LEDGER}")
     return operator
-
-
-def _table(listed: Iterable[dict[str, Any]]) -> str:
-    rows = [COLUMNS, *map(_row, listed)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
 
 
 def _row(connection: dict[str, Any]) -> tuple[str, ...]:

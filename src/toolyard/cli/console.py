@@ -10,8 +10,8 @@ from ..client.operator import Operator
 from ..model.errors import SetupError
 from ..server.admin_reach import reach, running
 from ..server.settings import Settings, load_settings
-from .calls import pretty
 from .failing import told
+from .screen import complain, pretty, say
 from .target import Json
 
 NO_SERVER = (
@@ -31,10 +31,10 @@ def console(open: Open = False, store: Store = None, json: Json = False) -> None
         made = operator.console_code()
     minutes = made["goodForS"] / 60
     said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"
-    sys.stdout.write(pretty(made) if json else said)
+    say(pretty(made) if json else said)
     sys.stdout.flush()
     if open and not webbrowser.open(made["url"]):
-        sys.stderr.write("No browser could be started here; open the address in one\n")
+        complain("No browser could be started here; open the address in one\n")
 
 
 def _operator(settings: Settings) -> Operator:

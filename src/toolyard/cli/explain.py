@@ -1,6 +1,5 @@
 """`toolyard explain`."""
 
-import sys
 from typing import Annotated
 
 import msgspec
@@ -9,8 +8,8 @@ import typer
 from ..model.errors import SetupError
 from ..server.explain_reach import Asked, Explanation, found_out
 from ..server.settings import load_settings
-from .calls import pretty
 from .failing import told
+from .screen import pretty, say
 from .target import Json
 
 
@@ -35,7 +34,7 @@ def explain(
     settings = load_settings({} if store is None else {"store": store})
     with told():
         found = found_out(asked, settings, tools or [])
-    sys.stdout.write(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))
+    say(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))
     if not found.may_call:
         raise typer.Exit(1)
 

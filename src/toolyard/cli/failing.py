@@ -1,12 +1,12 @@
 """How a verb tells that the server refused, or is not there: on standard error, with exit code 1."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
 from ..model.errors import InvalidInput, SetupError, ToolyardError
+from .screen import complain
 
 
 @contextmanager
@@ -19,5 +19,5 @@ def told() -> Iterator[None]:
         details = [error.developer_message] if error.developer_message else []
         if isinstance(error, InvalidInput):
             details += [f"{problem.path}: {problem.sentence}" for problem in error.problems]
-        sys.stderr.write("\n  ".join([error.message, *details]) + "\n")
+        complain("\n  ".join([error.message, *details]) + "\n")
         raise typer.Exit(1) from None

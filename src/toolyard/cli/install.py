@@ -13,6 +13,7 @@ import typer
 
 from ..model.errors import SetupError
 from .desktop import CLIENTS, Desktop, DesktopName, Unusable
+from .screen import complain, say
 
 BACKUP = ".toolyard-backup"
 _name = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
@@ -45,14 +46,14 @@ def install(
     except Unusable as error:
         _refuse(path, error)
     if after == before:
-        sys.stdout.write(f"{called} is {'not' if undo else 'already'} in {path}; nothing to do\n")
+        say(f"{called} is {'not' if undo else 'already'} in {path}; nothing to do\n")
         return
-    sys.stdout.write(_diff(path, before, after))
+    say(_diff(path, before, after))
     if dry_run:
-        sys.stdout.write("\nNothing was changed.\n")
+        say("\nNothing was changed.\n")
         return
     kept = _replace(path, after)
-    sys.stdout.write(_told(desktop, called, path, kept, undo=undo))
+    say(_told(desktop, called, path, kept, undo=undo))
 
 
 def _target(file: str, *, is_needed: bool) -> str:
@@ -128,7 +129,7 @@ def _replace(path: Path, text: str) -> Path | None:
 def _refuse(path: Path, error: Unusable) -> NoReturn:
     """With what a person can paste."""
     advice = f"; put this into it yourself:\n\n{error.snippet}" if error.snippet else "\n"
-    sys.stderr.write(f"toolyard: {path} {error}. It was not changed{advice}")
+    complain(f"toolyard: {path} {error}. It was not changed{advice}")
     raise typer.Exit(2)
 
 

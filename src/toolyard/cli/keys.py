@@ -11,10 +11,10 @@ from ..model.api_key import key_name, key_scope
 from ..model.patterns import tool_pattern
 from ..server.admin_reach import reach_or_make
 from ..server.settings import load_settings
-from .calls import pretty
 from .durations import seconds_in
 from .failing import told
 from .ledger import checked, operator_of, refuse_servers
+from .screen import complain, pretty, say
 from .tables import NOTHING, shown_time, table
 from .target import Json
 
@@ -60,9 +60,9 @@ def new(
     refuse_servers(store, NO_LEDGER)
     with told(), Operator(reach_or_make(load_settings({} if store is None else {"store": store}))) as operator:
         made = operator.new_key(wanted)
-    sys.stdout.write(pretty(made) if json else f"{made['key']}\n")
+    say(pretty(made) if json else f"{made['key']}\n")
     sys.stdout.flush()
-    sys.stderr.write(
+    complain(
         "Shown this once. Send it as 'OXP-API-Key: KEY' or 'Authorization: Bearer KEY', or export TOOLYARD_KEY=KEY\n"
         "From now on every caller of servers on this ledger needs a key\n"
     )
@@ -73,7 +73,7 @@ def list_keys(store: Store = None, json: Json = False) -> None:
     """List all API keys, also those that are revoked or expired."""
     with told(), operator_of(store, NO_LEDGER) as operator:
         listed = operator.keys()
-    sys.stdout.write(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
+    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @keys.command()
@@ -82,7 +82,7 @@ def revoke(name: Name, store: Store = None) -> None:
     checked(name, key_name, "NAME")
     with told(), operator_of(store, NO_LEDGER) as operator:
         revoked = operator.revoke_key(name)
-    sys.stdout.write(f"{revoked['name']} is revoked\n")
+    say(f"{revoked['name']} is revoked\n")
 
 
 def _row(key: dict[str, Any]) -> tuple[str, ...]:

@@ -1,14 +1,14 @@
 """`toolyard list`."""
 
-import sys
 from typing import Annotated
 
-import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL
 from ..client.confirming import reference_of
+from ..model.hidden import in_one_line
 from .failing import told
+from .screen import pretty, say
 from .target import File, Json, Key, Server, connect
 
 
@@ -23,9 +23,10 @@ def list_tools(
     with connect(server, key, file) as client, told():
         tools = client.list(all_versions=versions)
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(tools), indent=2).decode() + "\n")
+        say(pretty(tools))
         return
-    width = max((len(reference_of(tool)) for tool in tools), default=0)
-    for tool in tools:
+    names = [in_one_line(reference_of(tool)) for tool in tools]
+    width = max(map(len, names), default=0)
+    for name, tool in zip(names, tools, strict=True):
         summary = (tool.get("description", "").splitlines() or [""])[0]
-        sys.stdout.write(f"{reference_of(tool):<{width}}  {summary}".rstrip() + "\n")
+        say(f"{name:<{width}}  {summary}".rstrip() + "\n")

@@ -1,6 +1,5 @@
 """`toolyard lock`."""
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..server.lock_reach import to_be_locked, tools_at, tools_of_workers
 from ..server.locking import read_lock, write_lock
 from ..server.settings import LOCK_FILE, Settings, load_settings
 from .failing import told
+from .screen import say
 
 
 def lock(
@@ -53,7 +53,7 @@ def lock(
         _checked(different, path, len(found))
     else:
         write_lock(path, found.values())
-        sys.stdout.write(_in_words(different) + f"{path} has {_count(len(found), 'tool')}.\n")
+        say(_in_words(different) + f"{path} has {_count(len(found), 'tool')}.\n")
 
 
 def _found(before: Lock, settings: Settings, workers: bool) -> Lock:
@@ -63,11 +63,11 @@ def _found(before: Lock, settings: Settings, workers: bool) -> Lock:
 
 def _checked(different: Sequence[Difference], path: Path, count: int) -> None:
     if not different:
-        sys.stdout.write(f"{path}: {_count(count, 'tool')}, as locked.\n")
+        say(f"{path}: {_count(count, 'tool')}, as locked.\n")
         return
     kinds = Counter(change.kind for each in different for change in each.changes)
     summary = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
-    sys.stdout.write(_in_words(different) + f"{path}: {summary}. To approve that, run toolyard lock.\n")
+    say(_in_words(different) + f"{path}: {summary}. To approve that, run toolyard lock.\n")
     raise typer.Exit(1)
 
 

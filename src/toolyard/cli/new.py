@@ -1,7 +1,6 @@
 """`toolyard new`."""
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 
 from ..authoring.toolkit import camel_case
 from ..model.errors import SetupError
+from .screen import say
 
 TEMPLATES = Path(__file__).parent / "project"
 
@@ -30,9 +30,7 @@ def new(
         _fill(folder, {"TOOLKIT": toolkit, "PROJECT": project})
     except OSError as error:
         raise SetupError(f"cannot make {folder}: {error.filename}: {error.strerror}") from None
-    sys.stdout.write(
-        f"Made {folder}. Next:\n\n  cd {folder}\n  toolyard serve\n  toolyard call {toolkit}.Greet name=Ada\n"
-    )
+    say(f"Made {folder}. Next:\n\n  cd {folder}\n  toolyard serve\n  toolyard call {toolkit}.Greet name=Ada\n")
 
 
 def _fill(folder: Path, names: dict[str, str]) -> None:

@@ -1,7 +1,6 @@
 """`toolyard resolve`."""
 
 import os
-import sys
 from typing import Annotated, Any
 
 import msgspec
@@ -9,9 +8,10 @@ import typer
 from msgspec import Raw
 
 from ..model.errors import SetupError
-from .calls import line, pretty
+from .calls import line
 from .failing import told
 from .ledger import Caller, Store, find_operator
+from .screen import pretty, say
 from .target import Json
 
 NO_LEDGER = "a call is settled in the ledger: run this where the server runs, or name the ledger with --store"
@@ -41,7 +41,7 @@ def resolve(
             raise SetupError(f"there is no ledger here; {NO_LEDGER}")
         with operator:
             resolved = operator.resolve(call_id, how)
-    sys.stdout.write(pretty(resolved) if json else line(resolved))
+    say(pretty(resolved) if json else line(resolved))
 
 
 def _how(done: str | None, failed: bool, message: str | None, rerun: bool) -> dict[str, Any]:

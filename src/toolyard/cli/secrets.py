@@ -19,9 +19,9 @@ from ..model.patterns import tool_pattern
 from ..model.secret import EVERY_TENANT, WhichSecret, secret_name, secret_value, tenant_name, user_name
 from ..server.admin_reach import reach_or_make
 from ..server.settings import load_settings
-from .calls import pretty
 from .failing import told
 from .ledger import checked, operator_of, refuse_servers
+from .screen import complain, pretty, say
 from .tables import NOTHING, shown_time, table
 from .target import Json
 
@@ -71,12 +71,12 @@ def set_secret(
     value = _value(name, from_env)
     with told(), Operator(reach_or_make(settings)) as operator:
         made = operator.set_secret(which, value, patterns)
-    sys.stdout.write(f"{made['name']} is set for {_whose(made)}\n")
+    say(f"{made['name']} is set for {_whose(made)}\n")
     needed_by = made.get("neededBy")
     if needed_by:
-        sys.stderr.write(f"It is given to {', '.join(needed_by)}\n")
+        complain(f"It is given to {', '.join(needed_by)}\n")
     elif needed_by is not None:
-        sys.stderr.write(f"No tool that is served declares {name} and may have it\n")
+        complain(f"No tool that is served declares {name} and may have it\n")
 
 
 @secrets.command("list")
@@ -84,7 +84,7 @@ def list_secrets(store: Store = None, json: Json = False) -> None:
     """List the secrets, and what tools of a running server declare and nobody has set. Never their values."""
     with told(), operator_of(store, NO_LEDGER) as operator:
         listed = operator.secrets()
-    sys.stdout.write(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
+    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @secrets.command()
@@ -93,7 +93,7 @@ def remove(name: Name, tenant: Tenant = None, user: User = None, store: Store = 
     which = _which(name, tenant, user)
     with told(), operator_of(store, NO_LEDGER) as operator:
         removed = operator.remove_secret(which)
-    sys.stdout.write(f"{removed['name']} is removed for {_whose(removed)}\n")
+    say(f"{removed['name']} is removed for {_whose(removed)}\n")
 
 
 @secrets.command()
@@ -104,9 +104,9 @@ def rotate(store: Store = None) -> None:
     """
     with told(), operator_of(store, NO_LEDGER) as operator:
         done = operator.rotate_secrets()
-    sys.stdout.write(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
+    say(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
     if done["keys"] == 1:
-        sys.stderr.write("There is one key alone; 'toolyard secrets rotate --help' says how to change it\n")
+        complain("There is one key alone; 'toolyard secrets rotate --help' says how to change it\n")
     if done["lost"]:
         raise SetupError(f"{done['lost']} cannot be opened with any key; bring back their key, or set them again")
 

@@ -17,6 +17,7 @@ from ..server.settings import load_settings
 from ..server.sources import sources_of
 from ..version import VERSION
 from .examples import example_input
+from .screen import say
 
 REFERENCE = "toolyard.reference"
 
@@ -79,7 +80,7 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
         *_first_call(yard, address),
         "Stop with Ctrl-C.",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    say("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 

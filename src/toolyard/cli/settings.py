@@ -1,9 +1,9 @@
 """`toolyard settings`."""
 
-import sys
 from dataclasses import MISSING
 
 from ..server.settings import PREFIX, rows
+from .screen import say
 
 
 def settings() -> None:
@@ -11,4 +11,4 @@ def settings() -> None:
     for row in rows():
         default = row.default if row.default is not MISSING else []
         shown = "none" if default in (None, []) else default
-        sys.stdout.write(f"{row.name} = {shown}\n    {row.metadata['meaning']} ({PREFIX}{row.name.upper()})\n")
+        say(f"{row.name} = {shown}\n    {row.metadata['meaning']} ({PREFIX}{row.name.upper()})\n")

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from ..model.hidden import in_one_line
+
 NOTHING = "-"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """With a line of names above it."""
-    lines = [columns, *rows]
+    lines = [columns, *([in_one_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "".join("  ".join(map(str.ljust, line, widths)).rstrip() + "\n" for line in lines)
 

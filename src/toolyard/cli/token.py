@@ -1,6 +1,5 @@
 """`toolyard token`."""
 
-import sys
 import time
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from ..doors import open_door
 from ..model.errors import SetupError
 from ..server.settings import Settings, load_settings
 from .durations import seconds_in
+from .screen import say
 
 USUAL_TTL_S = 600
 OPTIONS = {"sub": "--sub", "exp": "--ttl", "tenant": "--tenant", "scope": "--scope", "aud": "--aud", "iat": "--ttl"}
@@ -42,7 +42,7 @@ def token(
     named = {"tenant": tenant, "scope": " ".join(scope) if scope else None, "aud": aud or settings.jwt_audience}
     claims |= {name: value for name, value in named.items() if value}
     claims |= dict(map(_claim, claim or ()))
-    sys.stdout.write(open_door("signed_token")(claims, settings.jwt_secret) + "\n")
+    say(open_door("signed_token")(claims, settings.jwt_secret) + "\n")
 
 
 def _lifetime(ttl: str | None, settings: Settings) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from ..client.client import CallOptions, Client
 from ..model.call import Outcome
 from ..model.errors import Challenge, MissingRequirements
+from .screen import complain
 
 LOOK_AGAIN_S = 1.0
 
@@ -33,7 +34,7 @@ def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: Cal
 def _wait(client: Client, challenge: Challenge, said: str) -> str:
     """How it ended. Says what it waits for only where there is something to wait for."""
     while (standing := client.challenge_status(challenge)) == "pending":
-        sys.stderr.write(said)
+        complain(said)
         sys.stderr.flush()
         said = ""
         time.sleep(LOOK_AGAIN_S)

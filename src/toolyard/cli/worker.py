@@ -15,9 +15,11 @@ import typer
 from ..catalogue import Catalogue
 from ..client.client import DEFAULT_URL
 from ..model.errors import SetupError
+from ..server.logs import set_up_logging
 from ..version import VERSION
 from ..worker.worker import Options, Worker, sources_of
 from .failing import told
+from .screen import say
 from .target import Key, Server, address
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -35,12 +37,13 @@ def worker(
     concurrency: Annotated[int, typer.Option(min=1, max=10_000, help="How many calls to run at once.")] = 32,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that running calls have to end, on leaving.")] = 30.0,
     log_level: Annotated[Level, typer.Option(help="How much to log.")] = "info",
+    core_files: Annotated[bool, typer.Option("--core-files", help="Let a crash leave a core file.")] = False,
 ) -> None:
     """Run tools here for a server elsewhere: claim their calls, run them, submit the results.
 
     toolyard worker heavy.py --server https://yard.example
     """
-    options = Options(address(server), named(name), key, concurrency, grace)
+    options = Options(address(server), named(name), key, concurrency, grace, core_files)
     sources = sources_of(targets)
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     if not len(catalogue):
@@ -70,7 +73,7 @@ def announce(catalogue: Catalogue, options: Options) -> None:
         "",
         "Stop with Ctrl-C.",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    say("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 
@@ -85,8 +88,7 @@ def named(name: str | None) -> str:
 
 
 def _set_up_logging(level: str) -> None:
-    """To standard error, one line each, as a server does."""
-    form = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    logging.basicConfig(level=level.upper(), format=form, stream=sys.stderr)
+    """As a server does."""
+    set_up_logging(level)
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")

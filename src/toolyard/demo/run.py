@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..model.errors import SetupError, ToolyardError
+from ..model.hidden import escaped
 from .screen import Screen
 from .stage import folder_at, log_of, stage_in
 from .story import Story
@@ -30,7 +31,7 @@ def run(*, auto: bool, keep: Path | None) -> int:
     except SetupError:
         raise
     except ToolyardError as error:
-        sys.stderr.write(f"The demo cannot go on: {error}\n")
+        sys.stderr.write(escaped(f"The demo cannot go on: {error}\n"))
         return 1
     return 0
 
@@ -45,7 +46,7 @@ def _run(screen: Screen, auto: bool, keep: Path | None) -> None:
         try:
             Story(stage, client, screen, visitor).tell()
         except ToolyardError:
-            sys.stderr.write(f"What the server said:\n{log_of(folder)}\n")
+            sys.stderr.write(escaped(f"What the server said:\n{log_of(folder)}\n"))
             raise
     left = (
         f"{folder} has its tools, settings and ledger" if keep else "The server, the provider and the folder are gone"

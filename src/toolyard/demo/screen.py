@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ..model.errors import RequestError
+from ..model.hidden import in_one_line
 
 
 class Screen:
@@ -29,7 +30,7 @@ class Screen:
 
     def printed(self, lines: Iterable[str]) -> None:
         """What comes of it. Nothing in it gives the terminal orders."""
-        self.say(*("     " + "".join(char if char.isprintable() else "?" for char in line) for line in lines))
+        self.say(*("     " + in_one_line(line) for line in lines))
 
     def value(self, value: Any) -> None:
         self.printed([value if isinstance(value, str) else msgspec.json.encode(value).decode()])

@@ -1,17 +1,21 @@
 """Characters that a person does not see and a model may act on: those that move a terminal's cursor, turn the direction
-of text, take no room, or spell a text that is not shown.
+of text, take no room, spell a text that is not shown, or look different on every screen.
 
-One table of ranges. What makes an emoji is left: a variation selector after a pictograph, and a joiner between two of
-them. So is what ends a line: a newline, also after a carriage return.
+One table of ranges says which they are, and a second one where people need them to write. Definitions are refused and
+output is spelled out by the same two. The tables are written down and not asked of Python, whose Unicode is another in
+each version.
+
+What stands beside a character that belongs there is never hidden itself, but for the selector before a joiner, which
+belongs to the emoji before it. So text that was spelled out once has nothing hidden in it.
 """
 
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 
 RANGES: tuple[tuple[int, int, str], ...] = (
     (0x0000, 0x0008, "control"),
-    (0x000B, 0x000C, "control"),
-    (0x000E, 0x001F, "control"),
+    (0x000B, 0x001F, "control"),
     (0x007F, 0x009F, "control"),
     (0x00AD, 0x00AD, "invisible"),
     (0x034F, 0x034F, "invisible"),
@@ -19,7 +23,7 @@ RANGES: tuple[tuple[int, int, str], ...] = (
     (0x115F, 0x1160, "invisible"),
     (0x17B4, 0x17B5, "invisible"),
     (0x180B, 0x180F, "invisible"),
-    (0x200B, 0x200C, "invisible"),
+    (0x200B, 0x200D, "invisible"),
     (0x200E, 0x200F, "direction"),
     (0x2028, 0x2029, "control"),
     (0x202A, 0x202E, "direction"),
@@ -28,38 +32,135 @@ RANGES: tuple[tuple[int, int, str], ...] = (
     (0x206A, 0x206F, "invisible"),
     (0x3164, 0x3164, "invisible"),
     (0xD800, 0xDFFF, "surrogate"),
-    (0xFE00, 0xFE0D, "invisible"),
+    (0xE000, 0xF8FF, "private"),
+    (0xFDD0, 0xFDEF, "noncharacter"),
+    (0xFE00, 0xFE0F, "invisible"),
     (0xFEFF, 0xFEFF, "invisible"),
     (0xFFA0, 0xFFA0, "invisible"),
     (0xFFF0, 0xFFFB, "invisible"),
+    *((plane | 0xFFFE, plane | 0xFFFF, "noncharacter") for plane in range(0, 0xF0000, 0x10000)),
+    (0x13430, 0x1343F, "invisible"),
     (0x1BCA0, 0x1BCA3, "invisible"),
     (0x1D173, 0x1D17A, "invisible"),
     (0xE0000, 0xE007F, "tag"),
     (0xE0080, 0xE0FFF, "invisible"),
+    (0xF0000, 0xFFFFD, "private"),
+    (0xFFFFE, 0xFFFFF, "noncharacter"),
+    (0x100000, 0x10FFFD, "private"),
+    (0x10FFFE, 0x10FFFF, "noncharacter"),
 )
-"""The first, the last, and what they are. Those that are hidden only in some places are in `_PLACED`."""
+"""The first, the last, and what they are."""
 
-_PICTOGRAPH = "#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
-_PLACED = (
-    r"\r(?!\n)",
-    rf"(?<![{_PICTOGRAPH}])[\ufe0e\ufe0f]",
-    rf"(?<![{_PICTOGRAPH}\ufe0f])\u200d",
-    rf"\u200d(?![{_PICTOGRAPH}])",
+# -- where people need them ----------------------------------------------------------------------
+
+_EMOJI = (
+    r"\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u2388\u23cf\u23e9-\u23f3\u23f8-\u23fa"
+    r"\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2605\u2607-\u2612\u2614-\u2685\u2690-\u2705\u2708-\u2712\u2714"
+    r"\u2716\u271d\u2721\u2728\u2733\u2734\u2744\u2747\u274c\u274e\u2753-\u2755\u2757\u2763-\u2767\u2795-\u2797\u27a1"
+    r"\u27b0\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
-_ALWAYS = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES)
-_hidden = re.compile("|".join((f"[{_ALWAYS}]", *_PLACED)))
-_suspect_in_ascii = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]").search
-_is_above_suspicion = re.compile(rf"[^{_ALWAYS}\r\ufe0e\ufe0f\u200d]*+").fullmatch
+_VIRAMA = (
+    r"\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d3b\u0d3c\u0d4d\u0dca\u0e3a\u0eba\u0f84\u1039\u103a\u1714\u1715"
+    r"\u1734\u17d2\u1a60\u1b44\u1baa\u1bab\u1bf2\u1bf3\u2d7f\ua806\ua82c\ua8c4\ua953\ua9c0\uaaf6\uabed\U00010a3f\U00011046"
+    r"\U00011070\U0001107f\U000110b9\U00011133\U00011134\U000111c0\U00011235\U000112ea\U0001134d\U000113ce-\U000113d0"
+    r"\U00011442\U000114c2\U000115bf\U0001163f\U000116b6\U0001172b\U00011839\U0001193d\U0001193e\U000119e0\U00011a34"
+    r"\U00011a47\U00011a99\U00011c3f\U00011d44\U00011d45\U00011d97\U00011f41\U00011f42\U0001612f"
+)
+"""Signs that take a letter's vowel."""
+_INDIC = (
+    r"\u0900-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3\u1b00-\u1bff\ua800-\ua82f\ua880-\ua8df\ua980-\ua9ff"
+    r"\U00011000-\U00011fff"
+)
+_MONGOLIAN = r"\u1820-\u1878\u1880-\u18aa"
+_CURSIVE = (
+    r"\u0620-\u06dc\u06de-\u070e\u0710-\u077f\u07c0-\u07ff\u0840-\u088f\u0897-\u08e1\u08e3-\u08ff\ufb50-\ufdcf"
+    rf"\ufdf0-\ufdff\ufe70-\ufefc\U00010ac0-\U00010aff\U00010d00-\U00010d3f\U0001e900-\U0001e95f{_MONGOLIAN}"
+)
+"""Letters that join, with their marks and digits: Arabic, Syriac, N'Ko, Mandaic, Mongolian and others."""
+_POINTS = r"\u0591-\u05c7"
+_WITHOUT_SPACES = r"\u0e01-\u0e5b\u0e81-\u0edf\u1000-\u109f\u1780-\u17b3\u17b6-\u17e9\uaa60-\uaa7f"
+_IDEOGRAPH = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fffd\U00030000-\U0003fffd"
+_MATHS = (
+    r"\u2229\u222a\u2268\u2269\u2272\u2273\u228a\u228b\u2293-\u2295\u2297\u229c\u22da\u22db\u2a3c\u2a3d\u2a9d\u2a9e\u2aac"
+    r"\u2aad\u2acb\u2acc"
+)
+_STOPS = r"\u3001\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f"
+_HIEROGLYPH = r"\U00013000-\U0001342f\U00013440-\U000143ff"
+
+FINE: dict[str, str] = {
+    "before the end of a line": r"\r(?=\n)",
+    "which way an emoji is drawn": rf"(?<=[{_EMOJI}])[\ufe0e\ufe0f]",
+    "in a keycap": r"(?<=[#*0-9])\ufe0f(?=\u20e3)",
+    "between two emoji": rf"(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])",
+    "between an emoji with a selector and another": rf"(?<=[{_EMOJI}]\ufe0f)\u200d(?=[{_EMOJI}])",
+    "after a virama": rf"(?<=[{_VIRAMA}])[\u200c\u200d]",
+    "before a virama": rf"(?<=[{_INDIC}])[\u200c\u200d](?=[{_VIRAMA}])",
+    "before a Khmer shifter": r"(?<=[\u1780-\u17b3])\u200c(?=[\u17c9\u17ca])",
+    "between letters that would join, and before an ending": rf"(?<=[{_CURSIVE}0-9A-Za-z])\u200c(?=[{_CURSIVE}])",
+    "after a letter, which is drawn as if it joined": rf"(?<=[{_CURSIVE}])\u200d",
+    "between Hebrew points": rf"(?<=[{_POINTS}])[\u034f\u200c\u200d](?=[{_POINTS}])",
+    "between words that have no space": rf"(?<=[{_WITHOUT_SPACES}])\u200b(?=[{_WITHOUT_SPACES}])",
+    "which way a Mongolian letter is drawn": rf"(?<=[{_MONGOLIAN}])[\u180b-\u180d\u180f]",
+    "before a Mongolian ending": rf"(?<=[{_MONGOLIAN}])\u180e(?=[\u1820\u1821])",
+    "which way an ideograph is drawn": rf"(?<=[{_IDEOGRAPH}])[\ufe00-\ufe02\U000e0100-\U000e010f]",
+    "which way a sign is drawn": rf"(?<=[{_MATHS}\u1000-\u109f\uaa60-\uaa7f\ua840-\ua873])\ufe00",
+    "where a full stop is drawn": rf"(?<=[{_STOPS}])[\ufe00\ufe01]",
+    "after a hieroglyph": rf"(?<=[{_HIEROGLYPH}])[\U00013430-\U0001343f]",
+    "before a hieroglyph": rf"[\U00013430-\U0001343f](?=[{_HIEROGLYPH}])",
+}
+"""Where a character of the first table belongs to what people write, each as a pattern of that one character."""
+_FLAGS = [
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
+    for region in ("gbeng", "gbsct", "gbwls")
+]
+"""England, Scotland and Wales. Any other flag that is spelled in tags is drawn as a black one, and so hides a text."""
+_IN_FLAGS = "|".join(
+    f"(?<={flag[:place]}){flag[place]}(?={flag[place + 1 :]})" for flag in _FLAGS for place in range(1, len(flag))
+)
+
+# -- looking -------------------------------------------------------------------------------------
+
+_BEYOND = "\U00010000"
+_FINE_SOMEWHERE = frozenset("\r\u034f\u180b\u180c\u180d\u180e\u180f\u200b\u200c\u200d\ufe00\ufe01\ufe02\ufe0e\ufe0f")
+"""Those before `_BEYOND` that `FINE` is about."""
+_TABLE = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES)
+_WORTH_A_LOOK = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES if chr(first) < _BEYOND) + (
+    r"\U00013430-\U0001efff\U0001fb00-\U0001ffff\U0002fff0-\U0010ffff"
+)
+"""The table, with few and wide ranges where few people write: a character is looked for in them one by one."""
+_suspects = re.compile(f"[{_WORTH_A_LOOK}]")
+_has_no_suspect = re.compile(f"[^{_WORTH_A_LOOK}]*+").fullmatch
+_ends_a_line = re.compile("[\t\n\r]")
+_PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
+_SHORT = 32
 
 
 def has_hidden(text: str) -> bool:
     """Most text is told to have none by a look that is much quicker than the exact one."""
     if text.isascii():
-        if text.isprintable() or _suspect_in_ascii(text) is None:
+        if (len(text) <= _SHORT and text.isprintable()) or not text.encode().translate(None, _PLAIN):
             return False
-    elif _is_above_suspicion(text):
+    elif _has_no_suspect(text):
         return False
-    return _hidden.search(text) is not None
+    return next(places(text), None) is not None
+
+
+def places(text: str) -> Iterator[int]:
+    """Where in a text something is hidden."""
+    return (found.start() for found in _suspects.finditer(text) if _is_hidden(found))
+
+
+def _is_hidden(found: re.Match[str]) -> bool:
+    """Whether a suspect may not be where it was found. Of most of them it is known without a look around."""
+    if found[0] not in _FINE_SOMEWHERE and found[0] < _BEYOND:
+        return True
+    return _fine()(found.string, found.start()) is None
+
+
+@cache
+def _fine() -> Callable[[str, int], re.Match[str] | None]:
+    """Whether the character at that place of a text may be there. Most texts never need it."""
+    return re.compile("|".join((f"[^{_TABLE}]", *FINE.values(), rf"(?=[\U000e0000-\U000e007f])(?:{_IN_FLAGS})"))).match
 
 
 def may_be_hidden_in(json: bytes) -> bool:
@@ -76,19 +177,36 @@ def _has_escapes(json: bytes) -> bool:
     return b"\\" in json and (b"\\u" in json or b"\\r" in json or b"\\b" in json or b"\\f" in json)
 
 
+def kinds_of(text: str) -> list[str]:
+    """What is hidden in a text, by the words of the table. Empty where nothing is."""
+    return sorted({_kind(text[place]) for place in places(text)})
+
+
+def _kind(character: str) -> str:
+    number = ord(character)
+    return next(kind for first, last, kind in RANGES if first <= number <= last)
+
+
+# -- spelling out --------------------------------------------------------------------------------
+
+
 def escaped(text: str) -> str:
     """With each of them spelled out, such as `\\u{202E}`. Text that has none is given back as it is."""
-    return _hidden.sub(lambda found: _spelled(found[0]), text) if has_hidden(text) else text
+    return _with_spelled(text, _spelled) if has_hidden(text) else text
+
+
+def in_one_line(text: str) -> str:
+    """The same, and what ends a line or is a tab is spelled out, too."""
+    return _ends_a_line.sub(lambda found: _spelled(found[0]), escaped(text))
 
 
 def escaped_json(text: str) -> str:
     """The same of JSON, in JSON's own spelling: it still says the same."""
-    return _hidden.sub(lambda found: _spelled_in_json(found[0]), text) if has_hidden(text) else text
+    return _with_spelled(text, _spelled_in_json) if has_hidden(text) else text
 
 
-def kinds_of(text: str) -> list[str]:
-    """What is hidden in a text: control, direction, invisible, surrogate, tag. Empty where nothing is."""
-    return sorted({_kind(found[0]) for found in _hidden.finditer(text)})
+def _with_spelled(text: str, spell: Callable[[str], str]) -> str:
+    return _suspects.sub(lambda found: spell(found[0]) if _is_hidden(found) else found[0], text)
 
 
 @cache
@@ -100,9 +218,3 @@ def _spelled(character: str) -> str:
 def _spelled_in_json(character: str) -> str:
     units = character.encode("utf-16-be", errors="surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-
-
-def _kind(character: str) -> str:
-    number = ord(character)
-    placed = "control" if character == "\r" else "invisible"
-    return next((kind for first, last, kind in RANGES if first <= number <= last), placed)

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .changes import Change, changes
+from .hidden import escaped
 from .tool import REFERENCE, Tool, Version
-from .unseen import escaped
 
 FORMAT = 1
 LARGEST_WHOLE = 2**53

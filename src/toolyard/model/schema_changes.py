@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from .unseen import escaped
+from .hidden import escaped_json
 
 Side = Literal["input", "output"]
 Effect = Literal["narrower", "wider", "unclear", "breaking", "additive", "wording"]
@@ -312,7 +312,7 @@ def _was_and_is(old: Any, new: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = escaped(msgspec.json.encode(value).decode())
+    text = escaped_json(msgspec.json.encode(value).decode())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 

@@ -1,37 +1,40 @@
 """Keeps what a call was given in confidence out of everything that the call says.
 
 A value is looked for as it is, and as programs write it down without meaning to show it: in Base64 (both alphabets,
-with or without padding, and also inside of something larger), escaped for an address, for JSON and for Python. What is
-found is replaced by `[secret NAME]`. A tool that wants to give its secret away can always find another way; this is for
-those that do not. Values under four characters are not looked for: they are everywhere.
+with or without padding, and also inside of something larger), in hexadecimal, and escaped for an address, for JSON and
+for Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and what is around it is left whole. A
+tool that wants to give its secret away can always find another way; this is for those that do not. Values under four
+characters, without their backslashes, are not looked for: they are everywhere.
 """
 
 import base64
 import logging
 import re
-import sys
 import traceback
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
 
+from msgspec import Struct
 from msgspec.structs import replace
+
+from .readings import Reading, without_half_an_escape
 
 if TYPE_CHECKING:
     from .errors import ToolError
     from .running import Question
 
 SHORTEST = 4
-_AS_IN_JAVASCRIPT = "!*'()"
-_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-_escape = re.compile(
-    r"\\+(?:u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|([nrtbf]))?"
-).finditer
-_needs_no_escape = re.compile(r"[A-Za-z0-9 _.~!#$%()*+,:;=?@\[\]^{|}-]*").fullmatch
-_percent = re.compile("%[0-9A-F]{2}")
+_needs_no_escape = re.compile(r"[A-Za-z0-9]*").fullmatch
+_plain = re.compile(r"[A-Za-z0-9]+").findall
+
+
+class _Escapable(Struct, frozen=True):
+    """A form that may have been escaped: how it is read, and a part of it that no escape changes."""
+
+    text: str
+    part: str
+    shown: str
 
 
 class Scrubber:
@@ -40,13 +43,13 @@ class Scrubber:
 
     def __init__(self, given: Iterable[tuple[str, str]]) -> None:
         self._names: dict[str, str] = {}
-        self._escapable: list[tuple[str, str]] = []
+        self._escapable: list[_Escapable] = []
         for name, value in given:
             shown = f"[secret {name}]"
-            self._names |= dict.fromkeys(_forms(value), shown)
-            if not _needs_no_escape(value):
-                plain = {Unescaped(each).text for each in (value, value.strip())}
-                self._escapable += [(each, shown) for each in plain if len(each) >= SHORTEST]
+            for form in dict.fromkeys(_forms(value)):
+                self._names[form] = shown
+                if not _needs_no_escape(form) and len(read := Reading(form).text) >= SHORTEST:
+                    self._escapable.append(_Escapable(read, _longest(form, read), shown))
 
     def text(self, text: str) -> str:
         """In one pass, so that nothing is looked for in what was put in. Of two that overlap the first is named."""
@@ -60,12 +63,15 @@ class Scrubber:
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
         """From where to where, and what is to stand there."""
         for form, shown in self._names.items():
-            yield from ((start, start + len(form), shown) for start in _places(form, text))
-        if self._escapable and "\\" in text:
-            unescaped = Unescaped(text)
-            for value, shown in self._escapable:
-                for start in _places(value, unescaped.text):
-                    yield unescaped.source(start), unescaped.source(start + len(value)), shown
+            for start in _places(form, text):
+                yield *without_half_an_escape(text, start, start + len(form)), shown
+        if self._escapable and ("\\" in text or "%" in text):
+            likely = [each for each in self._escapable if each.part in text]
+            reading = Reading(text if likely else "")
+            for each in likely:
+                for start in _places(each.text, reading.text):
+                    found = reading.source(start, start + len(each.text))
+                    yield *without_half_an_escape(text, *found), each.shown
 
     def value(self, value: Any) -> Any:
         """A JSON value, all the way down. A number that is a secret becomes a text."""
@@ -108,18 +114,20 @@ def scrubber_of(secrets: Mapping[str, str], tokens: Mapping[str, str]) -> Scrubb
 
 
 def _forms(value: str) -> Iterator[str]:
-    """What a value may look like. None of them is shorter than what is looked for at all."""
-    for each in {value, value.strip()}:
-        if len(each) >= SHORTEST:
-            yield from _escaped(each)
-            yield from _in_base64(each.encode(errors="surrogatepass"))
+    """What a value may look like, before it is escaped. None of them is shorter than what is looked for at all."""
+    for each in {value: 0, value.strip(): 0}:
+        if len(each.replace("\\", "")) >= SHORTEST:
+            written = each.encode(errors="surrogatepass")
+            yield each
+            yield each.replace(" ", "+")  # in the query of an address
+            yield written.decode("latin-1")  # as bytes, which Python shows escaped
+            yield from (written.hex(), written.hex().upper())
+            yield from _in_base64(written)
 
 
-def _escaped(value: str) -> Iterator[str]:
-    yield value
-    for quoted in (quote(value, safe=""), quote(value), quote_plus(value), quote(value, safe=_AS_IN_JAVASCRIPT)):
-        yield quoted
-        yield _percent.sub(lambda found: found[0].lower(), quoted)
+def _longest(form: str, read: str) -> str:
+    """The longest run of letters and digits in it, where they are no part of an escape. Nobody escapes those."""
+    return max((run for run in _plain(read) if run in form), key=len, default="")
 
 
 def _places(form: str, text: str) -> Iterator[int]:
@@ -127,41 +135,6 @@ def _places(form: str, text: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(form, at + len(form))
-
-
-class Unescaped:
-    """A text without its escapes, those of JSON, of Python, or of one inside of the other, however often; and where in
-    it everything was. A value that is read in the same way is found in it."""
-
-    def __init__(self, text: str) -> None:
-        parts: list[str] = []
-        self._starts, self._sources = [0], [0]
-        length = last = 0
-        for found in _escape(text):
-            for piece, source in ((text[last : found.start()], last), (_meant(found), found.start())):
-                parts.append(piece)
-                self._starts.append(length)
-                self._sources.append(source)
-                length, last = length + len(piece), found.end()
-        self._starts.append(length)
-        self._sources.append(last)
-        self.text = "".join([*parts, text[last:]])
-
-    def source(self, place: int) -> int:
-        """Where that place of it is in the text."""
-        index = bisect_right(self._starts, place) - 1
-        return self._sources[index] + place - self._starts[index]
-
-
-def _meant(found: "re.Match[str]") -> str:
-    """By one escape. Backslashes alone mean nothing here: how many of them are meant depends on how often it was
-    escaped."""
-    high, low, number, letter = found[1], found[2], found[3] or found[4] or found[5], found[6]
-    if high:
-        return (bytes.fromhex(high) + bytes.fromhex(low)).decode("utf-16-be")
-    if number:
-        return chr(min(int(number, 16), sys.maxunicode))
-    return _LETTERS[letter] if letter else ""
 
 
 def _in_base64(value: bytes) -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..model.caller import Caller
 from ..model.errors import ToolError
+from ..model.hidden import escaped
 from ..model.running import Host, QuietChannel, Run
 from ..model.scrubbing import active, scrub_logs, scrubber_of
 from ..model.tool import Tool
@@ -43,6 +44,8 @@ def serve(link: socket.socket, target: str) -> None:
     """The socket is read in the main thread; the loop runs only while a tool or the lifespan does."""
     logging.getLogger("toolyard.tool").disabled = True  # the server logs what the channel brings it
     scrub_logs()
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Lines())
     sources = load(target)
     tools = {tool.reference: tool for source in sources for tool in source.tools}
     resources: dict[Host, Any] = {}
@@ -68,6 +71,13 @@ def end_with(link: socket.socket, calling: threading.Event) -> None:
     gone.poll()
     calling.wait()
     os._exit(1)
+
+
+class Lines(logging.Formatter):
+    """What authors log without a handler of their own, as a terminal can show it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(super().format(record))
 
 
 async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: Any) -> Frame:

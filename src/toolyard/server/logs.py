@@ -1,5 +1,5 @@
 """The log: to standard error, a line each, as text or as JSON, with the request that it is about, and without anything
-that looks like a credential."""
+that looks like a credential, or that a terminal would obey."""
 
 import json
 import logging
@@ -8,6 +8,7 @@ import sys
 from contextvars import ContextVar
 from typing import Any
 
+from ..model.hidden import escaped, escaped_json, in_one_line
 from .exchange import Exchange
 from .tracing import trace_of
 
@@ -34,7 +35,7 @@ class TextLines(logging.Formatter):
         super().__init__(TEXT)
 
     def format(self, record: logging.LogRecord) -> str:
-        return without_secrets(super().format(record))
+        return escaped(without_secrets(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         about = _about(current.get())
@@ -55,7 +56,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info or record.exc_text:
             said["exception"] = without_secrets(record.exc_text or self.formatException(record.exc_info))  # type: ignore[arg-type]
-        return json.dumps(said, ensure_ascii=False, default=str)
+        return escaped_json(json.dumps(said, ensure_ascii=False, default=str))
 
 
 def set_up_logging(level: str, style: str = "text") -> None:
@@ -73,7 +74,7 @@ def _about(exchange: Exchange | None) -> dict[str, str]:
     """Which request, whose trace, and whose request."""
     if exchange is None:
         return {}
-    about = {"request": exchange.id, "path": _in_one_line(exchange.path)}
+    about = {"request": without_secrets(exchange.id), "path": _in_one_line(exchange.path)}
     if (trace := trace_of(exchange.headers)) is not None:
         about["trace"] = trace[0]
     if exchange.is_admitted:
@@ -83,5 +84,4 @@ def _about(exchange: Exchange | None) -> dict[str, str]:
 
 def _in_one_line(given: str) -> str:
     """Whatever a client put into it: it must not look like another line, nor hold a credential."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in given[:LONGEST])
-    return without_secrets(shown)
+    return without_secrets(in_one_line(given[:LONGEST]))

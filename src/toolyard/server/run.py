@@ -11,6 +11,7 @@ from types import FrameType
 import uvicorn
 
 from ..model.errors import SettingsError, SetupError
+from ..running.cores import no_core_files
 from .admin_file import AdminFile
 from .compose import Yard
 from .connections import Patience
@@ -31,6 +32,8 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
+    if not settings.core_files:
+        no_core_files()
     certificate = certificate_of(settings)
     allow_files(settings.max_connections + OWN_FILES)
     patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)

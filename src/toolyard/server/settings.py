@@ -144,6 +144,9 @@ class Settings:
         [], "Where users have accounts that tools may use: [[providers]] tables.", providers, secret=True
     )
     auth_failure_status: int = row(401, "The status for missing or wrong credentials: 401 or 400.", choice(401, 400))
+    core_files: bool = row(
+        False, "Let a crash leave a core file, where the system does that. It has the secrets of running calls.", switch
+    )
     show_exceptions: bool = row(False, "Put the text of unexpected exceptions into developer_message.", switch)
     call_timeout_s: float = row(
         300.0, "How long a tool may run without reporting progress, unless it says otherwise.", seconds

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..model.errors import SetupError
 from ..model.running import Source
+from ..running.cores import no_core_files
 from ..store.contract import StoreInUse
 from ..wires.contract import JSON
 from .compose import Yard
@@ -24,6 +25,8 @@ MOST_SLOTS = 1000
 
 def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     """Until the input ends, or somebody stops it. Raises SetupError."""
+    if not settings.core_files:
+        no_core_files()
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(sources, settings, pipes))
 

@@ -14,7 +14,8 @@ from typing import Any, NoReturn, TypeVar, cast
 import msgspec
 
 from ..model.errors import InvalidInput, MalformedRequest, Problem, path_of
-from ..model.unseen import escaped, unseen_in
+from ..model.hidden import escaped
+from ..model.unseen import unseen_in
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -16,6 +16,7 @@ from ..model.errors import ToolyardError
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..running.attempts import Bounds, recipe_of
+from ..running.cores import no_core_files
 from ..running.inline import Inline
 from ..running.loading import load
 from ..running.processes import Processes
@@ -53,6 +54,8 @@ class Options(Struct, frozen=True):
     key: str | None = None
     concurrency: int = 32
     grace_s: float = 30.0
+    core_files: bool = True
+    """Whether a crash may leave one. It is a whole process that would not, so that only its owner can decide."""
 
 
 class Worker:
@@ -75,6 +78,8 @@ class Worker:
     async def live(self) -> None:
         """Until `stop`, or until the server will not have it: then raises why."""
         scrub_logs()
+        if not self._options.core_files:
+            no_core_files()
         self._loop, name = asyncio.get_running_loop(), self._options.name
         async with AsyncExitStack() as stack:
             bench = await self._bench(stack)

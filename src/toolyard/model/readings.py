@@ -1,0 +1,133 @@
+"""What an escaped text means, and where in it each character was: escapes of JSON and Python, of one inside of the
+other, however often, and those of addresses, also around the others. Two texts that mean the same are read alike, so
+that one can be found in the other; how many backslashes or percent signs it took is forgotten on the way.
+"""
+
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_backslashes = re.compile(
+    r"\\+(?:u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|([nrtbf]))?"
+).finditer
+_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})+").finditer
+_percent = re.compile("%(?:25)*([0-9a-fA-F]{2})").finditer
+_begun = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|U[0-9a-fA-F]{0,7})?$|%[0-9a-fA-F]?$").search
+_escape = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|[\"'/nrtbf])|%[0-9a-fA-F]{2}").match
+_LONGEST_ESCAPE = 9
+Piece = tuple[str, int, int]
+"""What is meant, and from where to where it is written."""
+
+
+class Reading:
+    """A text as it is meant."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._steps: list[_Step] = []
+        for sign, pieces in (("%", _of_addresses), ("\\", _of_strings)):
+            if sign in self.text:
+                self._steps.append(_Step(self.text, pieces(self.text)))
+                self.text = self._steps[-1].text
+
+    def source(self, start: int, end: int) -> tuple[int, int]:
+        """From where to where that part of it is written, which is not empty."""
+        for step in reversed(self._steps):
+            start, end = step.source(start, end)
+        return start, end
+
+
+class _Step:
+    """One kind of escapes read, the rest left as it is."""
+
+    def __init__(self, text: str, pieces: Iterable[Piece]) -> None:
+        self._starts: list[int] = []
+        self._pieces: list[Piece] = []
+        parts: list[str] = []
+        length = last = 0
+        for meant, start, end in (*pieces, ("", len(text), len(text))):
+            for piece in ((text[last:start], last, start), (meant, start, end)):
+                if piece[0]:
+                    self._starts.append(length)
+                    self._pieces.append(piece)
+                    parts.append(piece[0])
+                    length += len(piece[0])
+            last = end
+        self.text = "".join(parts)
+
+    def source(self, start: int, end: int) -> tuple[int, int]:
+        return self._source(start)[0], self._source(end - 1)[1]
+
+    def _source(self, place: int) -> tuple[int, int]:
+        """Where one character of it is written. A piece of one character may be an escape, any other is as it was."""
+        index = bisect_right(self._starts, place) - 1
+        meant, start, end = self._pieces[index]
+        if len(meant) == 1:
+            return start, end
+        within = start + place - self._starts[index]
+        return within, within + 1
+
+
+def _of_strings(text: str) -> Iterator[Piece]:
+    for found in _backslashes(text):
+        yield _meant(found), found.start(), found.end()
+
+
+def _meant(found: "re.Match[str]") -> str:
+    """By one escape. Backslashes alone mean nothing here: how many of them are meant depends on how often it was
+    escaped."""
+    high, low, number, letter = found[1], found[2], found[3] or found[4] or found[5], found[6]
+    if high:
+        return (bytes.fromhex(high) + bytes.fromhex(low)).decode("utf-16-be")
+    if number:
+        return chr(min(int(number, 16), sys.maxunicode))
+    return _LETTERS[letter] if letter else ""
+
+
+def _of_addresses(text: str) -> Iterator[Piece]:
+    for run in _percents(text):
+        signs = list(_percent(text, run.start(), run.end()))
+        written = bytes(int(sign[1], 16) for sign in signs)
+        at = 0
+        while at < len(signs):
+            size = _size(written, at)
+            meant = written[at : at + size].decode() if size > 1 else chr(written[at])
+            yield meant, signs[at].start(), signs[at + size - 1].end()
+            at += size
+
+
+def _size(written: bytes, at: int) -> int:
+    """How many of them are one character in UTF-8. What is none is a character each, as it was in older encodings."""
+    size = sum(written[at] >= least for least in (0, 0xC0, 0xE0, 0xF0))
+    try:
+        written[at : at + size].decode()
+    except UnicodeDecodeError:
+        return 1
+    return size
+
+
+def without_half_an_escape(text: str, start: int, end: int) -> tuple[int, int]:
+    """That part of a text, and no half of an escape at its ends: what is left is as good JSON as it was. How often that
+    was escaped is not known, so backslashes at the ends stay, but for those before a letter that can be escaped."""
+    while text[start] == "\\":
+        start += 1
+    while text[end - 1] == "\\":
+        end -= 1
+    begun = _begun(text, max(0, start - _LONGEST_ESCAPE), start)
+    whole = begun and _escape(text, begun.start())
+    if whole and whole.end() > start:
+        run = _run_before(text, whole.start() + 1)
+        is_quote = text[start] in "\"'"
+        start = whole.start() if not run else start if is_quote and run % 2 == 0 else whole.start() + 1 - run
+    return start, end
+
+
+def _run_before(text: str, place: int) -> int:
+    """How many backslashes there are, one after the other."""
+    first = place
+    while first and text[first - 1] == "\\":
+        first -= 1
+    return place - first
