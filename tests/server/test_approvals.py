@@ -290,6 +290,25 @@ def test_a_rule_that_is_none_is_refused(rule: dict[str, Any], said: str) -> None
         settings(approvals=[rule])
 
 
+@pytest.mark.parametrize("key", ["", "k"])
+def test_calls_that_wait_count_by_the_minute_and_not_at_once(key: str) -> None:
+    """Or whoever is limited could still fill a person's list."""
+
+    async def scene(made: Scene) -> None:
+        def call(number: int) -> dict[str, Any]:
+            given: dict[str, Any] = {"input": {"order": str(number), "cents": 1}}
+            return given | ({"call_id": f"{key}{number}"} if key else {})
+
+        for number in range(3):
+            challenge_of(await oxp(made, **call(number)))
+        if key:  # then it is known, and does not count
+            challenge_of(await oxp(made, **call(0)))
+        assert (await oxp(made, **call(3))).json["retry_after_ms"] > 0
+        assert len(await waiting(made)) == 3
+
+    run(scene, limits=[{"calls_per_minute": 3, "at_once": 1}])
+
+
 # --- other wires ---------------------------------------------------------------------------------
 
 ABOUT = {"name": "Pay_Refund", "arguments": {"order": "7", "cents": 500}}

@@ -66,6 +66,11 @@ class Work(Struct):
         if self.admitted is not None:
             self.admitted.take_back()
 
+    def waits(self) -> None:
+        """It is recorded, and does not run yet: it counts among those of its minute, and not among those at once."""
+        if self.admitted is not None:
+            self.admitted.end()
+
 
 class Running(Struct):
     """A recorded call that somebody on this node waits for."""
@@ -137,7 +142,7 @@ class RecordedCalls:
         if work.new.waiting_for is None:
             self.go_on(begun.seq, 1, work)
         else:
-            work.is_known()  # it counts once it runs
+            work.waits()
         return begun.seq
 
     async def _known_number(self, command: CallTool, caller: Caller) -> int | None:
@@ -273,13 +278,15 @@ class RecordedCalls:
             (HOLD, caller.tenant, caller.subject, f"{command.family} {each.hex()}")
             for each in (new.fingerprint, *older)
         ]
-        work.is_known()  # it counts once it runs
-        place, noted = places[0], None
-        for place in places:
-            if (noted := await self._store.note(*place)) is not None:
-                break
-        held = None if noted is None else await self._store.row(int(noted))
-        if held is not None:
+        try:
+            place, held = await self._noted(places)
+        except BaseException:
+            work.is_known()
+            raise
+        if held is None:
+            work.waits()
+        else:
+            work.is_known()
             if held.waiting_for == APPROVAL:
                 raise self._waits(held.seq, work)
             ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq)).task
@@ -289,6 +296,15 @@ class RecordedCalls:
         begun = await self._store.begin(new, None if new.queue == "node" else self._most_pending)
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
         raise self._waits(begun.seq, work)
+
+    async def _noted(
+        self, places: list[tuple[str, str, str, str]]
+    ) -> tuple[tuple[str, str, str, str], CallRecord | None]:
+        """Where a note is, and the call that it names."""
+        for place in places:
+            if (noted := await self._store.note(*place)) is not None:
+                return place, await self._store.row(int(noted))
+        return places[0], None
 
     def _waits(self, seq: int, work: Work) -> MissingRequirements:
         return self.approvals.missing(work.run.tool.wire_name, seq, work.base_url())
@@ -307,6 +323,8 @@ class RecordedCalls:
         known = begun.known
         if known is None or known.state in ENDED:
             return _answer(begun, key)
+        if known.waiting_for == APPROVAL:
+            raise self.approvals.missing(known.tool, known.seq, self.approvals.base_url())
         return await self._wait(key, self._enter(key, prints[0], elsewhere(self._store, known.seq)).task)
 
     async def _found(self, begun: Begun, work: Work) -> Outcome:

@@ -203,7 +203,10 @@ class Sessions:
             return
         known = begun.known
         if use.new.waiting_for is not None:
-            use.is_known()  # it counts once it runs
+            if use.work is not None and begun.seq:
+                use.work.waits()
+            else:
+                use.is_known()
             return
         if begun.seq:
             self._recorded.go_on(begun.seq, 1, use.work)
