@@ -12,6 +12,7 @@ from ..client.client import DEFAULT_URL, CallOptions, Client
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
 from ..model.seam import random_id
+from .options import filled, named
 from .target import File, Json, Key, Server, connect, reference_of
 from .waiting import outcome_of
 
@@ -42,12 +43,12 @@ def call(
 
     toolyard call Calculator.Add a=10 b=5
     """
-    words = dict(_pair(word, "NAME=VALUE") for word in arguments or ())
+    words = named(arguments, "NAME=VALUE")
     given = _whole_input(input)
     options: CallOptions = {
         "user_id": user_id,
-        "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
-        "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
+        "secrets": filled(secret, "ID=VALUE", "--secret"),
+        "tokens": filled(token, "PROVIDER=TOKEN", "--token"),
         "call_id": random_id() if call_id is None else call_id,
         "wait": bool(wait),
     }
@@ -123,13 +124,6 @@ def _schema(client: Client, tool: str) -> dict[str, Any]:
             schema: dict[str, Any] = listed.get("input_schema") or listed.get("inputSchema") or {}
             return schema
     return {}
-
-
-def _pair(word: str, form: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name:
-        raise SetupError(f"{word!r} is not {form}")
-    return name, value
 
 
 def _whole_input(text: str | None) -> dict[str, Any]:

@@ -1,18 +1,17 @@
 """`toolyard cancel`."""
 
 import sys
-from typing import Annotated
 
 import typer
 
-from .calls import line, pretty
+from .calls import CallId, line, pretty
 from .failing import told
 from .ledger import Caller, Server, Store, looking_after
 from .target import Json, Key
 
 
 def cancel(
-    call_id: Annotated[str, typer.Argument(help="The call's id.")],
+    call_id: CallId,
     server: Server = None,
     key: Key = None,
     store: Store = None,

@@ -1,7 +1,6 @@
 """`toolyard connections`: users' accounts at providers, through the server that has the ledger, or in the
 ledger itself."""
 
-import os
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -9,11 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..client.operator import Operator
-from ..model.errors import SetupError
 from .calls import pretty
 from .failing import told
-from .ledger import find_operator
+from .ledger import operator_of
 from .target import Json
 
 COLUMNS = ("PROVIDER", "USER", "TENANT", "ACCOUNT", "SCOPES", "SINCE")
@@ -37,7 +34,7 @@ def list_connections(
     """
     if context.invoked_subcommand is not None:
         return
-    with told(), _operator(store) as operator:
+    with told(), operator_of(store, NO_LEDGER) as operator:
         listed = operator.connections(tenant=tenant, user=user)
     sys.stdout.write(pretty(listed) if json else _table(listed))
 
@@ -50,22 +47,12 @@ def disconnect(
     store: Store = None,
 ) -> None:
     """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
-    with told(), _operator(store) as operator:
+    with told(), operator_of(store, NO_LEDGER) as operator:
         ended = operator.disconnect(provider, user, tenant)
     account = f" ({ended['account']})" if ended["account"] else ""
     sys.stdout.write(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
     if not ended["revoked"]:
         sys.stderr.write(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
-
-
-def _operator(store: str | None) -> Operator:
-    """Who has a server elsewhere in mind must not change a ledger here."""
-    if "TOOLYARD_SERVER" in os.environ and store is None:
-        raise SetupError(f"{NO_LEDGER} (not with TOOLYARD_SERVER)")
-    operator = find_operator(store, None)
-    if operator is None:
-        raise SetupError(f"there is no ledger here; {NO_LEDGER}")
-    return operator
 
 
 def _table(listed: Iterable[dict[str, Any]]) -> str:

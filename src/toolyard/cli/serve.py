@@ -1,5 +1,6 @@
 """`toolyard serve`."""
 
+import logging
 import shlex
 import signal
 import socket
@@ -19,6 +20,7 @@ from ..version import VERSION
 from .examples import example_input
 
 REFERENCE = "toolyard.reference"
+_log = logging.getLogger("toolyard.server")
 
 
 def serve(
@@ -79,8 +81,11 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
         *_first_call(yard, address),
         "Stop with Ctrl-C.",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+    except OSError as error:  # a server does not need anybody who reads this
+        _log.warning("serves at %s; standard output cannot be written: %s", address, error.strerror)
 
 
 def _first_call(yard: Yard, address: str) -> list[str]:

@@ -18,6 +18,7 @@ from ..model.errors import SetupError
 from ..version import VERSION
 from ..worker.worker import Options, Worker, sources_of
 from .failing import told
+from .options import seconds, whole
 from .target import Key, Server, address
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -32,8 +33,16 @@ def worker(
     server: Server = DEFAULT_URL,
     key: Key = None,
     name: Annotated[str | None, typer.Option(help="The worker's name (made from host and process).")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=10_000, help="How many calls to run at once.")] = 32,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that running calls have to end, on leaving.")] = 30.0,
+    concurrency: Annotated[
+        int,
+        typer.Option(parser=whole("--concurrency", 1, 10_000), metavar="NUMBER", help="How many calls to run at once."),
+    ] = 32,
+    grace: Annotated[
+        float,
+        typer.Option(
+            parser=seconds("--grace"), metavar="SECONDS", help="Seconds that running calls have to end, on leaving."
+        ),
+    ] = 30.0,
     log_level: Annotated[Level, typer.Option(help="How much to log.")] = "info",
 ) -> None:
     """Run tools here for a server elsewhere: claim their calls, run them, submit the results.

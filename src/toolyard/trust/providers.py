@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .addresses import is_safe
-from .rules import only, tables, texts_of
+from .rules import WrongTable, each_table, only, texts_of
 
 MEMBERS = (
     "id", "issuer", "preset", "client_id", "client_secret", "client_secret_env", "client_secret_file", "scopes",
@@ -118,10 +118,10 @@ PRESETS: dict[str, Provider] = {
 
 def read_providers(given: Any) -> list[Provider]:
     """Of `providers`. Raises ValueError."""
-    read = [_provider(table, f"providers[{number}]") for number, table in tables(given, "providers")]
+    read = each_table(given, "providers", _provider)
     ids = [provider.id for provider in read]
     if twice := {id for id in ids if ids.count(id) > 1}:
-        raise ValueError(f"providers of different ids; there are two called {min(twice)!r}")
+        raise WrongTable(f"there are two providers called {min(twice)!r}; give each an id of its own")
     return read
 
 
@@ -178,4 +178,6 @@ def _parameters(given: Any, at: str) -> dict[str, str]:
 def _text(given: Any, at: str) -> str:
     if isinstance(given, str) and given:
         return given
+    if given is None or given == "":
+        raise ValueError(f"{at} is missing; it must be text")
     raise ValueError(f"{at} must be text")
