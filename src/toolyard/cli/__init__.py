@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 import traceback
+from typing import Any
 
 import typer
 
@@ -37,11 +38,16 @@ def main() -> None:
 def _open_streams() -> None:
     """Whoever started this may have closed some. There is nothing to read then, and what is written fails."""
     if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+        sys.stdin = _nothing(os.O_RDONLY, "r")
     if sys.stdout is None:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+        sys.stdout = _nothing(os.O_RDONLY, "w")
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = _nothing(os.O_WRONLY, "w")
+
+
+def _nothing(flags: int, mode: str) -> Any:
+    """It has the lowest descriptor that is free, so that of the stream; and keeps it, whoever else takes its place."""
+    return open(os.open(os.devnull, flags), mode, encoding="utf-8", closefd=False)
 
 
 def _run() -> None:

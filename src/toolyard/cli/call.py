@@ -10,12 +10,20 @@ import typer
 
 from ..client.client import DEFAULT_URL, CallOptions, Client
 from ..model.call import Outcome
-from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
+from ..model.errors import (
+    InvalidInput,
+    MissingRequirements,
+    SetupError,
+    ToolError,
+    ToolyardError,
+    nobody_can_approve,
+)
 from ..model.seam import random_id
 from .options import filled, named
 from .target import File, Json, Key, Server, connect, reference_of
 from .waiting import outcome_of
 
+NOBODY = "with --file there is no server that could ask; start one, and call it there: toolyard serve"
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -63,6 +71,8 @@ def call(
         except ToolyardError as error:
             if isinstance(error, SetupError):
                 raise
+            if file is not None and isinstance(error, MissingRequirements) and error.missing.approval:
+                error = nobody_can_approve(tool, f"{NOBODY} {file}")
             _fail(error, given, json)
         except KeyboardInterrupt:
             if file is not None:
