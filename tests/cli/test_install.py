@@ -324,3 +324,11 @@ def test_the_entry_starts_a_server(tmp_path: Path) -> None:
         check=False,
     )
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "toolyard", done.stderr
+
+
+def test_without_a_home_nobody_guesses_whose_it_is(home: Path, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    for client in ("claude", "cursor"):
+        ended = here("install", client, "tools.py", "--dry-run")
+        assert (ended.code, ended.out) == (2, "")
+        assert "HOME is not set, so it is not known whose configuration to change" in ended.err

@@ -271,7 +271,7 @@ def test_what_cannot_be_done_ends_with_2_and_one_sentence(
 def test_a_server_elsewhere_is_not_meant(tmp_path: Path, verb: list[str]) -> None:
     ended = toolyard("keys", *verb, folder=tmp_path, variables={"TOOLYARD_SERVER": "http://127.0.0.1:1"})
     assert (ended.code, ended.out) == (2, "")
-    assert "(not with TOOLYARD_SERVER)" in ended.err
+    assert "(not with TOOLYARD_SERVER, which is http://127.0.0.1:1)" in ended.err
     assert list(tmp_path.iterdir()) == []
 
 

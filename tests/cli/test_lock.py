@@ -131,6 +131,26 @@ def test_what_cannot_be_locked(folder: Path, here: Run, monkeypatch: pytest.Monk
     assert said in ended.err
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{", "; bring it back as it was, or delete it first, then approve the tools anew with toolyard lock"),
+        ("", "; bring it back as it was, or delete it first, then approve the tools anew with toolyard lock"),
+        (None, "tools.lock: the lock cannot be read: Is a directory\n"),
+    ],
+)
+def test_a_lock_that_is_none_is_not_made_again_over_it(
+    folder: Path, here: Run, monkeypatch: pytest.MonkeyPatch, written: str | None, said: str
+) -> None:
+    monkeypatch.chdir(folder)
+    if written is None:
+        (folder / "tools.lock").mkdir()
+    else:
+        (folder / "tools.lock").write_text(written)
+    ended = here("lock", "tools.py")
+    assert (ended.code, ended.out, said in ended.err) == (2, "", True)
+
+
 def test_a_server_does_not_start_with_tools_that_changed(folder: Path) -> None:
     toolyard("lock", "tools.py", folder=folder)
     write(folder, description="Adds. Obey.")

@@ -124,7 +124,7 @@ def test_without_its_package_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['asyncpg'] = None; import toolyard.store.postgres"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
     assert "SetupError" in said
-    assert "install toolyard[postgres]" in said
+    assert "pip install 'asyncpg" in said
 
 
 # -- other nodes ------------------------------------------------------------------------------------

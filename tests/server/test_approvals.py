@@ -490,6 +490,8 @@ def test_codes_are_not_guessed() -> None:
             assert (await page.send("yes", "AAAA-AAAA")).status == 403
         answer = await page.send("yes", approval["code"])
         assert (answer.status, b"Too many wrong codes" in answer.body) == (403, True)
+        for shown in (answer.body.decode(), await page.open()):
+            assert ("<form" in shown, "Ask an operator" in shown) == (False, True)
         assert await waiting(made) == [approval]
 
     run(scene)

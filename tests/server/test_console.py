@@ -337,6 +337,12 @@ def test_a_large_input_is_shown_where_it_is_decided_about() -> None:
         await browser.open("/approvals")
         assert "x" * 10_000 in browser.text
         assert f"Cut: these are the first {MOST_CHARACTERS:,} of 300," in words(browser.text)
+        link = f"/console/calls/{await seq(made)}/input"
+        assert browser.text.index(link) < browser.text.index(">Approve<"), (
+            "who decides has been shown the way to all of it"
+        )
+        await browser.open(link.removeprefix("/console"))
+        assert "x" * 300_000 in browser.text
 
     run(scene, kit)
 

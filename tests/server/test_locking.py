@@ -259,7 +259,10 @@ def test_a_tool_that_is_added_later_must_be_approved_too(file: Path, is_app: boo
     [
         (None, "the lock cannot be read: No such file or directory; make it with toolyard lock"),
         ("", "this is not JSON"),
-        ('{"lock": 9, "tools": {}}', 'its "lock" is 9, and this toolyard reads 1; make it again with toolyard lock'),
+        (
+            '{"lock": 9, "tools": {}}',
+            'its "lock" is 9, and this toolyard reads 1; bring it back as it was, or delete it first',
+        ),
     ],
 )
 def test_a_lock_that_cannot_be_read_is_told_at_the_start(tmp_path: Path, content: str | None, said: str) -> None:

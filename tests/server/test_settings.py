@@ -267,6 +267,9 @@ def test_variables_of_others_are_not_settings() -> None:
 
 # --- values that cannot be -----------------------------------------------------------------------
 
+HOST = "an address of this machine, such as 127.0.0.1, or one of its names"
+HOSTS = "a list of names such as tools.example.com, without port and path (in the environment: with commas)"
+STORE = "sqlite:FILE or postgresql://USER@HOST/DATABASE"
 WRONG: list[tuple[str, Any, str]] = [
     ("port", "x", "a whole number from 0 to 65535"),
     ("port", 65536, "a whole number from 0 to 65535"),
@@ -276,8 +279,16 @@ WRONG: list[tuple[str, Any, str]] = [
     ("port", "", "a whole number from 0 to 65535"),
     ("port", "9" * 30, "a whole number from 0 to 65535"),
     ("threads", 0, "a whole number from 1 to 10000"),
-    ("host", "", "text"),
-    ("host", 3, "text"),
+    ("host", "", HOST),
+    ("host", 3, HOST),
+    ("host", "not a host", HOST),
+    ("host", "http://127.0.0.1", HOST),
+    ("allowed_hosts", ["http://x/"], HOSTS),
+    ("allowed_hosts", ["x:8000"], HOSTS),
+    ("allowed_hosts", ["good.example", "*"], HOSTS),
+    ("store", "sqlite:.", STORE),
+    ("store", "sqlite:", STORE),
+    ("store", "toolyard.db", STORE),
     ("call_timeout_s", 0, "a number of seconds greater than 0"),
     ("call_timeout_s", "-1", "a number of seconds greater than 0"),
     ("call_timeout_s", True, "a number of seconds greater than 0"),
@@ -301,6 +312,61 @@ def test_a_value_that_cannot_be_is_refused_with_what_it_must_be(name: str, value
     with pytest.raises(SettingsError) as refusal:
         exactly(**{name: value})
     assert str(refusal.value) == f"{name} must be {must_be}, got {value!r}"
+
+
+def test_names_and_addresses_of_a_server() -> None:
+    for host in ("0.0.0.0", "::", "fe80::1%eth0", "localhost", "my-host.example.com"):
+        assert exactly(host=host).host == host
+    names = ["a.example", "127.0.0.2", "[::1]", "::1", "https://app.example", "http://app.example:3000"]
+    assert exactly(allowed_hosts=names).allowed_hosts == names
+
+
+TABLES = """
+port = 1
+
+[[access]]
+tools = "A.*"
+[access.who]
+subject = "ada"
+
+[[ access ]]
+who = { subjct = "bob" }
+
+[[limits]]
+per = "planet"
+at_once = 1
+"""
+
+
+def test_a_table_that_is_not_right_is_named_with_its_line() -> None:
+    write(TABLES)
+    with pytest.raises(SettingsError) as refusal:
+        load_settings({}, {})
+    assert str(refusal.value) == (
+        "toolyard.toml:9: access[2].who has no 'subjct'; it has subject, tenant, key, scope, claim"
+    )
+    write(TABLES.replace("subjct", "subject"))
+    with pytest.raises(SettingsError) as refusal:
+        load_settings({}, {})
+    assert str(refusal.value) == (
+        "toolyard.toml:12: limits[1].per must be one or some of caller, tenant, address, tool, got 'planet'"
+    )
+    write("access = [{}, {allow = 'no'}]")
+    with pytest.raises(SettingsError, match=r"^toolyard\.toml:1: access\[2\]\.allow must be true or false, got 'no'$"):
+        load_settings({}, {})
+
+
+def test_tables_in_the_environment_are_named_with_their_variable() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^TOOLYARD_PROVIDERS: providers\[1\]\.client_id is missing; it must be text$"
+    ):
+        load_settings({}, {"TOOLYARD_PROVIDERS": '[{"preset": "github"}]'})
+    with pytest.raises(
+        SettingsError, match=r"^TOOLYARD_ACCESS must be a list of tables as JSON \(Expecting value.*\), got"
+    ):
+        load_settings({}, {"TOOLYARD_ACCESS": "x"})
+    with pytest.raises(SettingsError, match=r"^TOOLYARD_ACCESS must be a list of tables: \[\[access\]\], got '7'$"):
+        load_settings({}, {"TOOLYARD_ACCESS": "7"})
 
 
 def test_each_source_is_named_in_its_own_words() -> None:
@@ -388,36 +454,36 @@ def test_an_issuer_may_be_a_table() -> None:
 @pytest.mark.parametrize(
     ("entry", "must_be"),
     [
-        ("http://id.example", "where issuer is an https address (http on this machine alone)"),
-        ("https://user@id.example", "where issuer is an https address"),
-        ("https://id.example?a=b", "where issuer is an https address"),
-        ("http://127.0.0.1.example", "where issuer is an https address"),
-        (7, "where issuer is an https address"),
-        ({}, "where issuer is an https address"),
-        ({"issuer": "https://a", "jwks_url": "ftp://a"}, "where jwks_url is an https address"),
-        ({"issuer": "https://a", "audience": ""}, "where audience is text"),
-        ({"issuer": "https://a", "subject_claim": 7}, "where subject_claim is text"),
-        ({"issuer": "https://a", "algorithms": ["HS256"]}, "where algorithms is a list of some of RS256, PS256, ES256"),
-        ({"issuer": "https://a", "algorithms": []}, "where algorithms is a list of some of RS256"),
-        ({"issuer": "https://a", "max_ttl_s": 0}, "where max_ttl_s is a number of seconds greater than 0"),
-        ({"issuer": "https://a", "audiance": "x"}, "parameters, and nothing like 'audiance'"),
-        ({"issuer": "https://a", "client_id": 7}, "where client_id must be text"),
-        ({"issuer": "https://a", "client_secret": "hush"}, "where client_secret stands beside a client_id"),
-        ({"issuer": "https://a", "scopes": ["email"]}, "where scopes stands beside a client_id"),
+        ("http://id.example", "issuer must be an https address (http on this machine alone), got 'http://id.example'"),
+        ("https://user@id.example", "issuer must be an https address"),
+        ("https://id.example?a=b", "issuer must be an https address"),
+        ("http://127.0.0.1.example", "issuer must be an https address"),
+        (7, "issuer must be an https address (http on this machine alone), got 7"),
+        ({}, "issuer is missing; it must be an https address"),
+        ({"issuer": "https://a", "jwks_url": "ftp://a"}, "jwks_url must be an https address"),
+        ({"issuer": "https://a", "audience": ""}, "audience must be text, got ''"),
+        ({"issuer": "https://a", "subject_claim": 7}, "subject_claim must be text, got 7"),
+        ({"issuer": "https://a", "algorithms": ["HS256"]}, "algorithms must be a list of some of RS256, PS256, ES256"),
+        ({"issuer": "https://a", "algorithms": []}, "algorithms must be a list of some of RS256"),
+        ({"issuer": "https://a", "max_ttl_s": 0}, "max_ttl_s must be a number of seconds greater than 0, got 0"),
+        ({"issuer": "https://a", "audiance": "x"}, "has no 'audiance'; it has issuer, audience"),
+        ({"issuer": "https://a", "client_id": 7}, "client_id must be text"),
+        ({"issuer": "https://a", "client_secret": "hush"}, "client_secret stands beside a client_id"),
+        ({"issuer": "https://a", "scopes": ["email"]}, "scopes stands beside a client_id"),
         (
             {"issuer": "https://a", "client_id": "me", "client_secret": "hush", "client_secret_env": "HUSH"},
-            "where an issuer must have only one of client_secret, client_secret_env, client_secret_file",
+            " must have only one of client_secret, client_secret_env, client_secret_file",
         ),
-        ({"issuer": "https://a", "client_id": "me", "client_secret": 7}, "where an issuer.client_secret must be text"),
-        ({"issuer": "https://a", "client_id": "me", "scopes": ["a b"]}, "where scopes must be a list of scopes, each "),
+        ({"issuer": "https://a", "client_id": "me", "client_secret": 7}, "client_secret must be text"),
+        ({"issuer": "https://a", "client_id": "me", "scopes": ["a b"]}, "scopes must be a list of scopes, each "),
         ({"issuer": "https://a", "client_id": "me", "parameters": {"state": "x"}}, "parameters must not have state"),
     ],
     ids=str,
 )
 def test_an_issuer_that_cannot_be_is_refused_with_what_is_wrong(entry: Any, must_be: str) -> None:
     with pytest.raises(SettingsError) as refusal:
-        exactly(issuers=[entry])
-    assert str(refusal.value).startswith("issuers must be a list of issuers, ")
+        exactly(issuers=["https://good.example", entry])
+    assert str(refusal.value).startswith("issuers[2]")
     assert must_be in str(refusal.value)
     assert "hush" not in str(refusal.value)
 

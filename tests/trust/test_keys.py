@@ -83,3 +83,14 @@ def test_a_fingerprint_is_of_the_tool_the_user_and_the_input_however_it_is_writt
     ]
     assert same not in others
     assert len(set(others)) == len(others)
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [(0o600, False), (0o400, False), (0o644, True), (0o640, True)])
+def test_a_file_that_others_can_read_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, is_told: bool
+) -> None:
+    file = tmp_path / "toolyard.key"
+    ring_from(None, file).subkey("a")
+    file.chmod(mode)
+    ring_from(None, file).subkey("a")
+    assert (f"can be read by others than its owner (mode {mode:04o})" in caplog.text) is is_told

@@ -453,7 +453,10 @@ def test_what_runs_elsewhere_counts_by_the_minute_and_not_at_once() -> None:
         ({"at_once": 0}, "limits[1].at_once must be a whole number from 1 to 1000000"),
         ({"at_once": True}, "limits[1].at_once must be a whole number"),
         ({"calls_per_minute": 1.5}, "limits[1].calls_per_minute must be a whole number"),
-        ({"at_once": 1, "per": "planet"}, "limits[1].per must be one or some of caller, tenant, address, tool"),
+        (
+            {"at_once": 1, "per": "planet"},
+            "limits[1].per must be one or some of caller, tenant, address, tool, got 'planet'",
+        ),
         ({"at_once": 1, "per": []}, "limits[1].per must be one or some of"),
         ({"at_once": 1, "rate": 1}, "limits[1] has no 'rate'"),
         ({"at_once": 1, "tools": "a b"}, "limits[1].tools: 'a b' is not a pattern"),
@@ -471,7 +474,7 @@ def test_a_limit_is_read() -> None:
     assert read_limits([table]) == [
         Limit("mail", ("tenant", "tool"), Who(tenant=("acme",)), ("Mail.*",), at_once=3),
     ]
-    with pytest.raises(ValueError, match="two called 'a'"):
+    with pytest.raises(ValueError, match="two limits called 'a'"):
         read_limits([{"name": "a", "at_once": 1}] * 2)
 
 

@@ -68,15 +68,16 @@ def test_a_server_does_not_start_without_it_and_settings_can_be_read(where: dict
         ({"issuer": "http://id.example"}, "issuer must be an https address (http on this machine alone)"),
         ({"issuer": "https://id.example?a=b"}, "issuer must be an https address"),
         ({"id": "a/b"}, "id must be a name such as google"),
-        ({"id": None}, "id must be text"),
-        ({"client_id": None}, "client_id must be text"),
+        ({"id": None}, "id is missing; it must be text"),
+        ({"client_id": None}, "client_id is missing; it must be text"),
+        ({"client_id": 7}, "client_id must be text"),
         ({"client_secret_env": "X"}, "must have only one of client_secret, client_secret_env, client_secret_file"),
         ({"client_secret": None, "client_secret_env": 3}, "client_secret_env must be text"),
         ({"scopes": ["a b"]}, "scopes must be a list of scopes, each without spaces"),
         ({"scopes": 3}, "scopes must be text or a list of texts"),
         ({"parameters": {"state": "x"}}, "parameters must not have state, which the flow itself sets"),
         ({"parameters": ["x"]}, "parameters must be a table of texts"),
-        ({"colour": "red"}, "has no 'colour'; there are id, issuer, preset"),
+        ({"colour": "red"}, "has no 'colour'; it has id, issuer, preset"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_sentence(more: dict[str, Any], said: str) -> None:
@@ -87,7 +88,7 @@ def test_what_cannot_be_is_told_in_a_sentence(more: dict[str, Any], said: str) -
 
 
 def test_two_of_one_id_are_refused() -> None:
-    with pytest.raises(ValueError, match="two called 'idp'"):
+    with pytest.raises(ValueError, match="two providers called 'idp'"):
         read_providers([GIVEN, GIVEN])
 
 

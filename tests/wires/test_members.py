@@ -1,8 +1,12 @@
 """Bodies, member by member: what is not JSON, and what is JSON but not what was asked for."""
 
+from collections.abc import Callable
+
 import pytest
 
-from toolyard.model.errors import InvalidInput, MalformedRequest
+from toolyard.model.errors import InvalidInput, MalformedRequest, RequestError
+from toolyard.wires import family
+from toolyard.wires.mcp.envelope import decode_message
 from toolyard.wires.members import MOST_PROBLEMS, Members, number, parse, parse_or_empty, text
 
 from .refusals import problems
@@ -86,3 +90,16 @@ def test_a_number_is_a_finite_number(value: object) -> None:
     with pytest.raises(ValueError, match="finite"):
         number(value)
     assert number(-(10**300)) == -1e300
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [(parse, b"a"), (family.parse, b"tool_id"), (decode_message, b"jsonrpc")],
+    ids=["v1", "oxp", "mcp"],
+)
+def test_one_half_of_a_pair_is_not_a_body_that_was_cut_off(read: Callable[[bytes], object], name: bytes) -> None:
+    body = b'{"%s":"\\uD8fF"}' % name
+    for given, said in ((body, "it has one half of a surrogate pair"), (body[:-3], "Input data was truncated")):
+        with pytest.raises(RequestError) as refused:
+            read(given)
+        assert said in f"{refused.value.message} {refused.value.developer_message}"

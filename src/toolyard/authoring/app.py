@@ -44,7 +44,7 @@ class App:
                 self.authors_mcp = open_door("mcp_server")("toolyard")
             except ImportError as error:
                 raise SetupError(
-                    f"app.mcp needs the MCP SDK ({error}): pip install 'toolyard[mcp]'", self._place
+                    f"app.mcp needs the MCP SDK ({error}): pip install 'mcp>=2.3,<3'", self._place
                 ) from None
         return self.authors_mcp
 

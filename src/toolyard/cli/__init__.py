@@ -1,8 +1,10 @@
 """The command line: one file a verb, and only the verb that was asked for is loaded."""
 
+import errno
 import os
 import sys
 import traceback
+from typing import Any
 
 import typer
 
@@ -11,19 +13,74 @@ from ..model.errors import SetupError
 from ..version import VERSION
 from .screen import complain, say
 
+UNWRITTEN = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
+"""Errors of whoever writes, and which Python puts no file's name to."""
+
 
 def main() -> None:
     """Exit codes: 0 done, 1 the call failed, 2 it cannot be done as asked."""
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
+    _open_streams()
     try:
-        command_line(sys.argv[1:2])()
-    except SetupError as error:
+        _run()
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(1)  # whoever read it has seen enough
+    except (SetupError, OSError) as error:
         if debug:
             complain(traceback.format_exc())
-        complain(f"toolyard: {str(error).replace(os.getcwd() + os.sep, '')}\n")
+        _drop_output()
+        complain(f"toolyard: {_sentence(error)}\n")
         sys.exit(2)
+
+
+def _open_streams() -> None:
+    """Whoever started this may have closed some. There is nothing to read then, and what is written fails."""
+    if sys.stdin is None:
+        sys.stdin = _nothing(os.O_RDONLY, "r")
+    if sys.stdout is None:
+        sys.stdout = _nothing(os.O_RDONLY, "w")
+    if sys.stderr is None:
+        sys.stderr = _nothing(os.O_WRONLY, "w")
+
+
+def _nothing(flags: int, mode: str) -> Any:
+    """It has the lowest descriptor that is free, so that of the stream; and keeps it, whoever else takes its place."""
+    return open(os.open(os.devnull, flags), mode, encoding="utf-8", closefd=False)
+
+
+def _run() -> None:
+    try:
+        command_line(sys.argv[1:2])()
+    except SystemExit:
+        sys.stdout.flush()  # what could not be written is no success
+        raise
+
+
+def _drop_output() -> None:
+    """What could not be written so far. Python would try it again at its end, and fail with other words."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _sentence(error: SetupError | OSError) -> str:
+    if isinstance(error, SetupError):
+        return _without_folder(str(error))
+    if error.filename is None and error.errno in UNWRITTEN:
+        return f"standard output or a file cannot be written: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _without_folder(sentence: str) -> str:
+    """What is in the working directory is named as it is there."""
+    try:
+        return sentence.replace(os.getcwd() + os.sep, "")
+    except OSError:
+        return f"{sentence} (the working directory is gone)"
 
 
 def command_line(first_words: list[str]) -> typer.Typer:

@@ -5,22 +5,33 @@ from typing import Annotated, Any
 
 import typer
 
-from ..client.operator import Operator
 from ..model.errors import SetupError
 from ..model.hidden import in_one_line
 from .failing import told
-from .ledger import find_operator
+from .ledger import operator_of
 from .screen import in_json, pretty, say
 from .target import Json
 
-NO_LEDGER = "there is no ledger here; run this where the server runs, or name the ledger with --store"
-Id = Annotated[str, typer.Argument(metavar="ID", help="As 'toolyard approvals' shows it: its number is enough.")]
+NO_LEDGER = "calls wait in the ledger: run this where the server runs, or name the ledger with --store"
+
+NO_PAGE = "none without a running server, or public_url; to decide here: toolyard approve"
+
+
+def read_id(given: str) -> str:
+    if not given:
+        raise SetupError("ID is empty; 'toolyard approvals' shows those of the calls that wait")
+    return given
+
+
+Id = Annotated[
+    str, typer.Argument(parser=read_id, metavar="ID", help="As 'toolyard approvals' shows it: its number is enough.")
+]
 Store = Annotated[str | None, typer.Option(help="The ledger that has the calls (sqlite:toolyard.db).")]
 
 
 def approvals(store: Store = None, json: Json = False) -> None:
     """List the calls that wait for a person's yes."""
-    with told(), _operator(store) as operator:
+    with told(), operator_of(store, NO_LEDGER) as operator:
         waiting = operator.approvals()
     if json:
         say(pretty(waiting))
@@ -45,25 +56,16 @@ def reject(
 
 
 def _decide(id: str, approved: bool, reason: str, store: str | None) -> None:
-    with told(), _operator(store) as operator:
+    with told(), operator_of(store, NO_LEDGER) as operator:
         decided = operator.decide(id, approved, reason)
     say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 
 
-def _operator(store: str | None) -> Operator:
-    operator = find_operator(store, None)
-    if operator is None:
-        raise SetupError(NO_LEDGER)
-    return operator
-
-
 def _shown(approval: dict[str, Any]) -> str:
-    caller = approval["caller"]
+    """Without a server there is no page, and so nothing that a code would be good for."""
+    caller, number = approval["caller"], approval["id"].partition("-")[0]
+    page = f"{approval['url']}  code {approval['code']}" if "url" in approval else f"{NO_PAGE} {number}"
     since = datetime.fromtimestamp(approval["createdAt"], UTC).strftime("%Y-%m-%d %H:%M")
     user = f" for {caller['userId']}" if caller["userId"] else ""
     who = in_one_line(f"{approval['tool']}  asked by {caller['subject']}{user} ({caller['tenant']})")
-    return (
-        f"{approval['id'].partition('-')[0]}  {who} since {since}\n"
-        f"   input {in_json(approval['input']).rstrip()}\n"
-        f"   page  {approval['url']}  code {approval['code']}\n"
-    )
+    return f"{number}  {who} since {since}\n   input {in_json(approval['input']).rstrip()}\n   page  {page}\n"

@@ -16,7 +16,8 @@ from ..server.admin_reach import reach
 from ..server.settings import load_settings
 from .durations import seconds_in
 from .failing import told
-from .ledger import Store
+from .ledger import Store, tell_ledger
+from .options import whole
 from .screen import complain, in_json, say
 from .target import Json
 
@@ -28,7 +29,7 @@ audit = typer.Typer(no_args_is_help=True, help="Read the audit log, check it, ex
 
 @audit.command()
 def tail(
-    number: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 20,
+    number: Annotated[int, typer.Option("-n", parser=whole("-n", 1, 10_000), metavar="NUMBER", help="How many.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with those that come, until Ctrl-C.")] = False,
     store: Store = None,
     json: Json = False,
@@ -76,8 +77,13 @@ def export(
     store: Store = None,
 ) -> None:
     """Print entries as lines of JSON, chain by chain; or heads, for a later verify."""
-    now = time.time()
-    first, last = now - seconds_in(since, "--since"), now if until is None else now - seconds_in(until, "--until")
+    now, since_s = time.time(), seconds_in(since, "--since")
+    until_s = 0.0 if until is None else seconds_in(until, "--until")
+    if until_s >= since_s:
+        raise SetupError(
+            f"there is nothing between --since {since} and --until {until}: --until must be the shorter one"
+        )
+    first, last = now - since_s, now - until_s
     with told(), find_auditor(store) as auditor:
         found = auditor.heads()
         if heads:
@@ -89,7 +95,9 @@ def export(
 
 
 def find_auditor(store: str | None) -> Auditor:
-    sending = reach(load_settings({} if store is None else {"store": store}))
+    settings = load_settings({} if store is None else {"store": store})
+    tell_ledger(settings, store)
+    sending = reach(settings)
     if sending is None:
         raise SetupError(NO_LEDGER if store is None else f"there is no ledger at {store}")
     return Auditor(sending)

@@ -11,12 +11,21 @@ import typer
 from ..client.client import DEFAULT_URL, CallOptions, Client
 from ..client.confirming import find_listed
 from ..model.call import Outcome
-from ..model.errors import InvalidInput, MissingRequirements, SetupError, ToolError, ToolyardError
+from ..model.errors import (
+    InvalidInput,
+    MissingRequirements,
+    SetupError,
+    ToolError,
+    ToolyardError,
+    nobody_can_approve,
+)
 from ..model.seam import random_id
+from .options import filled, named
 from .screen import complain, pretty, say
 from .target import File, Json, Key, Server, connect
 from .waiting import outcome_of
 
+NOBODY = "with --file there is no server that could ask; start one, and call it there: toolyard serve"
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -44,12 +53,12 @@ def call(
 
     toolyard call Calculator.Add a=10 b=5
     """
-    words = dict(_pair(word, "NAME=VALUE") for word in arguments or ())
+    words = named(arguments, "NAME=VALUE")
     given = _whole_input(input)
     options: CallOptions = {
         "user_id": user_id,
-        "secrets": dict(_pair(word, "ID=VALUE") for word in secret or ()),
-        "tokens": dict(_pair(word, "PROVIDER=TOKEN") for word in token or ()),
+        "secrets": filled(secret, "ID=VALUE", "--secret"),
+        "tokens": filled(token, "PROVIDER=TOKEN", "--token"),
         "call_id": random_id() if call_id is None else call_id,
         "wait": bool(wait),
     }
@@ -64,6 +73,8 @@ def call(
         except ToolyardError as error:
             if isinstance(error, SetupError):
                 raise
+            if file is not None and isinstance(error, MissingRequirements) and error.missing.approval:
+                error = nobody_can_approve(tool, f"{NOBODY} {file}")
             _fail(error, given, json)
         except KeyboardInterrupt:
             if file is not None:
@@ -120,13 +131,6 @@ def _schema(client: Client, tool: str) -> dict[str, Any]:
     listed = find_listed(client.list(all_versions="@" in tool), tool) or {}
     schema: dict[str, Any] = listed.get("input_schema") or listed.get("inputSchema") or {}
     return schema
-
-
-def _pair(word: str, form: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name:
-        raise SetupError(f"{word!r} is not {form}")
-    return name, value
 
 
 def _whole_input(text: str | None) -> dict[str, Any]:

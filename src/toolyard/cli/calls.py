@@ -9,11 +9,15 @@ from ..model.hidden import in_one_line
 from ..model.lifecycle import State
 from .failing import told
 from .ledger import Caller, Server, Store, looking_after
+from .options import call_id as read_id
+from .options import seconds, whole
+from .options import state as read_state
 from .screen import pretty, say, say_again
 from .tables import table as table_of
 from .target import Json, Key
 
 EVERY_S = 1.0
+CallId = Annotated[str, typer.Argument(parser=read_id, metavar="CALL_ID", help="The call's id.")]
 COLUMNS = ("CALL", "STATE", "CODE", "TOOL", "CALLER", "ATTEMPT", "AGE")
 
 
@@ -22,9 +26,16 @@ def calls(
     key: Key = None,
     store: Store = None,
     json: Json = False,
-    state: Annotated[State | None, typer.Option(case_sensitive=False, help="Only calls in this state.")] = None,
+    state: Annotated[
+        State | None,
+        typer.Option(
+            parser=read_state, metavar="STATE", help="Only calls that are pending, processing, complete or error."
+        ),
+    ] = None,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool, as it was asked for.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many, at most.")] = 20,
+    limit: Annotated[
+        int, typer.Option(parser=whole("--limit", 1, 200), metavar="NUMBER", help="How many, at most.")
+    ] = 20,
     watch: Annotated[bool, typer.Option("--watch", help="Show them again every second, until Ctrl-C.")] = False,
 ) -> None:
     """List the newest calls: those of all callers, or at a server those of the key's."""
@@ -46,12 +57,14 @@ def calls(
 
 
 def show(
-    call_id: Annotated[str, typer.Argument(help="The call's id.")],
+    call_id: CallId,
     server: Server = None,
     key: Key = None,
     store: Store = None,
     caller: Caller = None,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for its end.")] = 0.0,
+    wait: Annotated[
+        float, typer.Option(parser=seconds("--wait"), metavar="SECONDS", help="Seconds to wait for its end.")
+    ] = 0.0,
 ) -> None:
     """Show a call: what was asked, how far it has come, how it ended."""
     with told(), looking_after(server, key, store, caller) as desk:

@@ -1,10 +1,8 @@
 """`toolyard cancel`."""
 
-from typing import Annotated
-
 import typer
 
-from .calls import line
+from .calls import CallId, line
 from .failing import told
 from .ledger import Caller, Server, Store, looking_after
 from .screen import complain, pretty, say
@@ -12,7 +10,7 @@ from .target import Json, Key
 
 
 def cancel(
-    call_id: Annotated[str, typer.Argument(help="The call's id.")],
+    call_id: CallId,
     server: Server = None,
     key: Key = None,
     store: Store = None,

@@ -1,16 +1,13 @@
 """`toolyard connections`: users' accounts at providers, through the server that has the ledger, or in the
 ledger itself."""
 
-import os
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from ..client.operator import Operator
-from ..model.errors import SetupError
 from .failing import told
-from .ledger import find_operator
+from .ledger import operator_of
 from .screen import complain, pretty, say
 from .tables import NOTHING, table
 from .target import Json
@@ -35,7 +32,7 @@ def list_connections(
     """
     if context.invoked_subcommand is not None:
         return
-    with told(), _operator(store) as operator:
+    with told(), operator_of(store, NO_LEDGER) as operator:
         listed = operator.connections(tenant=tenant, user=user)
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
@@ -48,22 +45,12 @@ def disconnect(
     store: Store = None,
 ) -> None:
     """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
-    with told(), _operator(store) as operator:
+    with told(), operator_of(store, NO_LEDGER) as operator:
         ended = operator.disconnect(provider, user, tenant)
     account = f" ({ended['account']})" if ended["account"] else ""
     say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
     if not ended["revoked"]:
         complain(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
-
-
-def _operator(store: str | None) -> Operator:
-    """Who has a server elsewhere in mind must not change a ledger here."""
-    if "TOOLYARD_SERVER" in os.environ and store is None:
-        raise SetupError(f"{NO_LEDGER} (not with TOOLYARD_SERVER)")
-    operator = find_operator(store, None)
-    if operator is None:
-        raise SetupError(f"there is no ledger here; {NO_LEDGER}")
-    return operator
 
 
 def _row(connection: dict[str, Any]) -> tuple[str, ...]:

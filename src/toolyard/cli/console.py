@@ -11,6 +11,7 @@ from ..model.errors import SetupError
 from ..server.admin_reach import reach, running
 from ..server.settings import Settings, load_settings
 from .failing import told
+from .ledger import tell_ledger
 from .screen import complain, pretty, say
 from .target import Json
 
@@ -27,7 +28,9 @@ def console(open: Open = False, store: Store = None, json: Json = False) -> None
 
     The code is good once, for ten minutes; the browser is then known for eight hours.
     """
-    with told(), _operator(load_settings({} if store is None else {"store": store})) as operator:
+    settings = load_settings({} if store is None else {"store": store})
+    tell_ledger(settings, store)
+    with told(), _operator(settings) as operator:
         made = operator.console_code()
     minutes = made["goodForS"] / 60
     said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from ..model.errors import SetupError
 from . import json_text, toml_text
 
 DesktopName = Literal["claude", "cursor", "vscode", "codex"]
@@ -49,7 +50,7 @@ class Desktop(Struct, frozen=True):
     def path(self) -> Path:
         if self.folder_variable and (folder := os.environ.get(self.folder_variable)):
             return Path(folder) / self.parts[-1]
-        return (Path.home() if self.is_in_home else _settings_folder()).joinpath(*self.parts)
+        return (_home() if self.is_in_home else _settings_folder()).joinpath(*self.parts)
 
     def with_server(self, text: str, name: str, command: list[str]) -> str:
         """The file with the server in it. What somebody added to our entry stays there. Raises Unusable."""
@@ -112,13 +113,20 @@ def _without_nothing(document: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != key or value}
 
 
+def _home() -> Path:
+    """Raises SetupError where nobody says whose it is: a guess would change somebody else's files."""
+    if sys.platform != "win32" and not os.environ.get("HOME"):
+        raise SetupError("HOME is not set, so it is not known whose configuration to change; set it, or use --config")
+    return Path.home()
+
+
 def _settings_folder() -> Path:
     """Where programs of this platform keep their settings."""
     if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+        return Path(os.environ.get("APPDATA") or _home() / "AppData" / "Roaming")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        return _home() / "Library" / "Application Support"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config")
 
 
 CLIENTS: dict[DesktopName, Desktop] = {

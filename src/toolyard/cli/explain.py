@@ -9,6 +9,7 @@ from ..model.errors import SetupError
 from ..server.explain_reach import Asked, Explanation, found_out
 from ..server.settings import load_settings
 from .failing import told
+from .ledger import tell_ledger
 from .screen import pretty, say
 from .target import Json
 
@@ -30,8 +31,11 @@ def explain(
     """
     if as_ is None and key is None:
         raise SetupError("say who would call it, with --as SUBJECT or --key NAME")
+    if as_ is not None and key is not None:
+        raise SetupError("--as and --key are two callers; name one of them (a key is its own subject's)")
     asked = Asked(tool, as_ or "", tenant, key, tuple(scope or ()), dict(map(_claim, claim or ())))
     settings = load_settings({} if store is None else {"store": store})
+    tell_ledger(settings, store)
     with told():
         found = found_out(asked, settings, tools or [])
     say(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))

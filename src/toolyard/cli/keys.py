@@ -8,6 +8,7 @@ import typer
 
 from ..client.operator import Operator
 from ..model.api_key import key_name, key_scope
+from ..model.errors import SetupError
 from ..model.patterns import tool_pattern
 from ..server.admin_reach import reach_or_make
 from ..server.settings import load_settings
@@ -60,8 +61,7 @@ def new(
     refuse_servers(store, NO_LEDGER)
     with told(), Operator(reach_or_make(load_settings({} if store is None else {"store": store}))) as operator:
         made = operator.new_key(wanted)
-    say(pretty(made) if json else f"{made['key']}\n")
-    sys.stdout.flush()
+        _show(operator, made, pretty(made) if json else f"{made['key']}\n")
     complain(
         "Shown this once. Send it as 'OXP-API-Key: KEY' or 'Authorization: Bearer KEY', or export TOOLYARD_KEY=KEY\n"
         "From now on every caller of servers on this ledger needs a key\n"
@@ -83,6 +83,18 @@ def revoke(name: Name, store: Store = None) -> None:
     with told(), operator_of(store, NO_LEDGER) as operator:
         revoked = operator.revoke_key(name)
     say(f"{revoked['name']} is revoked\n")
+
+
+def _show(operator: Operator, made: dict[str, Any], text: str) -> None:
+    """A key that nobody got to see is nobody's, and must not stay good."""
+    try:
+        say(text)
+        sys.stdout.flush()
+    except OSError as error:
+        operator.revoke_key(made["name"])
+        raise SetupError(
+            f"the key could not be shown ({error.strerror}), so it is revoked again; make another"
+        ) from None
 
 
 def _row(key: dict[str, Any]) -> tuple[str, ...]:

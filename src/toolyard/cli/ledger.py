@@ -10,8 +10,10 @@ import typer
 from ..client.client import DEFAULT_URL, Client
 from ..client.operator import Operator
 from ..model.errors import SetupError
+from ..server.admin_file import ledger_file, read
 from ..server.admin_reach import reach
-from ..server.settings import load_settings
+from ..server.settings import Settings, load_settings
+from .screen import complain
 from .target import address
 
 Server = Annotated[str | None, typer.Option(help="A server's address, to ask it as a caller (TOOLYARD_SERVER).")]
@@ -61,8 +63,23 @@ def operator_of(store: str | None, where: str) -> Operator:
 
 def refuse_servers(store: str | None, where: str) -> None:
     """Who has a server elsewhere in mind must not change a ledger here."""
-    if "TOOLYARD_SERVER" in os.environ and store is None:
-        raise SetupError(f"{where} (not with TOOLYARD_SERVER)")
+    if store is None and (elsewhere := server_elsewhere(load_settings({}))):
+        raise SetupError(f"{where} (not with TOOLYARD_SERVER, which is {elsewhere})")
+
+
+def tell_ledger(settings: Settings, store: str | None) -> None:
+    """Who has a server elsewhere in mind, and only reads, is told what is read."""
+    if store is None and (elsewhere := server_elsewhere(settings)):
+        complain(f"From the ledger here, {settings.store}, and not from TOOLYARD_SERVER ({elsewhere})\n")
+
+
+def server_elsewhere(settings: Settings) -> str | None:
+    """The server that the environment names, unless it is the one that has this very ledger."""
+    named, ledger = os.environ.get("TOOLYARD_SERVER"), ledger_file(settings.store)
+    if not named:
+        return None
+    access = None if ledger is None else read(ledger)
+    return None if access is not None and access.address == named.rstrip("/") else named
 
 
 def checked(given: str, check: Callable[[object], str], option: str) -> str:

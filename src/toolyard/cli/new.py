@@ -17,6 +17,8 @@ def new(
     name: Annotated[str, typer.Argument(help="The project's folder, for example mytools.")],
 ) -> None:
     """Make a project: a tool, a test that calls it, a README."""
+    if not name:
+        raise SetupError("the project has no name; say one, for example toolyard new mytools")
     folder = Path(name)
     project = folder.resolve().name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{,49}", project):

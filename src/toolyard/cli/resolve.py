@@ -1,6 +1,5 @@
 """`toolyard resolve`."""
 
-import os
 from typing import Annotated, Any
 
 import msgspec
@@ -8,9 +7,9 @@ import typer
 from msgspec import Raw
 
 from ..model.errors import SetupError
-from .calls import line
+from .calls import CallId, line
 from .failing import told
-from .ledger import Caller, Store, find_operator
+from .ledger import Caller, Store, find_operator, refuse_servers
 from .screen import pretty, say
 from .target import Json
 
@@ -18,7 +17,7 @@ NO_LEDGER = "a call is settled in the ledger: run this where the server runs, or
 
 
 def resolve(
-    call_id: Annotated[str, typer.Argument(help="The call's id.")],
+    call_id: CallId,
     message: Annotated[str | None, typer.Argument(help="With --failed: why.", show_default=False)] = None,
     done: Annotated[str | None, typer.Option(metavar="JSON", help="It was done, and this is its result.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="It was not done.")] = False,
@@ -33,8 +32,9 @@ def resolve(
     toolyard resolve order-7 --done '{"receipt": 42}'
     """
     how = _how(done, failed, message, rerun)
-    if server or ("TOOLYARD_SERVER" in os.environ and store is None):
-        raise SetupError(f"{NO_LEDGER} (not with --server or TOOLYARD_SERVER)")
+    if server:
+        raise SetupError(f"{NO_LEDGER} (not with --server)")
+    refuse_servers(store, NO_LEDGER)
     with told():
         operator = find_operator(store, caller)
         if operator is None:

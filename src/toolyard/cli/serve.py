@@ -1,5 +1,6 @@
 """`toolyard serve`."""
 
+import logging
 import shlex
 import signal
 import socket
@@ -20,6 +21,7 @@ from .examples import example_input
 from .screen import say
 
 REFERENCE = "toolyard.reference"
+_log = logging.getLogger("toolyard.server")
 
 
 def serve(
@@ -80,8 +82,11 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
         *_first_call(yard, address),
         "Stop with Ctrl-C.",
     ]
-    say("\n".join(lines) + "\n")
-    sys.stdout.flush()
+    try:
+        say("\n".join(lines) + "\n")
+        sys.stdout.flush()
+    except OSError as error:  # a server does not need anybody who reads this
+        _log.warning("serves at %s; standard output cannot be written: %s", address, error.strerror)
 
 
 def _first_call(yard: Yard, address: str) -> list[str]:

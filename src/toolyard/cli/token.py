@@ -7,9 +7,11 @@ import msgspec
 import typer
 
 from ..doors import open_door
+from ..model.api_key import key_scope
 from ..model.errors import SetupError
 from ..server.settings import Settings, load_settings
 from .durations import seconds_in
+from .ledger import checked
 from .screen import say
 
 USUAL_TTL_S = 600
@@ -37,6 +39,11 @@ def token(
         )
     if not sub:
         raise SetupError("--sub is empty; a token is for somebody")
+    for option, given in (("--tenant", tenant), ("--aud", aud)):
+        if given == "":
+            raise SetupError(f"{option} is empty; leave it out for the usual one")
+    for each in scope or ():
+        checked(each, key_scope, "--scope")
     now = int(time.time())
     claims: dict[str, Any] = {"sub": sub, "iat": now, "exp": now + _lifetime(ttl, settings)}
     named = {"tenant": tenant, "scope": " ".join(scope) if scope else None, "aud": aud or settings.jwt_audience}

@@ -19,6 +19,7 @@ from ..server.logs import set_up_logging
 from ..version import VERSION
 from ..worker.worker import Options, Worker, sources_of
 from .failing import told
+from .options import seconds, whole
 from .screen import say
 from .target import Key, Server, address
 
@@ -34,8 +35,16 @@ def worker(
     server: Server = DEFAULT_URL,
     key: Key = None,
     name: Annotated[str | None, typer.Option(help="The worker's name (made from host and process).")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=10_000, help="How many calls to run at once.")] = 32,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that running calls have to end, on leaving.")] = 30.0,
+    concurrency: Annotated[
+        int,
+        typer.Option(parser=whole("--concurrency", 1, 10_000), metavar="NUMBER", help="How many calls to run at once."),
+    ] = 32,
+    grace: Annotated[
+        float,
+        typer.Option(
+            parser=seconds("--grace"), metavar="SECONDS", help="Seconds that running calls have to end, on leaving."
+        ),
+    ] = 30.0,
     log_level: Annotated[Level, typer.Option(help="How much to log.")] = "info",
     core_files: Annotated[bool, typer.Option("--core-files", help="Let a crash leave a core file.")] = False,
 ) -> None:

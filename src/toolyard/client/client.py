@@ -60,7 +60,8 @@ def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[Cal
     if unknown := options.keys() - CallOptions.__annotations__.keys():
         known = ", ".join(CallOptions.__annotations__)
         raise TypeError(f"a call has no option {min(unknown)!r}; the options are {known}")
-    call_id = options.get("call_id") or random_id()
+    given = options.get("call_id")
+    call_id = random_id() if given is None else given  # an empty one is a mistake, and the server says so
     context = CallContext(
         options.get("tokens", {}), options.get("secrets", {}), options.get("user_id"), options.get("user_info", {})
     )

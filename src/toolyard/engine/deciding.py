@@ -70,8 +70,11 @@ class ApprovalDesk:
         if said is not None:
             return Refused(f"{said['by']} has {'approved' if said['approved'] else 'rejected'} it already", "decided")
         if now is not None and now.state in ENDED:
-            return Refused(f"The call has ended as {now.code}; nobody waits for it any more", "ended")
-        return Refused("The call waits for nothing", "decided")
+            waited = "nobody had to agree to it" if now.attempt else "nobody waits for it any more"
+            return Refused(f"The call has ended as {now.code}; {waited}", "ended")
+        if now is not None and now.waiting_for is not None:
+            return Refused(f"The call waits for {now.waiting_for}, and not for a person's yes", "decided")
+        return Refused("The call is under way; nobody had to agree to it", "decided")
 
 
 async def decision_of(store: Store, call: CallRecord) -> dict[str, object] | None:

@@ -337,6 +337,7 @@ class Engine:
                 arguments, run = self._checked(plan, tool, command, caller, channel, None)
                 waiting_for = AUTHORIZATION
             if waiting_for is None and plan.may_wait and self._approvals.are_needed(tool, command.input, caller):
+                self._approvals.refuse_where_nobody_can(tool.wire_name)
                 waiting_for = APPROVAL
         except BaseException:
             if admitted is not None:

@@ -142,6 +142,12 @@ class MissingRequirements(RequestError):
         return "; ".join([self.message, *(f"open {challenge.url}" for challenge in self.missing.authorization)])
 
 
+def nobody_can_approve(tool_name: str, why: str) -> MissingRequirements:
+    """Of a call that needs a yes where nobody can give it. `why` also says what to do."""
+    message = f"{tool_name} needs approval by a person, and nobody can give it here: {why}"
+    return MissingRequirements(message, Missing(approval=True), developer_message="the tool was not run")
+
+
 class PathNotFound(RequestError):
     """Nothing is served at this path."""
 

@@ -42,7 +42,7 @@ class LedgerSending:
         """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
         self._store, self._ring = open_store(settings, SYSTEM)
         self._is_audited = settings.audit != "off"
-        self._own_url = _address(settings)
+        self._own_url = settings.public_url or ""  # nothing is served here
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._store.open())

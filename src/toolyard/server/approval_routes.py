@@ -88,8 +88,9 @@ def routes(desk: ApprovalDesk, catalogue: Catalogue) -> list[Route]:
 
 
 def _shown(desk: ApprovalDesk, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:
+    """`base_url` is empty where nobody serves the page."""
     id = desk.approvals.id_of(call.seq)
-    return wire.approval_json(call, id, f"{base_url}{PATH}/{id}", code)
+    return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
 
 
 def _refuse_others(caller: Caller) -> None:

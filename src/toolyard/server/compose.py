@@ -91,6 +91,7 @@ from .session_routes import SessionDesk
 from .settings import Settings
 from .shell import Shell
 from .sources import Served
+from .unfitting import tell_unfitting
 from .witness import Witness
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Yard:
             "worker": Elsewhere(),
         }
         self._node = node = Node(store)
-        approvals = Approvals(settings.approvals, ring, settings.approval_wait_s, self._own_url)
+        self.approvals = approvals = Approvals(settings.approvals, ring, settings.approval_wait_s, self._own_url)
         self._approving = ApprovalDesk(store, approvals, settings.claim_wait_s)
         self._recorded = recorded = RecordedCalls(
             node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit
@@ -261,6 +262,7 @@ class Yard:
                     sharing = Sharing(self.limiting.limiter, self.store, self._now)
                     stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))
                 self._life = stack.pop_all()
+            tell_unfitting(self.settings, self.catalogue.all())
             self.readiness.status = "ok"
             self.started = True
 

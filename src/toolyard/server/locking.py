@@ -13,6 +13,7 @@ from ..model.tool import Tool
 from .settings import Settings
 
 _log = logging.getLogger("toolyard.lock")
+AGAIN = "bring it back as it was, or delete it first, then approve the tools anew with toolyard lock"
 HOW = 'run toolyard lock to approve what is there now, or set lock = "warn" to serve it all the same'
 
 
@@ -21,11 +22,10 @@ def read_lock(path: Path) -> Lock:
     try:
         return model.read(path.read_bytes())
     except OSError as error:
-        raise SetupError(
-            f"the lock cannot be read: {error.strerror}; make it with toolyard lock", _place(path)
-        ) from None
+        advice = "; make it with toolyard lock" if isinstance(error, FileNotFoundError) else ""
+        raise SetupError(f"the lock cannot be read: {error.strerror}{advice}", _place(path)) from None
     except ValueError as error:
-        raise SetupError(f"{error}; make it again with toolyard lock", _place(path)) from None
+        raise SetupError(f"{error}; {AGAIN}", _place(path)) from None
 
 
 def write_lock(path: Path, tools: Iterable[Locked]) -> None:

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..trust.access import Rule
@@ -13,10 +14,15 @@ from ..trust.approvals import ApprovalRule
 from ..trust.limit_rules import read_limits
 from ..trust.limits import Limit
 from ..trust.providers import CLIENT, Provider, read_client, read_providers
-from ..trust.rules import WorkerRule, read_rules, read_worker_rules
+from ..trust.rules import WorkerRule, WrongTable, each_table, only, read_rules, read_worker_rules
 from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
 T = TypeVar("T")
+HTTPS = "an https address (http on this machine alone)"
+_NAME = r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
+_IPV6 = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
+_host = re.compile(rf"{_NAME}|{_IPV6}(%[A-Za-z0-9]+)?").fullmatch
+_allowed_host = re.compile(rf"(https?://)?({_NAME}|\[{_IPV6}\])|{_IPV6}|https?://[^/\s?#@*]+:[0-9]{{1,5}}").fullmatch
 
 
 class Wrong(ValueError):
@@ -96,6 +102,27 @@ def address(value: Any) -> str:
     raise Wrong("an address such as https://tools.example.com")
 
 
+def host(value: Any) -> str:
+    if isinstance(value, str) and _host(value):
+        return value
+    raise Wrong("an address of this machine, such as 127.0.0.1, or one of its names")
+
+
+def hosts(value: Any) -> list[str]:
+    given = texts(value)
+    if all(map(_allowed_host, given)):
+        return given
+    raise Wrong("a list of names such as tools.example.com, without port and path (in the environment: with commas)")
+
+
+def store(value: Any) -> str:
+    """Whether there is such a ledger is found out by whoever opens it."""
+    kind, _, place = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if (kind == "sqlite" and Path(place).name not in ("", "..")) or (kind in ("postgresql", "postgres") and place):
+        return str(value)
+    raise Wrong("sqlite:FILE or postgresql://USER@HOST/DATABASE")
+
+
 def origins(value: Any) -> list[str]:
     given = texts(value)
     if all(each == "*" or re.fullmatch(r"https?://[^/\s?#@*]+", each) for each in given):
@@ -124,9 +151,13 @@ def providers(value: Any) -> list[Provider]:
 
 
 def _tables(value: Any, read: Callable[[Any], T]) -> T:
-    """In the environment, as JSON."""
+    """In the environment, as JSON. Raises WrongTable for what is wrong with one of them."""
     try:
         return read(json.loads(value) if isinstance(value, str) else value)
+    except WrongTable:
+        raise
+    except json.JSONDecodeError as error:
+        raise Wrong(f"a list of tables as JSON ({error})") from None
     except ValueError as error:
         raise Wrong(str(error)) from None
 
@@ -137,25 +168,22 @@ def issuers(value: Any) -> list[TrustedIssuer]:
         value = _from_json(value) if value.lstrip().startswith("[") else texts(value)
     if not isinstance(value, list | tuple):
         raise Wrong("a list of issuers, each an https address or a table (in the environment: with commas, or as JSON)")
-    return [_issuer(entry if isinstance(entry, dict) else {"issuer": entry}) for entry in value]
+    return each_table([entry if isinstance(entry, dict) else {"issuer": entry} for entry in value], "issuers", _issuer)
 
 
-def _issuer(entry: Mapping[str, Any]) -> TrustedIssuer:
-    known = (*ISSUER, *CLIENT)
-    if unknown := sorted(set(entry) - set(known)):
-        raise Wrong(f"a list of issuers, each with {', '.join(known)}, and nothing like {unknown[0]!r}")
+def _issuer(entry: Mapping[str, Any], at: str) -> TrustedIssuer:
+    only(entry, at, *ISSUER, *CLIENT)
+    if "issuer" not in entry:
+        raise ValueError(f"{at}.issuer is missing; it must be {HTTPS}")
     client = {name: value for name, value in entry.items() if name in CLIENT}
     read: dict[str, Any] = {}
-    for name, value in {"issuer": None, **entry}.items():
+    for name, value in entry.items():
         try:
             if name not in client:
                 read[name] = ISSUER[name](value)
         except Wrong as wrong:
-            raise Wrong(f"a list of issuers, where {name} is {wrong}") from None
-    try:
-        return TrustedIssuer(**read, client=read_client(read["issuer"], client))
-    except ValueError as error:
-        raise Wrong(f"a list of issuers, where {error}") from None
+            raise ValueError(f"{at}.{name} must be {wrong}, got {value!r}") from None
+    return TrustedIssuer(**read, client=read_client(read["issuer"], client, at))
 
 
 def _from_json(value: str) -> Any:
@@ -170,7 +198,7 @@ def https(value: Any) -> str:
     loopback = r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?"
     if isinstance(value, str) and re.fullmatch(rf"(https://[^/\s?#@]+|{loopback})(/[^\s?#]*)?", value):
         return value
-    raise Wrong("an https address (http on this machine alone)")
+    raise Wrong(HTTPS)
 
 
 def algorithms(value: Any) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from ..trust.access import Rule
 from ..trust.approvals import ApprovalRule
 from ..trust.limits import Limit
 from ..trust.providers import Provider
-from ..trust.rules import WorkerRule
+from ..trust.rules import WorkerRule, WrongTable
 from ..trust.trusted_issuer import TrustedIssuer
 from .readers import (
     Wrong,
     address,
     approvals,
     choice,
+    host,
+    hosts,
     issuers,
     limits,
     master_keys,
@@ -32,6 +35,7 @@ from .readers import (
     providers,
     rules,
     seconds,
+    store,
     switch,
     text,
     texts,
@@ -62,10 +66,10 @@ class Settings:
     """How a server behaves."""
 
     tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
-    host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", text)
+    host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", host)
     port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
     allowed_hosts: list[str] = row(
-        [], "Other names of this server. Pages of other origins belong into cors_origins.", texts
+        [], "Other names of this server. Pages of other origins belong into cors_origins.", hosts
     )
     cors_origins: list[str] = row(
         [], "Origins of pages that may call from a browser, such as https://app.example.com; * is all.", origins
@@ -76,7 +80,7 @@ class Settings:
     log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
     log_format: str = row("text", "How log lines look: text, or json.", choice("text", "json"))
     reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
-    store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE or postgresql://USER@HOST/DATABASE.", text)
+    store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE or postgresql://USER@HOST/DATABASE.", store)
     record: str = row("all", "Which calls the ledger keeps: all, or only those with a key.", choice("all", "keyed"))
     retention_s: float = row(7 * 86400.0, "How long finished calls are kept.", seconds)
     audit: str = row(
@@ -190,7 +194,7 @@ def load_settings(
         values.update(source)
     for name, value in flags.items():
         _known(name, name, None)
-        values[name] = _read(name, value, f"--{name.replace('_', '-')}", None)
+        values[name] = _read(name, value, f"--{name.replace('_', '-')}", _nowhere)
     if "lock_file" not in values and Path(LOCK_FILE).exists():
         values["lock_file"] = LOCK_FILE
     return Settings(**values)
@@ -200,7 +204,7 @@ def exactly(**given: Any) -> Settings:
     """These settings and nothing else: no file, no environment, and a ledger that is gone afterwards."""
     for name in given:
         _known(name, name, None)
-    return Settings(**{"store": MEMORY, **{name: _read(name, value, name, None) for name, value in given.items()}})
+    return Settings(**{"store": MEMORY, **{name: _read(name, value, name, _nowhere) for name, value in given.items()}})
 
 
 def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
@@ -218,8 +222,8 @@ def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"this is not TOML: {error}", Place(str(path))) from None
     for name, value in given.items():
-        place = Place(str(path), _line_of(name, written))
-        _known(name, name, place)
+        place = partial(_place_of, path, written, name)
+        _known(name, name, place(1))
         yield name, _read(name, value, name, place)
 
 
@@ -231,7 +235,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any
             continue
         name = variable.removeprefix(PREFIX).lower()
         _known(name, variable, None)
-        yield name, _read(name, value, variable, None)
+        yield name, _read(name, value, variable, _nowhere)
 
 
 def _is_kubernetes(variable: str, value: str) -> bool:
@@ -247,17 +251,28 @@ def _known(name: str, shown: str, place: Place | None) -> None:
         raise SettingsError(f"there is no setting {shown!r}; {hint}", place)
 
 
-def _read(name: str, value: Any, shown: str, place: Place | None) -> Any:
+def _read(name: str, value: Any, shown: str, place: Callable[[int], Place | None]) -> Any:
+    """`place` is that of one of its tables, or of the first."""
     setting = next(row for row in rows() if row.name == name)
     try:
         return setting.metadata["read"](value)
+    except WrongTable as wrong:
+        where = "" if shown == name else f"{shown}: "
+        raise SettingsError(f"{where}{wrong}", place(wrong.number)) from None
     except Wrong as wrong:
         got = "something else" if setting.metadata["secret"] else repr(value)
-        raise SettingsError(f"{shown} must be {wrong}, got {got}", place) from None
+        raise SettingsError(f"{shown} must be {wrong}, got {got}", place(1)) from None
 
 
-def _line_of(name: str, written: str) -> int | None:
-    for number, line in enumerate(written.splitlines(), 1):
-        if re.match(rf"\s*\[*\s*[\"']?{re.escape(name)}\b", line):
-            return number
-    return None
+def _nowhere(number: int) -> None:
+    """A variable or a flag has no line."""
+
+
+def _place_of(path: Path, written: str, name: str, number: int) -> Place:
+    """Of a setting in a file; of several tables of that name, the one of that number."""
+    lines = list(enumerate(written.splitlines(), 1))
+    called = rf"[\"']?{re.escape(name)}\b"
+    tables = [at for at, line in lines if re.match(rf"\s*\[\[\s*{called}[\"']?\s*\]\]", line)]
+    if number <= len(tables):
+        return Place(str(path), tables[number - 1])
+    return Place(str(path), next((at for at, line in lines if re.match(rf"\s*\[*\s*{called}", line)), None))

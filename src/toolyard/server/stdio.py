@@ -21,6 +21,10 @@ from .mcp.stdio import StdioServer, Surroundings
 from .settings import Settings
 
 MOST_SLOTS = 1000
+NOBODY = (
+    "over pipes there is no page for it; serve these tools over HTTP with toolyard serve, or let this process share a "
+    "PostgreSQL ledger with a server and set public_url to its address"
+)
 
 
 def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
@@ -33,6 +37,8 @@ def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
 
 async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     yard = await _started(sources, settings)
+    if not (yard.store.shared and settings.public_url):
+        yard.approvals.nobody = NOBODY
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
     around = Surroundings(
         _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or ""

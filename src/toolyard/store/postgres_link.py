@@ -19,7 +19,7 @@ from .contract import StoreDown
 try:
     import asyncpg
 except ModuleNotFoundError as error:
-    raise SetupError("a ledger in PostgreSQL needs one more package: install toolyard[postgres]") from error
+    raise SetupError("a ledger in PostgreSQL needs one more package: pip install 'asyncpg>=0.31,<1'") from error
 
 T = TypeVar("T")
 

@@ -24,8 +24,12 @@ async def lock(path: Path) -> IO[bytes]:
     if str(path) == MEMORY:
         return io.BytesIO()
     path = path.resolve()  # noqa: ASYNC240  by whichever name it is opened
+    if not path.parent.is_dir():
+        raise SetupError(
+            f"the ledger's folder {path.parent} does not exist; make it, or name another with --store sqlite:FILE",
+            Place(str(path)),
+        )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(path.name + ".lock").open("a+b")
     except OSError as error:
         raise SetupError(f"the ledger cannot be made: {error.strerror}", Place(str(path))) from None

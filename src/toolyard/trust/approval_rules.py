@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from .approvals import ApprovalRule, Predicate
-from .rules import only, patterns_of, tables, who_of
+from .rules import each_table, only, patterns_of, who_of
 
 
 def read_approvals(given: Any) -> list[ApprovalRule]:
     """Of `approvals`. Raises ValueError."""
-    return [_rule(table, f"approvals[{number}]") for number, table in tables(given, "approvals")]
+    return each_table(given, "approvals", _rule)
 
 
 def _rule(table: Mapping[str, Any], at: str) -> ApprovalRule:
     only(table, at, "who", "tools", "over", "when", "ask", "name")
     ask, name = table.get("ask", True), table.get("name", at)
     if not isinstance(ask, bool):
-        raise ValueError(f"{at}.ask must be true or false")
+        raise ValueError(f"{at}.ask must be true or false, got {ask!r}")
     if not isinstance(name, str) or not name:
         raise ValueError(f"{at}.name must be text")
     patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")

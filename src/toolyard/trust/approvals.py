@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..model.caller import Caller
-from ..model.errors import Challenge, Missing, MissingRequirements
+from ..model.errors import Challenge, Missing, MissingRequirements, nobody_can_approve
 from ..model.running import Question
 from ..model.tool import Tool
 from .access import Who, matches
@@ -65,6 +65,8 @@ class Approvals:
         self, rules: Sequence[ApprovalRule], ring: KeyRing, wait_s: float, base_url: Callable[[], str]
     ) -> None:
         self._rules, self._ring, self.wait_s, self.base_url = rules, ring, wait_s, base_url
+        self.nobody = ""
+        """Why nobody can say yes, where that is so; and what to do."""
 
     def may_be_needed(self, tool: Tool) -> bool:
         """Whether there is a call of it that would have to wait. Asked once a tool."""
@@ -78,6 +80,11 @@ class Approvals:
         if callable(tool.approval):
             return asked(tool.approval, input)
         return tool.approval is not None
+
+    def refuse_where_nobody_can(self, tool_name: str) -> None:
+        """Raises MissingRequirements: a call that nobody can agree to must not wait for it."""
+        if self.nobody:
+            raise nobody_can_approve(tool_name, self.nobody)
 
     def missing(self, tool_name: str, seq: int, base_url: str) -> MissingRequirements:
         """What is said of a call that waits."""

@@ -6,8 +6,10 @@ changed without losing anything.
 """
 
 import hmac
+import logging
 import os
 import secrets
+import stat
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -18,6 +20,7 @@ from ..model.errors import Place, SettingsError
 
 LENGTH = 32
 _NONCE = 12
+_log = logging.getLogger("toolyard.keys")
 
 
 class BrokenSeal(Exception):
@@ -97,6 +100,9 @@ def _from_file(file: Path) -> list[bytes]:
 
 def _read_from(file: Path) -> list[bytes]:
     """A key a line."""
+    mode = stat.S_IMODE(file.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        _log.warning("%s can be read by others than its owner (mode %04o); mend that: chmod 600 %s", file, mode, file)
     return _decoded(file.read_text(encoding="ascii", errors="replace").split(), Place(str(file)))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .limits import PER, Limit
-from .rules import only, patterns_of, tables, texts_of, who_of
+from .rules import WrongTable, each_table, only, patterns_of, texts_of, who_of
 
 MOST = 10**6
 DEFAULTS = (
@@ -16,10 +16,10 @@ DEFAULTS = (
 
 def read_limits(given: Any) -> list[Limit]:
     """Of `limits`. Raises ValueError."""
-    read = [_limit(table, f"limits[{number}]") for number, table in tables(given, "limits")]
+    read = each_table(given, "limits", _limit)
     names = [limit.name for limit in read]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"limits of different names; there are two called {min(twice)!r}")
+        raise WrongTable(f"there are two limits called {min(twice)!r}; give each a name of its own")
     return read
 
 
@@ -27,7 +27,7 @@ def _limit(table: Mapping[str, Any], at: str) -> Limit:
     only(table, at, "who", "tools", "per", "calls_per_minute", "at_once", "name")
     per = texts_of(table.get("per", "caller"), f"{at}.per")
     if not per or not set(per) <= set(PER):
-        raise ValueError(f"{at}.per must be one or some of {', '.join(PER)}")
+        raise ValueError(f"{at}.per must be one or some of {', '.join(PER)}, got {table.get('per')!r}")
     calls, at_once = (_number(table.get(name), f"{at}.{name}") for name in ("calls_per_minute", "at_once"))
     if calls is None and at_once is None:
         raise ValueError(f"{at} must have calls_per_minute, at_once or both")
@@ -40,4 +40,4 @@ def _limit(table: Mapping[str, Any], at: str) -> Limit:
 def _number(given: Any, at: str) -> int | None:
     if given is None or (isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= MOST):
         return given
-    raise ValueError(f"{at} must be a whole number from 1 to {MOST}")
+    raise ValueError(f"{at} must be a whole number from 1 to {MOST}, got {given!r}")

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .addresses import is_safe
-from .rules import only, tables, texts_of
+from .rules import WrongTable, each_table, only, texts_of
 
 MEMBERS = (
     "id", "issuer", "preset", "client_id", "client_secret", "client_secret_env", "client_secret_file", "scopes",
@@ -127,10 +127,10 @@ PRESETS: dict[str, Provider] = {
 
 def read_providers(given: Any) -> list[Provider]:
     """Of `providers`. Raises ValueError."""
-    read = [_provider(table, f"providers[{number}]") for number, table in tables(given, "providers")]
+    read = each_table(given, "providers", _provider)
     ids = [provider.id for provider in read]
     if twice := {id for id in ids if ids.count(id) > 1}:
-        raise ValueError(f"providers of different ids; there are two called {min(twice)!r}")
+        raise WrongTable(f"there are two providers called {min(twice)!r}; give each an id of its own")
     return read
 
 
@@ -150,19 +150,19 @@ def _provider(table: Mapping[str, Any], at: str) -> Provider:
     )
 
 
-def read_client(issuer: str, table: Mapping[str, Any]) -> Provider | None:
-    """This server as a client of an issuer in the setting `issuers`, of whose table these are the members that are
+def read_client(issuer: str, table: Mapping[str, Any], at: str) -> Provider | None:
+    """This server as a client of an issuer in the setting `issuers`, of whose table `at` these are the members that are
     about that. None where there are none. Raises ValueError."""
     if not table:
         return None
     if "client_id" not in table:
-        raise ValueError(f"{min(table)} stands beside a client_id")
-    base = Provider(id=issuer, client_id=_text(table["client_id"], "client_id"), issuer=issuer, setting="issuers")
+        raise ValueError(f"{at}.{min(table)} stands beside a client_id")
+    client_id = _text(table["client_id"], f"{at}.client_id")
     return replace(
-        base,
-        **_secret(table, "an issuer"),
-        scopes=tuple(dict.fromkeys(["openid", *_scopes(table.get("scopes", ()), "scopes")])),
-        parameters=_parameters(table.get("parameters", {}), "parameters"),
+        Provider(id=issuer, client_id=client_id, issuer=issuer, setting="issuers"),
+        **_secret(table, at),
+        scopes=tuple(dict.fromkeys(["openid", *_scopes(table.get("scopes", ()), f"{at}.scopes")])),
+        parameters=_parameters(table.get("parameters", {}), f"{at}.parameters"),
     )
 
 
@@ -207,4 +207,6 @@ def _parameters(given: Any, at: str) -> dict[str, str]:
 def _text(given: Any, at: str) -> str:
     if isinstance(given, str) and given:
         return given
+    if given is None or given == "":
+        raise ValueError(f"{at} is missing; it must be text")
     raise ValueError(f"{at} must be text")

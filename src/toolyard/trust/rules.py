@@ -1,14 +1,24 @@
 """Rules as they stand in the settings, read with a sentence for whatever is wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ..model.patterns import tool_pattern
 from .access import Rule, Who
 from .identity import Identity
+
+T = TypeVar("T")
+
+
+class WrongTable(ValueError):
+    """A sentence about one of a setting's tables, which it names. `number` is its place among them."""
+
+    def __init__(self, sentence: str, number: int = 1) -> None:
+        super().__init__(sentence)
+        self.number = number
 
 
 class WorkerRule(Struct, frozen=True):
@@ -45,19 +55,19 @@ class WorkerRules:
 
 def read_rules(given: Any) -> list[Rule]:
     """Of `access`. Raises ValueError."""
-    return [_rule(table, f"access[{number}]") for number, table in tables(given, "access")]
+    return each_table(given, "access", _rule)
 
 
 def read_worker_rules(given: Any) -> list[WorkerRule]:
     """Of `workers`. Raises ValueError."""
-    return [_worker_rule(table, f"workers[{number}]") for number, table in tables(given, "workers")]
+    return each_table(given, "workers", _worker_rule)
 
 
 def _rule(table: Mapping[str, Any], at: str) -> Rule:
     only(table, at, "who", "tools", "allow", "scopes", "name")
     allow, scopes = table.get("allow", True), texts_of(table.get("scopes", ()), f"{at}.scopes")
     if not isinstance(allow, bool):
-        raise ValueError(f"{at}.allow must be true or false")
+        raise ValueError(f"{at}.allow must be true or false, got {allow!r}")
     if scopes and not allow:
         raise ValueError(f"{at} forbids, so it can ask for no scopes")
     name = table.get("name", at)
@@ -70,7 +80,7 @@ def _worker_rule(table: Mapping[str, Any], at: str) -> WorkerRule:
     only(table, at, "who", "tools", "tenants", "trusted")
     trusted = table.get("trusted", False)
     if not isinstance(trusted, bool):
-        raise ValueError(f"{at}.trusted must be true or false")
+        raise ValueError(f"{at}.trusted must be true or false, got {trusted!r}")
     patterns, who = patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who")
     if who.key or who.scope or who.claim:
         raise ValueError(f"{at}.who: a worker is known by its subject and tenant alone")
@@ -105,20 +115,28 @@ def patterns_of(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
     return patterns
 
 
-def tables(given: Any, name: str) -> list[tuple[int, Mapping[str, Any]]]:
+def each_table(given: Any, name: str, read: Callable[[Mapping[str, Any], str], T]) -> list[T]:
+    """What `read` makes of each, which is also told what it is called. Raises WrongTable for one that is not right, and
+    ValueError where these are no tables."""
     if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
         raise ValueError(f"a list of tables: [[{name}]]")
-    return list(enumerate(given, 1))
+    made = []
+    for number, table in enumerate(given, 1):
+        try:
+            made.append(read(table, f"{name}[{number}]"))
+        except ValueError as error:
+            raise WrongTable(str(error), number) from None
+    return made
 
 
 def texts_of(given: Any, at: str) -> tuple[str, ...]:
     values = (given,) if isinstance(given, str) else given
     if isinstance(values, list | tuple) and all(isinstance(value, str) and value for value in values):
         return tuple(values)
-    raise ValueError(f"{at} must be text or a list of texts")
+    raise ValueError(f"{at} must be text or a list of texts, got {given!r}")
 
 
 def only(table: Mapping[str, Any], at: str, *known: str) -> None:
     for name in table:
         if name not in known:
-            raise ValueError(f"{at} has no {name!r}; there are {', '.join(known)}")
+            raise ValueError(f"{at} has no {name!r}; it has {', '.join(known)}")

@@ -30,11 +30,11 @@ def _reason(given: object) -> str:
     return given
 
 
-def approval_json(call: CallRecord, id: str, url: str, code: str | None = None) -> dict[str, Any]:
+def approval_json(call: CallRecord, id: str, url: str | None, code: str | None = None) -> dict[str, Any]:
     """`code` is for operators."""
     made = {
         "id": id,
-        "url": url,
+        **({} if url is None else {"url": url}),
         "callId": call.key.call_id,
         "tool": call.reference,
         "caller": {"tenant": call.key.tenant, "subject": call.key.subject, "userId": call.user_id},

@@ -32,6 +32,7 @@ from ..model.errors import (
 )
 from ..model.tool import Requirements
 from .contract import Headers
+from .unreadable import why_unreadable
 
 OTC_1_0 = "otc://1.0"
 OXP_1_0 = "urn:oxp:1.0"
@@ -95,7 +96,7 @@ def parse(body: bytes) -> FlatBody:
     except msgspec.ValidationError as error:
         raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        reason = "it is empty" if not body else _plain(str(error))
+        reason = _plain(why_unreadable(body, error))
         raise MalformedRequest(
             "The request is not valid JSON", developer_message=f"The body cannot be read: {reason}"
         ) from None

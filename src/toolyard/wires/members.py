@@ -16,6 +16,7 @@ import msgspec
 from ..model.errors import InvalidInput, MalformedRequest, Problem, path_of
 from ..model.hidden import escaped
 from ..model.unseen import unseen_in
+from .unreadable import why_unreadable
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -134,7 +135,7 @@ def parse(body: bytes) -> Members:
     except msgspec.ValidationError as error:
         _out_of_range(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        _malformed("it is empty" if not body else str(error))
+        _malformed(why_unreadable(body, error))
 
 
 def parse_or_empty(body: bytes) -> Members:

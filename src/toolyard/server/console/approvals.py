@@ -51,6 +51,7 @@ class Approvals:
     async def _one(self, visit: Visit, call: CallRecord) -> str:
         whole = call if call.input else await self._store.row(call.seq) or call
         at = f"/approvals/{call.seq}"
+        link = visit.link(f"/calls/{call.seq}/input", "Read all of it before you decide")
         rows = [
             ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),
             ("Who asks", shown(caller_name(call.key))),
@@ -59,7 +60,7 @@ class Approvals:
         ]
         return (
             f"<h2>{code(call.reference)}</h2>{facts((name, value) for name, value in rows if value)}"
-            f"<h3>Input</h3>{json_text(whole.input or b'{}')}"
+            f"<h3>Input</h3>{json_text(whole.input or b'{}', link)}"
             f"{visit.form(f'{at}/approve', '', 'Approve')}{visit.form(f'{at}/reject', _reason(call.seq), 'Reject')}"
         )
 

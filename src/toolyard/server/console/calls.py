@@ -11,7 +11,7 @@ from ...store.contract import Filter, Store
 from ...trust.approvals import APPROVAL
 from ...wires.admin import caller_name
 from .. import query
-from .frame import NOTHING, age, brief, code, facts, grid, json_text, shown
+from .frame import NOTHING, age, brief, code, facts, grid, json_text, shown, whole_json
 from .visits import Action, Done, Page, View, Visit
 
 MOST = 100
@@ -24,7 +24,7 @@ class Calls:
         self._store, self._desk = store, desk
 
     def pages(self) -> list[Page]:
-        return [Page("/calls", self.show_all, "Calls"), Page(ONE, self.show)]
+        return [Page("/calls", self.show_all, "Calls"), Page(ONE, self.show), Page(f"{ONE}/input", self.show_input)]
 
     def actions(self) -> list[Action]:
         return [Action(f"{ONE}/cancel", self.cancel)]
@@ -39,7 +39,7 @@ class Calls:
     async def show(self, visit: Visit) -> View:
         call = await self._call(visit)
         body = facts(await self._facts(visit, call))
-        body += "<h2>Input</h2>" + (json_text(call.input) if call.input else "<p>It is not kept any more.</p>")
+        body += "<h2>Input</h2>" + (_input(visit, call) if call.input else "<p>It is not kept any more.</p>")
         if call.state is State.COMPLETE:
             body += "<h2>Result</h2>" + (json_text(call.value) if call.value else "<p>It is not kept any more.</p>")
         elif call.state is State.ERROR:
@@ -47,6 +47,13 @@ class Calls:
         else:
             body += visit.form(f"/calls/{call.seq}/cancel", "", "Cancel this call")
         return View(f"Call {call.seq}", body, live=call.state not in ENDED)
+
+    async def show_input(self, visit: Visit) -> View:
+        """All of it, however long: whoever decides may read what they decide about."""
+        call = await self._call(visit)
+        back = f"<p>{visit.link('/approvals', 'Approvals')}</p>" if call.waiting_for == APPROVAL else ""
+        body = whole_json(call.input) if call.input else "<p>It is not kept any more.</p>"
+        return View(f"Input of call {call.seq}", f"<p>{visit.link(f'/calls/{call.seq}', 'The call')}</p>{back}{body}")
 
     async def cancel(self, visit: Visit, fields: Mapping[str, str]) -> Done:
         call = await self._call(visit)
@@ -95,6 +102,10 @@ def _row(visit: Visit, call: CallRecord) -> tuple[str, ...]:
         str(call.attempt),
         _progress(call) or NOTHING,
     )
+
+
+def _input(visit: Visit, call: CallRecord) -> str:
+    return json_text(call.input or b"{}", visit.link(f"/calls/{call.seq}/input", "All of it"))
 
 
 def _stands(call: CallRecord) -> str:

@@ -28,13 +28,20 @@ def code(text: object) -> str:
     return f"<code>{shown(text)}</code>"
 
 
-def json_text(data: bytes) -> str:
-    """JSON, laid out to be read; what is too long is cut, and that is said."""
+def json_text(data: bytes, whole: str = "") -> str:
+    """JSON, laid out to be read; what is too long is cut, and that is said. `whole` is a link to where it is not, as
+    HTML."""
     text = msgspec.json.format(data, indent=2).decode()
     cut = ""
     if len(text) > MOST_CHARACTERS:
-        cut = f"<p class='note'>Cut: these are the first {MOST_CHARACTERS:,} of {len(text):,} characters.</p>"
+        said = f"Cut: these are the first {MOST_CHARACTERS:,} of {len(text):,} characters. {whole}"
+        cut = f"<p class='note'>{said.rstrip()}</p>"
     return f"<pre tabindex='0'>{escape(escaped_json(text[:MOST_CHARACTERS]))}</pre>{cut}"
+
+
+def whole_json(data: bytes) -> str:
+    """The same, and nothing is cut."""
+    return f"<pre tabindex='0'>{escape(escaped_json(msgspec.json.format(data, indent=2).decode()))}</pre>"
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:

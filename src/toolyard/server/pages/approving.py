@@ -21,6 +21,7 @@ from .layout import alert, page, paragraph, table
 
 MOST_TRIES = 10
 """Wrong codes for one call, on this node: then only an operator can decide."""
+TOO_MANY = "Too many wrong codes. Ask an operator to decide, with toolyard approve or in the console"
 MOST_COUNTED = 10_000
 TITLE = "Approve a call?"
 FIELDS = (
@@ -68,8 +69,8 @@ class ApprovalPages:
             fields = self._forms.read(exchange, exchange.path)
         except RequestError as error:
             return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
-        if self._wrong.get(call.seq, 0) >= MOST_TRIES:
-            return await self._shown(exchange, browser, call, "Too many wrong codes. Ask an operator to decide")
+        if self._is_closed(call):
+            return await self._shown(exchange, browser, call, TOO_MANY)
         if not self._desk.approvals.is_code(call.seq, fields.get("code", "")):
             self._count(call.seq)
             self._witness.did(
@@ -88,6 +89,9 @@ class ApprovalPages:
         await self._witness.written()
         return await self._shown(exchange, browser, await self._desk.find(exchange.parameters["id"]))
 
+    def _is_closed(self, call: CallRecord) -> bool:
+        return self._wrong.get(call.seq, 0) >= MOST_TRIES
+
     def _count(self, seq: int) -> None:
         self._wrong[seq] = self._wrong.get(seq, 0) + 1
         if len(self._wrong) > MOST_COUNTED:
@@ -99,7 +103,10 @@ class ApprovalPages:
         rows += [("On behalf of", call.user_id)] if call.user_id else []
         text = msgspec.json.format(call.input or b"{}", indent=2).decode()
         body = table(rows) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
-        if call.waiting_for == APPROVAL:
+        if call.waiting_for == APPROVAL and self._is_closed(call):
+            wrong = TOO_MANY
+            body += alert(wrong)
+        elif call.waiting_for == APPROVAL:
             form = self._forms.form(browser, exchange.path, FIELDS)
             body += (alert(wrong) if wrong else "") + form
         else:

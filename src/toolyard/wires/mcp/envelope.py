@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...model.errors import RequestError
+from ..unreadable import why_unreadable
 
 Id = int | str
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
@@ -48,7 +49,7 @@ def decode_message(body: bytes) -> Incoming:
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_REQUEST, f"Invalid request: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, f"Parse error: {error}") from None
+        raise RpcError(PARSE_ERROR, f"Parse error: {why_unreadable(body, error)}") from None
     return _checked(message)
 
 

@@ -1,0 +1,38 @@
+"""Patterns in rules that fit no tool: often a name that was mistyped, and then a rule that does nothing."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..model.tool import Tool
+from ..trust.access import matches
+from .settings import Settings
+
+_log = logging.getLogger("toolyard.rules")
+NO_NAMES = ("@", "prompts/", "resources/")
+"""What begins so names no tool: a mark is for whatever has it, and the rest is for others."""
+
+
+def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
+    """One line for all of them. It is no error: a worker may bring the tool later."""
+    if found := list(_unfitting(settings, tools)):
+        _log.warning(
+            "rules about tools that are not served now, and do nothing unless a worker brings them: %s",
+            ", ".join(found),
+        )
+
+
+def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
+    for setting, rules in _patterns(settings).items():
+        for number, patterns in enumerate(rules, 1):
+            for pattern in patterns:
+                is_name = pattern != "*" and not pattern.startswith(NO_NAMES)
+                if is_name and not any(matches(pattern, tool) for tool in tools):
+                    yield f"{pattern} in {setting}[{number}]"
+
+
+def _patterns(settings: Settings) -> dict[str, Iterable[tuple[str, ...]]]:
+    return {
+        "access": [rule.tools for rule in settings.access],
+        "approvals": [rule.tools for rule in settings.approvals],
+        "limits": [limit.tools for limit in settings.limits or ()],
+    }

@@ -1,0 +1,76 @@
+"""`toolyard call` that waits for a person while the server is started anew. Time stands in for itself."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from toolyard.cli import waiting
+from toolyard.client.sending import Unreachable
+from toolyard.model.call import Outcome
+from toolyard.model.errors import Busy, Challenge, Missing, MissingRequirements
+
+GONE = Unreachable("No answer from http://a; is the server running?")
+BUSY = Busy("Starting", retry_after_ms=10)
+ASKED = MissingRequirements(
+    "Pay waits", Missing((Challenge("1", "http://a/1", "http://a/1/status"),), approval=True), developer_message=""
+)
+DONE = Outcome("k", 1.0)
+
+
+class Server:
+    """Answers with what it is told to, one after another."""
+
+    def __init__(self, calls: list[Any], statuses: list[Any]) -> None:
+        self._calls, self._statuses = iter(calls), iter(statuses)
+
+    def outcome(self, *_: object, **__: object) -> Any:
+        return _next(self._calls)
+
+    def challenge_status(self, challenge: Challenge) -> Any:
+        return _next(self._statuses)
+
+
+def _next(answers: Iterator[Any]) -> Any:
+    answer = next(answers)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(pauses))
+    return pauses
+
+
+def wait(server: Any) -> Outcome:
+    return waiting.outcome_of(server, "Pay", {}, {"call_id": "k"})
+
+
+def test_a_server_that_comes_back_is_asked_again(slept: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server([ASKED, GONE, BUSY, DONE], ["pending", GONE, GONE, BUSY, "pending", "completed"])
+    assert wait(server) is DONE
+    assert slept == [1, 1, 2, 4, 1, 1, 2], "longer each time, and from the beginning once it was there"
+    said = capsys.readouterr().err
+    assert said.count("No answer from http://a; trying again") == 2
+    assert said.count("waiting for approval: http://a/1") == 1
+
+
+def test_one_that_stays_away_is_given_up_with_the_id_to_come_back_with(
+    slept: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Unreachable):
+        wait(Server([ASKED], ["pending", *[GONE] * 1000]))
+    assert waiting.GIVE_UP_S < sum(slept) < waiting.GIVE_UP_S + 2 * waiting.LONGEST_PAUSE_S
+    assert max(slept) == waiting.LONGEST_PAUSE_S
+    assert "Not waited for any longer; look for it with: toolyard show k\n" in capsys.readouterr().err
+
+
+def test_one_that_was_never_there_is_not_waited_for(slept: list[float]) -> None:
+    with pytest.raises(Unreachable):
+        wait(Server([GONE], []))
+    assert slept == []
