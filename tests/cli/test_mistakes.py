@@ -14,7 +14,7 @@ JWT = "0123456789abcdef0123456789abcdef"
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", ""], "CALL_ID must have 1 to 256 characters, none of control, got ''"),
+        (["show", ""], "CALL_ID must have 1 to 256 characters and no control characters, got ''"),
         (["cancel", ""], "CALL_ID must have 1 to 256 characters"),
         (["resolve", "", "--rerun"], "CALL_ID must have 1 to 256 characters"),
         (["approve", ""], "ID is empty; 'toolyard approvals' shows those of the calls that wait"),

@@ -4,10 +4,9 @@ import math
 import re
 from collections.abc import Callable
 
+from ..model.call import CALL_ID_FORM, is_call_id
 from ..model.errors import SetupError
 from ..model.lifecycle import State
-
-LONGEST_ID = 256
 
 
 def whole(option: str, lowest: int, highest: int) -> Callable[[str], int]:
@@ -42,9 +41,9 @@ def state(given: str) -> State:
 
 def call_id(given: str) -> str:
     """Of a call that is looked for."""
-    if 1 <= len(given) <= LONGEST_ID and given.isprintable():
+    if is_call_id(given):
         return given
-    raise SetupError(f"CALL_ID must have 1 to {LONGEST_ID} characters, none of control, got {given[:80]!r}")
+    raise SetupError(f"CALL_ID must have {CALL_ID_FORM}, got {given[:80]!r}")
 
 
 def named(words: list[str] | None, form: str) -> dict[str, str]:

@@ -1,11 +1,21 @@
 """A call as it comes in and as it ends, in no wire's words."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw, Struct
 
 from .errors import ToolError
+
+LONGEST_CALL_ID = 256
+CALL_ID_FORM = f"1 to {LONGEST_CALL_ID} characters and no control characters"
+_call_id = re.compile(rf"[^\x00-\x1f\x7f-\x9f]{{1,{LONGEST_CALL_ID}}}")
+
+
+def is_call_id(text: str) -> bool:
+    """Whether a call may have it as its key."""
+    return _call_id.fullmatch(text) is not None
 
 
 class CallContext(Struct, frozen=True):

@@ -1,13 +1,12 @@
 """What OXP 1.0, OTC 1.0 and the OTC draft have in common: the request, its context, and the answers to errors."""
 
-import re
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ..model.call import NO_CONTEXT, CallContext, CallTool, ListTools
+from ..model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, ListTools, is_call_id
 from ..model.errors import (
     BodyTooLarge,
     Busy,
@@ -39,8 +38,6 @@ OXP_1_0 = "urn:oxp:1.0"
 OXP_1_0_ADDRESS = "https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json"
 OTC_DRAFT = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
 
-LONGEST_CALL_ID = 256
-_control = re.compile(r"[\x00-\x1f\x7f-\x9f]").search
 encode = msgspec.json.Encoder().encode
 
 
@@ -105,10 +102,10 @@ def parse(body: bytes) -> FlatBody:
 def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, latest: bool = False) -> CallTool:
     """The wire's request as a command. Raises MalformedRequest for an impossible `call_id`."""
     call_id = None if call.call_id is UNSET else call.call_id
-    if call_id is not None and (not 0 < len(call_id) <= LONGEST_CALL_ID or _control(call_id)):
+    if call_id is not None and not is_call_id(call_id):
         raise MalformedRequest(
             "The call_id is not valid",
-            developer_message=f"call_id must have 1 to {LONGEST_CALL_ID} characters and no control characters",
+            developer_message=f"call_id must have {CALL_ID_FORM}",
         )
     return CallTool(
         call.tool_id,  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from ...catalogue import Catalogue
 from ...engine.awaited import asked_for
 from ...engine.engine import Engine
 from ...engine.held import Node
-from ...model.call import NO_CONTEXT, CallContext, CallTool, Outcome
+from ...model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, Outcome, is_call_id
 from ...model.caller import Caller
 from ...model.errors import (
     Busy,
@@ -320,6 +320,6 @@ def _trace_id(meta: Meta) -> str | None:
 
 
 def _checked_key(key: str) -> str:
-    if 1 <= len(key) <= 256 and key.isprintable():
+    if is_call_id(key):
         return key
-    raise RpcError(INVALID_PARAMS, "Invalid params: toolyard/callId must have 1 to 256 characters, none of control")
+    raise RpcError(INVALID_PARAMS, f"Invalid params: toolyard/callId must have {CALL_ID_FORM}")

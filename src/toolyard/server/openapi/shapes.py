@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from ...wires.family import LONGEST_CALL_ID, OTC_1_0, OTC_DRAFT, OXP_1_0, OXP_1_0_ADDRESS, ContextBody
+from ...model.call import LONGEST_CALL_ID
+from ...wires.family import OTC_1_0, OTC_DRAFT, OXP_1_0, OXP_1_0_ADDRESS, ContextBody
 
 OXP_NAMES = (OXP_1_0, OXP_1_0_ADDRESS)
 NAMES = (*OXP_NAMES, OTC_1_0, OTC_DRAFT)
