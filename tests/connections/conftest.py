@@ -4,13 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres import postgres_server, postgres_url
-
 from ..conformance.serving import free_port
 from ..trust.identity_provider import Provider, having_accounts
 from .stage import CALLBACK
-
-__all__ = ["postgres_server", "postgres_url"]
 
 
 @pytest.fixture(scope="module")

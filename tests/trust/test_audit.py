@@ -21,10 +21,7 @@ from toolyard.trust.audit_entry import LONGEST_LINE, Entry, line_of
 from toolyard.trust.audit_retention import drop_old
 from toolyard.trust.fingerprints import Fingerprints
 
-from ..postgres import postgres_server, postgres_url
 from .logs import RING, STRANGER, Flaky, Log, audit, entry, in_file, read
-
-__all__ = ["postgres_server", "postgres_url"]
 
 
 @pytest.fixture
