@@ -27,7 +27,7 @@ def seen() -> str:
     return ""
 
 
-sys.stdout.write(repr((sys.argv[1:], os.getcwd(), sys.path[0], os.environ.get("COLOUR"), sys.stdin.read())))
+sys.stdout.write(repr((sys.argv, os.getcwd(), sys.path, os.environ.get("COLOUR"), sys.stdin.read())))
 sys.stderr.write(repr((sys.stdout.write_through, sys.stderr.write_through, os.getppid())))
 '''
 
@@ -37,13 +37,17 @@ def cold(arguments: list[str], input: str, cwd: Path, env: Mapping[str, str]) ->
 
 
 @pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": ""}, {"PYTHONUNBUFFERED": "1", "COLOUR": "red"}])
-@pytest.mark.parametrize("arguments", [["list", "tools.py"], ["--version"], ["serve", "nobody.py"], ["dance"]])
+@pytest.mark.parametrize(
+    "arguments", [["lock", "tools.py"], ["--version"], ["serve", "nobody.py", "--port", "0"], ["dance"]]
+)
 def test_it_sees_says_and_ends_the_same(arguments: list[str], more: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
     given: Any = {"input": "in", "cwd": tmp_path, "env": environment("open") | more}
     expected = cold(command(*arguments), **given)
+    (tmp_path / "tools.lock").unlink(missing_ok=True)
     ended = warm.run(command(*arguments), timeout=DEADLINE_S, **given)
     assert (ended.returncode, ended.stdout, ended.stderr) == (expected.returncode, expected.stdout, expected.stderr)
+    assert (repr(str(tmp_path)) in ended.stdout) == ("tools.py" in arguments), "it was loaded"
 
 
 def test_it_is_a_child_that_can_be_killed(tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ class Warm(subprocess.Popen[Any]):
         cwd, env, pipes = *more[4:6], more[9:15]
         streams = [at if at != -1 else own for own, at in enumerate((pipes[0], pipes[3], pipes[5]))]
         self.pid = _forker().fork({"arguments": list(args)[3:], "cwd": str(cwd), "env": dict(env)}, streams)
+        if not self.pid:
+            super()._execute_child(args, *more)  # type: ignore[misc]
+            return
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
@@ -106,7 +109,7 @@ class Forker:
             )
 
     def fork(self, wanted: dict[str, Any], streams: Sequence[int]) -> int:
-        """The new process's id."""
+        """The new process's id; 0 where the system does not let one process fork for another."""
         message = json.dumps(wanted).encode()
         with self._lock:
             socket.send_fds(self._line, [len(message).to_bytes(4)], streams)
@@ -138,7 +141,7 @@ def main(line: socket.socket) -> None:
             return
         for stream in streams:
             os.close(stream)
-        line.sendall(forked.to_bytes(4))
+        line.sendall(max(0, forked).to_bytes(4))
 
 
 def _read(line: socket.socket, size: int) -> bytes:
@@ -149,8 +152,8 @@ def _read(line: socket.socket, size: int) -> bytes:
 
 
 def _fork() -> int:
-    """Like `os.fork`, but for whose child it is."""
-    call = ctypes.PyDLL(None, use_errno=True).syscall
+    """Like `os.fork`, but for whose child it is; below 0 if that cannot be."""
+    call = ctypes.PyDLL(None).syscall
     call.argtypes, call.restype = [ctypes.c_long] * 6, ctypes.c_long
     ctypes.pythonapi.PyOS_BeforeFork()
     forked: int = call(SYS_CLONE[platform.machine()], CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
@@ -158,8 +161,6 @@ def _fork() -> int:
         ctypes.pythonapi.PyOS_AfterFork_Child()
     else:
         ctypes.pythonapi.PyOS_AfterFork_Parent()
-    if forked < 0:
-        raise OSError(ctypes.get_errno(), "cannot fork")
     return forked
 
 
