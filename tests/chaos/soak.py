@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .. import leftovers
 from .ledgers import postgres, sqlite
 from .run import Report, run, seed
 
@@ -15,6 +16,7 @@ ROUND_S = 60.0
 
 def main() -> None:
     """Rounds of a minute, each with a seed of its own, until the time is over."""
+    leftovers.watch()
     minutes = float(os.environ.get("SOAK_MINUTES") or 10)
     first = seed()
     rounds = max(1, round(minutes * 60 / ROUND_S))

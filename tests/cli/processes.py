@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import warm
 from ..conformance.serving import environment, stop
 
 DEADLINE_S = 30.0
@@ -34,16 +35,8 @@ def command(*arguments: str, flags: Sequence[str] = ()) -> list[str]:
 
 def toolyard(*arguments: str, folder: Path, variables: Mapping[str, str] | None = None, input: str = "") -> Ended:
     """Runs a verb to its end."""
-    done = subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env=environment("open") | dict(variables or {}),
-        input=input,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
+    variables = environment("open") | dict(variables or {})
+    done = warm.run(command(*arguments), input=input, timeout=DEADLINE_S, cwd=folder, env=variables)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -116,7 +109,7 @@ def starting(
     *arguments: str, folder: Path, variables: Mapping[str, str] | None = None, flags: Sequence[str] = ()
 ) -> Iterator[Served]:
     """A server on a free port, in a folder, until the block ends."""
-    process = subprocess.Popen(
+    process = warm.start(
         command("serve", *arguments, "--port", "0", flags=flags),
         cwd=folder,
         env=environment("open") | {"PYTHONUNBUFFERED": "1"} | dict(variables or {}),
@@ -128,7 +121,7 @@ def starting(
         yield Served(process)
     finally:
         if process.poll() is None:
-            stop(process)  # type: ignore[arg-type]
+            stop(process)
 
 
 @contextmanager

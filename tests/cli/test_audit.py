@@ -10,11 +10,11 @@ import apsw
 import pytest
 
 from ..conformance.serving import environment
-from ..postgres import execute, fetch, postgres_server, postgres_url
+from ..postgres import execute, fetch
 from .operated import Yard, until, yard
 from .processes import Ended, command, serving, toolyard
 
-__all__ = ["postgres_server", "postgres_url", "yard"]
+__all__ = ["yard"]
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  (.*)")
 

@@ -7,11 +7,10 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from ..postgres import postgres_server, postgres_url
 from .operated import Yard, yard
 from .processes import DEADLINE_S
 
-__all__ = ["postgres_server", "postgres_url", "yard"]
+__all__ = ["yard"]
 
 Headers = dict[str, str]
 

@@ -13,11 +13,10 @@ import pytest
 
 from toolyard import Client
 
-from ..postgres import postgres_server, postgres_url
 from .operated import Yard, until, yard
 from .processes import DEADLINE_S, Ended, Served, serving, toolyard
 
-__all__ = ["postgres_server", "postgres_url", "yard"]
+__all__ = ["yard"]
 
 SOON_S = 1.0
 """In which a key that was revoked is refused."""

@@ -18,11 +18,10 @@ from toolyard.store.contract import Timing
 from toolyard.store.sqlite import SqliteStore
 
 from ..conformance.serving import environment
-from ..postgres import postgres_server, postgres_url
 from .operated import ADA, BOB, CALLERS, Yard, until, yard
 from .processes import DEADLINE_S, Served, command, serving, toolyard
 
-__all__ = ["postgres_server", "postgres_url", "yard"]
+__all__ = ["yard"]
 
 UNKNOWN = ("ERROR", "outcome_unknown")
 

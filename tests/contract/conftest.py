@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.ledgers import Clock, Ledger, Opening, SqliteLedger
-from tests.postgres import PostgresLedger, postgres_server, postgres_url
+from tests.postgres import PostgresLedger
 from toolyard.store.contract import Store
-
-__all__ = ["postgres_server", "postgres_url"]
 
 KINDS = {"sqlite": False, "postgres": True}
 """Stores, and whether many nodes can share one. `<kind>_ledger` is the fixture that makes a new ledger."""

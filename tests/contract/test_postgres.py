@@ -399,36 +399,6 @@ async def test_work_goes_on_while_connections_are_cut(store: Store, make_store: 
     assert dict(left).get("COMPLETE") == len(given)
 
 
-async def test_a_server_that_comes_back_is_found_again(
-    store: Store, make_store: Opening, postgres_server: Server
-) -> None:
-    other = await make_store("b")
-    begun = await store.begin(call())
-    await asyncio.to_thread(postgres_server.stop)
-    try:
-        for _ in range(20):
-            began = time.monotonic()
-            with pytest.raises(StoreDown) as down:
-                await store.begin(call("while it was away"))
-            assert time.monotonic() - began < 2.5, "nobody stands in line for a server that is not there"
-            assert down.value.retry_after_ms == 1000
-        with pytest.raises(StoreDown):
-            await store.check()
-        with pytest.raises(StoreDown):
-            await store.find(KEY)
-    finally:
-        await asyncio.to_thread(postgres_server.start)
-    async with asyncio.timeout(SOON_S):
-        assert await insisting(lambda: store.finish(begun.seq, 1, DONE)) is None
-    await store.check()
-    with other.hints.waiting(Topic.SESSION, "s") as bell:
-        await asyncio.sleep(1.0)
-        bell.ring()
-        await bell.wait(0)
-        await in_session(store, request())
-        assert await bell.wait(SOON_S)
-
-
 # -- large ledgers and odd values ----------------------------------------------------------------------
 
 

@@ -2,13 +2,15 @@
 
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from toolyard import Client, MissingRequirements
-from toolyard.demo.stage import stage_in
+from toolyard.demo.stage import _serving, stage_in
 from toolyard.demo.visitor import Visitor
 from toolyard.model.errors import SetupError
 
@@ -145,6 +147,26 @@ def test_it_can_be_stopped_while_it_starts(folder: Path) -> None:
         running.hear("Starting a server")
         assert running.end(signal.SIGINT) == 130
     assert left_behind(folder) == []
+
+
+def test_ctrl_c_in_the_middle_of_starting_its_server_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = subprocess.Popen, list["subprocess.Popen[bytes]"]()
+
+    def interrupted(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(start(*arguments, **options))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with (
+        socket.socket() as listener,
+        pytest.raises(KeyboardInterrupt),
+        _serving(tmp_path, "http://127.0.0.1:1", listener.fileno()),
+    ):
+        raise AssertionError("it went on")
+    assert started[0].poll() is not None
 
 
 def test_an_account_may_be_connected_by_another_link(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """A real server that can be killed and started again, and calls that are under way meanwhile."""
 
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from urllib.request import urlopen
 
 import msgspec
 
+from tests import warm
 from tests.conformance.serving import command, environment, free_port, wait_until_healthy
 from toolyard import Client, ToolyardError
 
@@ -30,7 +30,7 @@ class Server:
         log = self.folder / "server.log"
         variables = environment("open") | {"MARKS": str(self.marks)} | self.settings
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = warm.start(
                 command(TOOLS, "--port", str(self.port)), cwd=self.folder, env=variables, stdout=output, stderr=output
             )
         wait_until_healthy(self.process, self.port, log)

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.postgres import postgres_server, postgres_url
-
 from .serving import ALICE, BOB, Server, Start, starting
 from .stage import Stage
 from .stage import stage as staged
 from .talking import Client, connect
 
-__all__ = ["postgres_server", "postgres_url"]
 Connect = Callable[..., Client]
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .. import warm
 from ..cli.processes import command
 from ..conformance.serving import environment
 from .schemas import MODERN, check_message
@@ -114,7 +115,7 @@ def piping(
     variables = environment("open") | {"STAGE": str(stage.port), "XDG_STATE_HOME": str(folder / "state")} | given
     folder.mkdir(exist_ok=True)
     with (folder / "errors.log").open("wb") as errors:
-        process = subprocess.Popen(
+        process = warm.start(
             [*under, *command("stdio", tools)],
             cwd=folder, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
         )  # fmt: skip

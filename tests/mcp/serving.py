@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .. import warm
 from ..conformance.serving import command, environment, free_port, wait_until_healthy
 from .stage import Stage
 
@@ -31,9 +32,7 @@ class Server:
         log = self.folder / f"server-{self.port}.log"
         arguments = command(TOOLS, "--port", str(self.port), "--log-level", "warning")
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                arguments, cwd=self.folder, env=self._variables, stdout=output, stderr=output
-            )
+            self.process = warm.start(arguments, cwd=self.folder, env=self._variables, stdout=output, stderr=output)
         wait_until_healthy(self.process, self.port, log)
 
     def kill(self) -> None:

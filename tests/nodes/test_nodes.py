@@ -181,7 +181,7 @@ def test_a_session_is_at_every_node(nodes: Nodes) -> None:
 
 def test_a_full_line_is_told_so_at_every_node(postgres_url: str) -> None:
     async def scenario() -> None:
-        settings = exactly(store=postgres_url, secret_key=SECRET, queue_limit=2, sync_wait_s=0.1)
+        settings = exactly(store=postgres_url, secret_key=SECRET, queue_limit=2, sync_wait_s=1)
         async with AsyncExitStack() as stack:
             one, other = (Node(Yard([kit], settings)) for _ in range(2))
             for node in (one, other):

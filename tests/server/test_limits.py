@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import select
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.serving import running
-from tests.hardening.raw import Connection, Reply, ask, assert_serves, connected, request
+from tests.hardening.raw import DEADLINE_S, Connection, Reply, ask, assert_serves, connected, request
 from tests.mcp.talking import WITH_TASKS, Newer, connect, text_of
 from toolyard import Busy, Client
 from toolyard.client.client import WIRES
@@ -269,6 +270,14 @@ def test_who_was_let_in_from_an_address_stays_in_whoever_else_guesses_there(tmp_
         assert send(server, wrong, "GET", "/v1/calls").status == 429
 
 
+def is_let_in(server: str) -> bool:
+    """One that is not may be cut off before it has read why."""
+    try:
+        return ask(server, request()).status == 200
+    except OSError:
+        return False
+
+
 def test_there_are_only_so_many_connections(tmp_path: Path) -> None:
     limits = settings(max_connections_per_address="5", max_connections="5")
     with running("open", tmp_path, [TOOLS], limits) as server, ExitStack() as stack:
@@ -281,8 +290,7 @@ def test_there_are_only_so_many_connections(tmp_path: Path) -> None:
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
             assert more.wait_until_closed() == b""
         idle.socket.close()
-        time.sleep(0.2)
-        assert_serves(server)
+        assert until_taken(lambda: is_let_in(server))
 
 
 def test_a_caller_has_only_so_many_streams(tmp_path: Path) -> None:
@@ -359,12 +367,13 @@ def test_who_keeps_being_refused_is_answered_late_and_nobody_else_is(server: str
         began = time.monotonic()
         connection.send(call(key, "Echo", value="x"))
         quick.send(call(other, "Echo", value="x"))
+        answered, _, _ = select.select([quick.socket, connection.socket], [], [], DEADLINE_S)
+        assert quick.socket in answered, "the other was not kept"
         assert quick.reply().status == 200
-        assert time.monotonic() - began < 0.4
         reply = connection.reply()
         late = time.monotonic() - began
         assert reply.status == 400
-        assert 0.45 < late < 5
+        assert late > 0.45
         assert reply.json["retry_after_ms"] < 19_600, "what it was held back for is taken off"
 
 

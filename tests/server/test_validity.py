@@ -14,14 +14,13 @@ from tests.mcp.conftest import name, stage, start
 from tests.mcp.serving import Server, Start
 from tests.mcp.stage import Stage, Visit
 from tests.mcp.talking import Exchange, Newer, Older, text_of
-from tests.postgres import postgres_server, postgres_url
 from toolyard.doors import open_door
 
 from .asking import run
 from .scene import SECRET as SHARED
 from .scene import Scene
 
-__all__ = ["name", "postgres_server", "postgres_url", "stage", "start"]
+__all__ = ["name", "stage", "start"]
 
 SECRET = "correct-horse-battery-staple"
 SHORT_S = 2.0

@@ -12,6 +12,7 @@ from typing import Any
 
 from toolyard import Client
 
+from .. import warm
 from ..cli.processes import DEADLINE_S, READY, Served, send
 from ..cli.processes import command as toolyard
 from ..conformance.serving import command, environment, free_port, wait_until_healthy
@@ -55,7 +56,7 @@ class Yard:
         arguments = command("own.py", "--port", str(self.port))
         variables = environment("open") | dict(self._settings)
         with log.open("ab") as output:
-            self.process = subprocess.Popen(arguments, cwd=self.folder, env=variables, stdout=output, stderr=output)
+            self.process = warm.start(arguments, cwd=self.folder, env=variables, stdout=output, stderr=output)
         wait_until_healthy(self.process, self.port, log)
 
     def kill(self) -> None:
@@ -124,7 +125,7 @@ class Working(Served):
 @contextmanager
 def employing(server: Yard, stage: Stage, *arguments: str, tools: str = TOOLS) -> Iterator[Working]:
     """A worker, from its start on."""
-    process = subprocess.Popen(
+    process = warm.start(
         toolyard("worker", tools, "--server", server.url, *arguments),
         cwd=server.folder,
         env=environment("open") | {"PYTHONUNBUFFERED": "1", "STAGE": str(stage.port)},

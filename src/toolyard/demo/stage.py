@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,26 +128,42 @@ def _await(stage: Stage) -> None:
 @contextmanager
 def _serving(folder: Path, issuer: str, listener: int) -> Iterator[None]:
     """In a session of its own: Ctrl-C is for the demo, which then ends it."""
-    with (folder / LOG).open("wb") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "toolyard", "serve", "--fd", str(listener)],
-            cwd=folder,
-            env=_environment(issuer),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=[listener],
-            start_new_session=True,
-        )
+    with ExitStack() as ending:
+        with (folder / LOG).open("wb") as log, _ctrl_c_later():
+            child = subprocess.Popen(
+                [sys.executable, "-m", "toolyard", "serve", "--fd", str(listener)],
+                cwd=folder,
+                env=_environment(issuer),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[listener],
+                start_new_session=True,
+            )
+            ending.callback(_end, child)
+        yield
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    child.terminate()
+    try:
+        child.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Not in the middle of the block: a process that has started and is not known yet could not be ended."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield
     finally:
-        child.terminate()
-        try:
-            child.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _environment(issuer: str) -> dict[str, str]:

@@ -1,0 +1,191 @@
+"""Processes of `toolyard` that need not load it first.
+
+Most tests that start a server or a verb want a real process: with an id to kill, a folder, an environment and pipes of
+its own. They do not want to see Python import toolyard once more, which takes longer than most of what they test. So
+one process loads it, and forks another for each that is asked for; from `python -m toolyard` on the two are the same.
+What start-up itself does is tested in processes that start cold.
+
+A forked process is a child of the one that asked for it, not of the one that forked it (`CLONE_PARENT`), so it is
+waited for, and its end is seen, like that of any other.
+"""
+
+import ctypes
+import gc
+import importlib
+import io
+import json
+import os
+import platform
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+CLONE_PARENT = 0x8000
+SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+COLD = [sys.executable, "-m", "toolyard"]
+LOADED = (
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "httpx2",
+    "toolyard.cli.approvals",
+    "toolyard.cli.audit",
+    "toolyard.cli.call",
+    "toolyard.cli.calls",
+    "toolyard.cli.keys",
+    "toolyard.cli.serve",
+    "toolyard.cli.stdio",
+    "toolyard.cli.worker",
+    "toolyard.client.client",
+    "toolyard.running.validation",
+    "toolyard.server.admin_direct",
+    "toolyard.server.compose",
+    "toolyard.server.run",
+    "toolyard.server.stdio",
+    "uvloop",
+)
+
+
+def start(arguments: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+    """Like `Popen`, with `cwd` and `env` and whatever there is for the three streams. Warm, if this is
+    `python -m toolyard` in an environment that means to Python what ours does."""
+    is_toolyard = list(arguments[:3]) == COLD and sys.platform == "linux" and platform.machine() in SYS_CLONE
+    if is_toolyard and _for_python(options["env"]) == _for_python(os.environ):
+        return Warm(arguments, **options)
+    return subprocess.Popen(arguments, **options)
+
+
+def run(
+    arguments: Sequence[str], *, input: str, timeout: float, cwd: Any, env: Mapping[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    """Like `subprocess.run`, with text in and out."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with start(arguments, cwd=cwd, env=env, text=True, **pipes) as process:
+        try:
+            out, err = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def _for_python(environment: Mapping[str, str]) -> dict[str, str]:
+    names = (name for name in environment if name.startswith("PYTHON") and name != "PYTHONUNBUFFERED")
+    return {name: environment[name] for name in names}
+
+
+class Warm(subprocess.Popen[Any]):
+    """A process that was forked. All else is as with any other."""
+
+    def _execute_child(self, args: Any, *more: Any) -> None:
+        cwd, env, pipes = *more[4:6], more[9:15]
+        streams = [at if at != -1 else own for own, at in enumerate((pipes[0], pipes[3], pipes[5]))]
+        self.pid = _forker().fork({"arguments": list(args)[3:], "cwd": str(cwd), "env": dict(env)}, streams)
+        if not self.pid:
+            super()._execute_child(args, *more)  # type: ignore[misc]
+            return
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+@cache
+def _forker() -> "Forker":
+    return Forker()
+
+
+class Forker:
+    """The process that has loaded toolyard. It ends with this one."""
+
+    def __init__(self) -> None:
+        self._line, theirs = socket.socketpair()
+        self._lock = threading.Lock()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
+
+    def fork(self, wanted: dict[str, Any], streams: Sequence[int]) -> int:
+        """The new process's id; 0 where the system does not let one process fork for another."""
+        message = json.dumps(wanted).encode()
+        with self._lock:
+            socket.send_fds(self._line, [len(message).to_bytes(4)], streams)
+            self._line.sendall(message)
+            answer = self._line.recv(4)
+        if not answer:
+            raise RuntimeError("the process that forks others is gone")
+        return int.from_bytes(answer)
+
+
+# --- in the process that forks -----------------------------------------------------------------------
+
+
+def main(line: socket.socket) -> None:
+    """Comes to its end in the forked processes only, and when nobody asks any more."""
+    for module in LOADED:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    while True:
+        size, streams, _, _ = socket.recv_fds(line, 4, 3)
+        if not size:
+            return
+        wanted = _read(line, int.from_bytes(size))
+        forked = _fork()
+        if not forked:
+            line.close()
+            _become(json.loads(wanted), streams)
+            return
+        for stream in streams:
+            os.close(stream)
+        line.sendall(max(0, forked).to_bytes(4))
+
+
+def _read(line: socket.socket, size: int) -> bytes:
+    read = bytearray()
+    while len(read) < size:
+        read += line.recv(size - len(read))
+    return bytes(read)
+
+
+def _fork() -> int:
+    """Like `os.fork`, but for whose child it is; below 0 if that cannot be."""
+    call = ctypes.PyDLL(None).syscall
+    call.argtypes, call.restype = [ctypes.c_long] * 6, ctypes.c_long
+    ctypes.pythonapi.PyOS_BeforeFork()
+    forked: int = call(SYS_CLONE[platform.machine()], CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if forked == 0:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+    else:
+        ctypes.pythonapi.PyOS_AfterFork_Parent()
+    return forked
+
+
+def _become(wanted: dict[str, Any], streams: Sequence[int]) -> None:
+    """The process that was asked for, until it ends."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(wanted["cwd"])
+    os.environ.clear()
+    os.environ.update(wanted["env"])
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), sys.stdin.encoding, sys.stdin.errors)
+    sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
+    sys.path[0] = wanted["cwd"]
+    sys.argv[1:] = wanted["arguments"]
+    runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
+
+
+def _writer(number: int, like: Any) -> io.TextIOWrapper:
+    """As Python makes them: errors and terminals by the line."""
+    raw, by_lines = io.FileIO(number, "w", closefd=False), number == 2 or os.isatty(number)
+    if os.environ.get("PYTHONUNBUFFERED"):
+        return io.TextIOWrapper(raw, like.encoding, like.errors, line_buffering=by_lines, write_through=True)
+    return io.TextIOWrapper(io.BufferedWriter(raw), like.encoding, like.errors, line_buffering=by_lines)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
