@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ..client.client import DEFAULT_URL, CallOptions, Client
+from ..client.client import DEFAULT_URL, CallOptions
 from ..client.confirming import find_listed
 from ..model.call import Outcome
 from ..model.errors import (
@@ -20,6 +20,7 @@ from ..model.errors import (
     nobody_can_approve,
 )
 from ..model.seam import random_id
+from .confirming import confirm, is_a_person_here, is_destructive, may_say_hints
 from .options import filled, named
 from .screen import complain, pretty, say
 from .target import File, Json, Key, Server, connect
@@ -48,6 +49,14 @@ def call(
             help="Wait for its end, however long it takes; or not even for a person who has to agree or sign in first.",
         ),
     ] = None,
+    ask: Annotated[
+        bool | None,
+        typer.Option(
+            "--confirm/--yes",
+            help="Show the input and ask before the call; or do not. Without either, a destructive tool is asked about "
+            "at a terminal, where its server says that it is one (over MCP).",
+        ),
+    ] = None,
 ) -> None:
     """Call a tool and print what it returns. Where a person has to agree first, show where, and wait.
 
@@ -64,8 +73,13 @@ def call(
     }
     with connect(server, key, file) as client:
         try:
+            listed: dict[str, Any] = {}
+            if words or ask or (ask is None and file is None and may_say_hints(server)):
+                listed = find_listed(client.list(all_versions="@" in tool), tool) or {}
             if words:
-                given |= typed(words, _schema(client, tool))
+                given |= typed(words, listed.get("input_schema") or listed.get("inputSchema") or {})
+            if ask or (ask is None and is_a_person_here() and is_destructive(listed)):
+                confirm(tool, listed, given)
             if file is None and wait is not False:
                 outcome = outcome_of(client, tool, given, options)
             else:  # and nobody else can be at a server that is only here for this call
@@ -124,13 +138,6 @@ _JSON_TYPES: dict[type, set[str]] = {
     dict: {"object"},
     type(None): {"null"},
 }
-
-
-def _schema(client: Client, tool: str) -> dict[str, Any]:
-    """The tool's input schema; of an unknown tool, none, and the server will say so."""
-    listed = find_listed(client.list(all_versions="@" in tool), tool) or {}
-    schema: dict[str, Any] = listed.get("input_schema") or listed.get("inputSchema") or {}
-    return schema
 
 
 def _whole_input(text: str | None) -> dict[str, Any]:

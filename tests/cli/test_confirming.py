@@ -1,0 +1,101 @@
+"""`toolyard call` at a terminal: a person sees what would be sent, and may say no."""
+
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..conformance.serving import environment
+from .processes import Ended, Served, command, serving, toolyard
+
+TOOLS = '''
+from pathlib import Path
+
+from toolyard import Toolkit
+
+kit = Toolkit("Kit")
+
+
+@kit.tool(destructive=True)
+def drop(name: str) -> str:
+    """Drops it.
+
+    For good.
+    """
+    Path("dropped").write_text(name)
+    return "dropped"
+
+
+@kit.tool
+def look(name: str) -> str:
+    """Looks at it."""
+    return f"saw {name}"
+'''
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("confirming")
+    (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
+    with serving("tools.py", folder=folder) as served:
+        served.folder = folder  # type: ignore[attr-defined]
+        yield served
+
+
+@pytest.fixture
+def dropped(server: Served) -> Path:
+    file: Path = server.folder / "dropped"  # type: ignore[attr-defined]
+    file.unlink(missing_ok=True)
+    return file
+
+
+def at_a_terminal(folder: Path, typed: str, *arguments: str) -> Ended:
+    """With a person who types that; both outputs are one, the terminal's."""
+    here, there = pty.openpty()
+    process = subprocess.Popen(
+        command(*arguments), stdin=there, stdout=there, stderr=there, cwd=folder, env=environment("open")
+    )
+    os.close(there)
+    os.write(here, typed.encode())
+    seen = b""
+    try:
+        while part := os.read(here, 65536):
+            seen += part
+    except OSError:  # the last one who had the terminal is gone
+        pass
+    finally:
+        os.close(here)
+    return Ended(process.wait(60), seen.decode().replace("\r\n", "\n"), "")
+
+
+def test_a_person_is_asked_before_what_is_destructive(server: Served, dropped: Path, tmp_path: Path) -> None:
+    call = ("call", "Kit.Drop", "name=all\u202e", "--server", f"{server.address}/mcp")
+    ended = at_a_terminal(tmp_path, "n\n", *call)
+    assert ended.code == 1
+    assert 'Kit.Drop (its server calls it destructive): Drops it.\n  input {"name":"all\\u202e"}\n' in ended.out
+    assert "Call Kit.Drop? [y/N] " in ended.out
+    assert ended.out.endswith("Kit.Drop was not called: it was not confirmed\n")
+    assert not dropped.exists()
+    ended = at_a_terminal(tmp_path, "y\n", *call)
+    assert (ended.code, ended.out.endswith("dropped\n"), dropped.exists()) == (0, True, True)
+    assert at_a_terminal(tmp_path, "", "call", "Kit.Look", "name=it", *call[3:]).out == "saw it\n"
+    assert at_a_terminal(tmp_path, "", *call, "--yes").out == "dropped\n"
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
+def test_it_asks_where_it_is_told_to(server: Served, tmp_path: Path, typed: str, code: int, wire: str) -> None:
+    more: dict[str, Any] = {"folder": tmp_path, "input": typed}
+    ended = toolyard("call", "Kit.Look", "name=it", "--confirm", "--server", server.address + wire, **more)
+    assert (ended.code, ended.out) == (code, "saw it\n" if code == 0 else "")
+    assert 'Kit.Look: Looks at it.\n  input {"name":"it"}\n' in ended.err
+
+
+def test_nobody_is_asked_where_nobody_is(server: Served, dropped: Path, tmp_path: Path) -> None:
+    call = ("call", "Kit.Drop", "name=all", "--server", f"{server.address}/mcp")
+    assert toolyard(*call, folder=tmp_path).out == "dropped\n"
+    assert dropped.exists()
