@@ -11,19 +11,19 @@ kit = Toolkit("Kit", version="1.0.0")
 
 
 @kit.tool(tags=["money"])
-def pay() -> None:
+def pay(cents: int) -> None:
     """Pays."""
 
 
 def test_rules_that_fit_nothing_are_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    rules = [{"tools": ["Kit.*", "#money", "Kti.Pay"]}, {"tools": "Kit.Pay@2"}]
+    rules = [{"tools": ["Kit.*", "#money", "Kti.Pay"], "over": {"cents": 1, "cent": 1}}, {"tools": "Kit.Pay@2"}]
     with client(kit, approvals=rules, access=[{"tools": "#mony"}, {}], limits=[{"tools": "Kit.P?y", "at_once": 1}]):
         pass
     (line,) = [record for record in caplog.records if record.name == "toolyard.rules"]
     assert line.levelno == logging.WARNING
     assert line.getMessage() == (
-        "rules about tools that are not served now, and do nothing unless a worker brings them: "
-        "#mony in access[1], Kti.Pay in approvals[1], Kit.Pay@2 in approvals[2]"
+        "rules about tools or input that are not served now, and do nothing unless a worker brings them: "
+        "#mony in access[1], Kti.Pay in approvals[1], Kit.Pay@2 in approvals[2], over cent in approvals[1]"
     )
 
 

@@ -1,4 +1,5 @@
-"""Patterns in rules that fit no tool: often a name that was mistyped, and then a rule that does nothing."""
+"""Patterns in rules that fit no tool, and members of the input that none of a rule's tools takes: often a name that was
+mistyped, and then a rule that does nothing."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
     """One line for all of them. It is no error: a worker may bring the tool later."""
     if found := list(_unfitting(settings, tools)):
         _log.warning(
-            "rules about tools that are not served now, and do nothing unless a worker brings them: %s",
+            "rules about tools or input that are not served now, and do nothing unless a worker brings them: %s",
             ", ".join(found),
         )
 
@@ -28,6 +29,12 @@ def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
                 is_name = pattern != "*" and not pattern.startswith(NO_NAMES)
                 if is_name and not any(matches(pattern, tool) for tool in tools):
                     yield f"{pattern} in {setting}[{number}]"
+
+    for number, rule in enumerate(settings.approvals, 1):
+        theirs = [tool.input_schema.get("properties", {}) for tool in tools if rule.is_about(tool)]
+        for name in rule.over:
+            if theirs and not any(name in properties for properties in theirs):
+                yield f"over {name} in approvals[{number}]"
 
 
 def _patterns(settings: Settings) -> dict[str, Iterable[tuple[str, ...]]]:
