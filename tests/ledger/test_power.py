@@ -46,6 +46,7 @@ def power() -> Iterator[Disk]:
 
 async def opened(path: Path, node: str = "node", now: float = NOW) -> Store:
     """On a clock that goes on a little whenever it is looked at."""
+    path.parent.mkdir(exist_ok=True)
     connections: list[apsw.Connection] = []
     ticks = count()
     store = SqliteStore(str(path), node, TIMING, now=lambda: now + next(ticks) / 1000)
@@ -155,7 +156,7 @@ OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "lost", "request", "requests", "session",
     "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
     "call_events", "keys", "note_key_use", "audit_chains", "audit_chain", "audit_blocks", "share_usage",
-    "sealed", "all_sealed", "counted",
+    "sealed", "all_sealed", "counted", "tell",
 }  # fmt: skip
 
 
@@ -450,6 +451,7 @@ def test_whoever_was_answered_is_answered_the_same_and_nothing_runs_twice(
         return text * 100
 
     async def life(folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         async with async_client(tools, store=f"sqlite:{folder / 'ledger.db'}", secret_key="5e" * 32) as client:
 
             async def call(number: int) -> None:

@@ -97,6 +97,7 @@ def test_the_file_has_the_address_and_a_token_for_its_owner_alone(guarded: Opera
 
 def test_the_file_is_there_while_the_server_is_and_has_another_token_each_time(tmp_path: Path) -> None:
     yard, tokens = Yard(tmp_path), set()
+    (tmp_path / "deep").mkdir()
     for _ in range(2):
         with yard.serving(TOOLYARD_STORE="sqlite:deep/other.db") as served:
             there = tmp_path / "deep" / "other.db.admin"
