@@ -1,7 +1,5 @@
 """A server that is told to stop: running calls may end within `grace_s`, also those that are answered with a stream."""
 
-import time
-
 import pytest
 
 from .schemas import MODERN, REVISIONS
@@ -100,11 +98,9 @@ def test_streams_without_an_end_are_ended_at_once(start: Start, stage: Stage, na
     listening = newer.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     assert listening.next()["method"] == "notifications/subscriptions/acknowledged"
     exchange, visit, _ = begun(older, stage, name)
-    asked = time.monotonic()
     server.terminate()
     assert changes.rest() == []
     assert listening.result()["resultType"] == "complete"
-    assert time.monotonic() - asked < 5
-    visit.ends()
+    visit.ends()  # only now: they did not wait for it
     assert text_of(exchange.result()) == "done"
     assert server.wait() == 0

@@ -299,23 +299,6 @@ def test_large_entries_make_smaller_blocks(tmp_path: Path) -> None:
     in_file(tmp_path / "a.db", large)
 
 
-def test_adding_is_cheap(tmp_path: Path) -> None:
-    """A loose bound for a busy machine; alone it takes a tenth of this."""
-
-    async def cost(store: Store) -> float:
-        log = audit(store)
-        await log.open()
-        entries = [entry(number) for number in range(10_000)]
-        start = time.perf_counter()
-        for each in entries:
-            log.add(each)
-        took = time.perf_counter() - start
-        await log.close()
-        return took / len(entries)
-
-    assert min(in_file(tmp_path / f"{turn}.db", cost) for turn in range(3)) < 2e-6
-
-
 # --- what is old ---------------------------------------------------------------------------------
 
 
