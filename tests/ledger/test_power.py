@@ -451,7 +451,7 @@ def test_whoever_was_answered_is_answered_the_same_and_nothing_runs_twice(
         return text * 100
 
     async def life(folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)  # noqa: ASYNC240
         async with async_client(tools, store=f"sqlite:{folder / 'ledger.db'}", secret_key="5e" * 32) as client:
 
             async def call(number: int) -> None:
