@@ -1,8 +1,10 @@
 """`toolyard call` at a terminal: a person sees what would be sent, and may say no."""
 
+import fcntl
 import os
 import pty
 import subprocess
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,22 +56,29 @@ def dropped(server: Served) -> Path:
 
 
 def at_a_terminal(folder: Path, typed: str, *arguments: str) -> Ended:
-    """With a person who types that; both outputs are one, the terminal's."""
+    """With a person who types that when they are asked; both outputs are one, the terminal's."""
     here, there = pty.openpty()
     process = subprocess.Popen(
-        command(*arguments), stdin=there, stdout=there, stderr=there, cwd=folder, env=environment("open")
-    )
+        command(*arguments), stdin=there, stdout=there, stderr=there, cwd=folder, env=environment("open"),
+        preexec_fn=_take_terminal,
+    )  # fmt: skip
     os.close(there)
-    os.write(here, typed.encode())
     seen = b""
     try:
         while part := os.read(here, 65536):
             seen += part
+            if seen.endswith(b"[y/N] "):
+                os.write(here, typed.encode())
     except OSError:  # the last one who had the terminal is gone
         pass
     finally:
         os.close(here)
     return Ended(process.wait(60), seen.decode().replace("\r\n", "\n"), "")
+
+
+def _take_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def test_a_person_is_asked_before_what_is_destructive(server: Served, dropped: Path, tmp_path: Path) -> None:
@@ -79,6 +88,9 @@ def test_a_person_is_asked_before_what_is_destructive(server: Served, dropped: P
     assert 'Kit.Drop (its server calls it destructive): Drops it.\n  input {"name":"all\\u202e"}\n' in ended.out
     assert "Call Kit.Drop? [y/N] " in ended.out
     assert ended.out.endswith("Kit.Drop was not called: it was not confirmed\n")
+    assert not dropped.exists()
+    ended = at_a_terminal(tmp_path, "\x03", *call)
+    assert (ended.code, ended.out.endswith("Kit.Drop was not called: it was not confirmed\n")) == (1, True)
     assert not dropped.exists()
     ended = at_a_terminal(tmp_path, "y\n", *call)
     assert (ended.code, ended.out.endswith("dropped\n"), dropped.exists()) == (0, True, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import Ended
+from .processes import Ended, Served
 
 Run = Callable[..., Ended]
 FULL = "/dev/full"
@@ -40,6 +40,16 @@ def test_what_cannot_be_written_is_no_success(here: Run, monkeypatch: pytest.Mon
     ended = here("settings")
     reason = "Bad file descriptor" if is_closed else "No space left on device"
     assert (ended.code, ended.err) == (2, f"toolyard: standard output or a file cannot be written: {reason}\n")
+
+
+def test_a_call_whose_value_cannot_be_written_was_made(
+    here: Run, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as change:
+        change.setattr(sys, "stdout", open(FULL, "w"))  # noqa: SIM115
+        ended = here("call", "Kit.Add", "a=1", "b=2", "--call-id", "lost", "--server", server.address)
+    said = "the call was made, and what it returned cannot be written (No space left on device); look for it with: "
+    assert (ended.code, ended.err) == (2, f"toolyard: {said}toolyard show lost\n")
 
 
 def test_who_reads_no_more_than_the_beginning_is_told_nothing(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -203,6 +204,21 @@ def test_a_function_of_the_input_may_say_whether() -> None:
     run(scene)
 
 
+async def later(order: str, cents: int) -> bool:
+    return False
+
+
+def in_words(order: str, cents: int) -> str:
+    return "no"
+
+
+def test_a_function_that_says_neither_yes_nor_no_spares_nobody_the_look() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made))
+
+    run(scene, approvals=[{"when": f"{__name__}:in_words", "ask": False}])
+
+
 def is_seven(order: str, cents: int) -> bool:
     return order == "7"
 
@@ -281,11 +297,20 @@ def test_a_rule_whose_function_raises_has_a_person_look() -> None:
         ({"over": {"cents": "many"}}, "must be a table of numbers"),
         ({"when": "nowhere:f"}, "cannot be had"),
         ({"when": "text"}, "must name a function"),
+        ({"when": f"{__name__}:later"}, "must be a function that is not async"),
+        ({"when": f"{__name__}:kit"}, "must be a function that is not async"),
+        ({"when": "broken_rules:f"}, r"approvals\[1\].when: broken_rules:f cannot be had: SyntaxError: "),
+        ({"when": "leaving_rules:f"}, "cannot be had: SystemExit: 3"),
         ({"ask": "yes"}, "must be true or false"),
         ({"tool": "x"}, "has no 'tool'"),
     ],
 )
-def test_a_rule_that_is_none_is_refused(rule: dict[str, Any], said: str) -> None:
+def test_a_rule_that_is_none_is_refused(
+    rule: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_rules.py").write_text("def f(:")
+    (tmp_path / "leaving_rules.py").write_text("import sys; sys.exit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SettingsError, match=said):
         settings(approvals=[rule])
 
@@ -323,6 +348,18 @@ def test_over_the_newer_mcp_a_person_is_sent_to_the_page() -> None:
         await say(made, "approve")
         answer = (await made.newer("owner", "tools/call", ABOUT, "Pay_Refund", can={"elicitation": {"url": {}}})).json
         assert answer["result"]["structuredContent"] == "500 for 7"
+
+    run(scene)
+
+
+def test_over_the_newer_mcp_who_cannot_send_a_person_has_the_link_as_text() -> None:
+    """The call waits, so that it is impossible would not be true."""
+
+    async def scene(made: Scene) -> None:
+        answer = (await made.newer("owner", "tools/call", ABOUT, "Pay_Refund", can={})).json["result"]
+        (waits,) = await waiting(made)
+        assert answer["isError"]
+        assert waits["id"] in answer["content"][0]["text"]
 
     run(scene)
 

@@ -94,6 +94,30 @@ def test_a_key_is_known_by_its_name(headers: dict[bytes, bytes]) -> None:
     assert caller_of(headers).owns("default", "laptop")
 
 
+OTHER = b"ty_fedcba9876543210"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {b"authorization": b"Bearer " + token()},
+        {b"authorization": b"Bearer nonsense"},
+        {b"authorization": b"Bearer " + OTHER},
+        {b"otc-api-key": OTHER},
+    ],
+)
+def test_of_several_credentials_none_counts(more: dict[bytes, bytes]) -> None:
+    with pytest.raises(NotAuthenticated, match="not valid") as refusal:
+        caller_of({b"oxp-api-key": KEY.encode(), **more})
+    assert refusal.value.developer_message == "there are several credentials, and they differ"
+
+
+@pytest.mark.parametrize("more", [bearer(KEY), {b"otc-api-key": KEY.encode()}, {b"authorization": b"Basic cHJveHk6"}])
+def test_the_same_key_twice_is_one(more: dict[bytes, bytes]) -> None:
+    """And another scheme is another's: a proxy's, say."""
+    assert caller_of({b"oxp-api-key": KEY.encode(), **more}).owns("default", "laptop")
+
+
 def test_a_token_names_its_subject_and_tenant() -> None:
     assert caller_of(bearer(token(tenant="acme"))).owns("acme", "user-1")
 

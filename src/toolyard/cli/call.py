@@ -159,6 +159,19 @@ def _whole_input(text: str | None) -> dict[str, Any]:
 def _show(outcome: Outcome, json: bool) -> None:
     if outcome.error is not None:
         _fail(outcome.error, {}, json, outcome)
+    try:
+        _show_value(outcome, json)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise SetupError(
+            f"the call was made, and what it returned cannot be written ({error.strerror}); "
+            f"look for it with: toolyard show {outcome.call_id}"
+        ) from None
+
+
+def _show_value(outcome: Outcome, json: bool) -> None:
     value = msgspec.json.decode(outcome.value) if outcome.value is not None else None
     if json:
         say(pretty({"call_id": outcome.call_id, "duration": outcome.duration_ms, "success": True, "value": value}))

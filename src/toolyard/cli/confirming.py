@@ -14,7 +14,12 @@ def confirm(tool: str, listed: dict[str, Any], given: dict[str, Any]) -> None:
     summary = (str(listed.get("description", "")).splitlines() or [""])[0]
     complain(f"{tool}{said}: {summary}\n  input {in_json(given)}Call {tool}? [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    try:
+        said = sys.stdin.readline()
+    except KeyboardInterrupt:
+        complain("\n")
+        said = ""
+    if said.strip().lower() not in ("y", "yes"):
         raise declined(tool)
 
 

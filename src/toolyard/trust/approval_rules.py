@@ -1,5 +1,6 @@
 """Rules for approvals as they stand in the settings."""
 
+import inspect
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -46,8 +47,8 @@ def _when(table: Mapping[str, Any], at: str) -> Predicate | None:
         sys.path.append(str(Path.cwd()))  # where the settings are, and the tools
     try:
         found: Predicate = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{at}.when: {table['when']} cannot be had: {error}") from None
-    if not callable(found):
-        raise ValueError(f"{at}.when: {table['when']} is no function")
+    except (Exception, SystemExit) as error:  # its author's code
+        raise ValueError(f"{at}.when: {table['when']} cannot be had: {type(error).__name__}: {error}") from None
+    if not callable(found) or inspect.iscoroutinefunction(found):
+        raise ValueError(f"{at}.when: {table['when']} must be a function that is not async")
     return found

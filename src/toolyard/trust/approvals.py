@@ -123,12 +123,16 @@ class Approvals:
 
 
 def asked(predicate: Predicate, input: Mapping[str, Any], *, otherwise: bool = True) -> bool:
-    """What it says; `otherwise` where it raises."""
+    """What it says; `otherwise` where it raises, or says neither yes nor no."""
     try:
-        return bool(predicate(**input))
+        said = predicate(**input)
     except Exception as raised:  # an author's code
         _log.warning("a function that says whether an approval is needed raised: %r", raised)
         return otherwise
+    if not isinstance(said, bool):
+        _log.warning("a function that says whether an approval is needed gave %.80r; it must be True or False", said)
+        return otherwise
+    return said
 
 
 def plain(code: str) -> str:

@@ -41,12 +41,14 @@ class Credentials:
     def __call__(self, headers: Headers) -> Caller | Awaitable[Caller]:
         if self._tokens is None and not self._keys.has_any:
             return self._nobody
-        for name in KEY_HEADERS:
-            if (key := headers.get(name)) is not None:
-                return self._by_key(key)
         scheme, _, credential = headers.get(b"authorization", b"").partition(b" ")
         credential = credential.strip()
-        if scheme.lower() != b"bearer" or not credential:
+        is_bearer = scheme.lower() == b"bearer" and credential != b""
+        for name in KEY_HEADERS:
+            if (key := headers.get(name)) is not None:
+                _refuse_others(headers, key, credential if is_bearer else key)
+                return self._by_key(key)
+        if not is_bearer:
             raise NotAuthenticated("Credentials are needed", developer_message=self._accepted())
         if credential.startswith(b"ty_") or self._tokens is None:
             return self._by_key(credential)
@@ -135,6 +137,14 @@ def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> No
         raise SettingsError(
             f"issuers: {bare[0]} has a client_id and no client_secret; where people sign in at several issuers, each "
             "needs one, so that none of them can use another's answer"
+        )
+
+
+def _refuse_others(headers: Headers, key: bytes, bearer: bytes) -> None:
+    """Of several credentials nobody could say which counts. The same one in several headers is one."""
+    if bearer != key or any(headers.get(name, key) != key for name in KEY_HEADERS):
+        raise NotAuthenticated(
+            "The credentials are not valid", developer_message="there are several credentials, and they differ"
         )
 
 

@@ -256,10 +256,11 @@ class Calling:
         return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
 
     def _missing(self, tool: Tool, error: MissingRequirements, peer: Peer) -> bytes:
-        """What a person has to do first: over the protocol where the client can, else as text."""
+        """What a person has to do first: over the protocol where the client can, else as text. What waits for approval
+        is not up to the client's person, and waits already: it is never said to be impossible."""
         challenges = error.missing.authorization
         if not challenges or not can_answer(peer.capabilities, "url"):
-            if challenges and peer.revision.is_modern:
+            if challenges and peer.revision.is_modern and not error.missing.approval:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision, self._telling)
         questions = [
