@@ -287,7 +287,9 @@ def test_a_rule_whose_function_raises_has_a_person_look() -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ({"over": {"cents": "many"}}, "must be a table of numbers"),
+        ({"over": {"cents": "many"}}, "must be a table of finite numbers"),
+        ({"over": {"cents": float("nan")}}, "must be a table of finite numbers"),
+        ({"over": {"cents": float("inf")}}, "must be a table of finite numbers"),
         ({"when": "nowhere:f"}, "cannot be had"),
         ({"when": "text"}, "must name a function"),
         ({"ask": "yes"}, "must be true or false"),
