@@ -150,7 +150,7 @@ def _value(name: str, variable: str | None) -> str:
             raise SetupError(f"--from-env {variable}: this variable is not set, or empty")
         given = os.environ[variable]
     elif sys.stdin.isatty():
-        given = getpass.getpass(f"The value of {name}: ")
+        given = _typed(name)
     else:
         given = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         given = given.removesuffix("\n").removesuffix("\r")
@@ -159,6 +159,14 @@ def _value(name: str, variable: str | None) -> str:
     except ValueError as error:
         sentence = str(error)
         raise SetupError(f"the value {sentence[0].lower()}{sentence[1:]}") from None
+
+
+def _typed(name: str) -> str:
+    try:
+        return getpass.getpass(f"The value of {name}: ")
+    except EOFError:
+        complain("\n")
+        raise SetupError(f"no value was typed; {name} is not set") from None
 
 
 def _whose(secret: dict[str, Any]) -> str:
