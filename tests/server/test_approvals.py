@@ -140,6 +140,7 @@ def test_a_yes_to_a_call_whose_tool_is_gone_says_that_nothing_was_done() -> None
         await say(made, "approve")
         shown = await ended(made, "k")
         assert (shown["code"], shown["effects"], paid) == ("tool_failed", "none", [])
+        assert shown["error"]["message"].startswith("The call was not begun: ")
         made.yard.catalogue.add(tool)
 
     run(scene)
