@@ -195,7 +195,9 @@ def test_a_reason_of_spaces_is_none() -> None:
 def test_a_yes_that_never_comes() -> None:
     async def scene(made: Scene) -> None:
         challenge = challenge_of(await oxp(made, call_id="k"))
-        assert (await ended(made, "k"))["code"] == "timed_out"
+        shown = await ended(made, "k")
+        assert shown["code"] == "timed_out"
+        assert shown["error"]["message"] == "Nobody decided about the call in 0.05 seconds"
         assert await status(made, challenge) == "failed"
         assert (await say(made, "approve", challenge["id"])).status == 409
         assert paid == []
