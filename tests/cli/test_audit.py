@@ -237,3 +237,14 @@ def test_nodes_that_share_a_ledger_write_a_chain_each(yard: Yard, postgres_url: 
     assert ended.code == 1
     assert ended.err.startswith(f"chain {chain}, block 2: it is missing")
     assert ended.out.endswith(": whole, 2 entries up to block 2\n"), "the other one"
+
+
+def test_a_node_without_the_key_of_a_shared_ledger_does_not_start(yard: Yard, postgres_url: str) -> None:
+    variables = {"TOOLYARD_STORE": postgres_url}
+    assert yard.toolyard("keys", "new", "a", **variables).code == 0
+    key = yard.folder / "toolyard.key"
+    key.unlink()
+    ended = yard.toolyard("serve", "--port", "0", **variables)
+    assert (ended.code, "toolyard.key: the key file is missing" in ended.err, key.exists()) == (2, True, False)
+    assert yard.toolyard("secrets", "new-key", **variables).code == 0
+    assert yard.toolyard("keys", "new", "b", **variables).code == 0
