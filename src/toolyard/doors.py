@@ -31,6 +31,7 @@ DOORS = {
     "reload": "toolyard.server.reload:supervise",
     "stdio": "toolyard.server.stdio:serve",
     "ledger": "toolyard.server.admin_direct:LedgerSending",
+    "new_key": "toolyard.server.new_key:begin_anew",
     "testing": "toolyard.testing",
     "demo": "toolyard.demo.run:run",
     "mcp_lane": "toolyard.server.mcp.sdk:SdkLane",

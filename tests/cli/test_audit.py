@@ -82,11 +82,50 @@ def test_a_file_without_heads_proves_nothing(yard: Yard) -> None:
     assert (ended.code, "there are none in it" in ended.err) == (2, True)
 
 
-def test_a_server_says_that_its_ledgers_key_is_gone(yard: Yard) -> None:
+def test_a_key_file_that_is_gone_is_not_made_again(yard: Yard) -> None:
     run_once(yard)
-    (yard.folder / "toolyard.key").unlink()
-    with yard.serving() as served:
-        assert any("signed with another key" in line for line in served.said)
+    key = yard.folder / "toolyard.key"
+    key.rename(yard.folder / "old")
+    for arguments in (["serve", "--port", "0"], ["audit", "verify"], ["keys", "new", "a"]):
+        ended = yard.toolyard(*arguments)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith("toolyard: toolyard.key: the key file is missing")
+        assert not key.exists()
+    assert yard.toolyard("calls").code == 0, "who needs no key is not refused"
+    (yard.folder / "old").rename(key)
+    assert yard.toolyard("audit", "verify").code == 0
+
+
+def test_a_key_that_fits_nothing_is_refused_and_one_behind_it_counts(yard: Yard) -> None:
+    run_once(yard)
+    key = yard.folder / "toolyard.key"
+    old = key.read_text()
+    key.write_text("01" * 32 + "\n")
+    for arguments in (["serve", "--port", "0"], ["audit", "verify"]):
+        ended = yard.toolyard(*arguments)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith("toolyard: toolyard.key: no key in this file fits this ledger")
+    assert "no key in secret_key fits" in yard.toolyard("audit", "verify", TOOLYARD_SECRET_KEY="02" * 32).err
+    key.write_text("01" * 32 + "\n" + old)
+    run_once(yard)
+    assert yard.toolyard("audit", "verify").code == 0
+
+
+def test_an_operator_can_go_on_with_a_new_key(yard: Yard) -> None:
+    assert yard.toolyard("secrets", "set", "KEY", "--from-env", "VALUE", VALUE="canary").code == 0
+    key = yard.folder / "toolyard.key"
+    old = key.read_text()
+    assert "fits this ledger" in yard.toolyard("secrets", "new-key").err
+    key.unlink()
+    assert "sealed with another key" in yard.toolyard("secrets", "list").out
+    assert not key.exists()
+    assert yard.toolyard("secrets", "new-key").out == "The key in toolyard.key is this ledger's key from now on\n"
+    run_once(yard)
+    assert "sealed with another key" in yard.toolyard("secrets", "list").out
+    assert yard.toolyard("audit", "verify").code == 1
+    key.write_text(key.read_text() + old)
+    assert yard.toolyard("audit", "verify").code == 0
+    assert "sealed with another key" not in yard.toolyard("secrets", "list").out
 
 
 def test_a_key_that_is_none_is_told_of(yard: Yard) -> None:
@@ -198,3 +237,14 @@ def test_nodes_that_share_a_ledger_write_a_chain_each(yard: Yard, postgres_url: 
     assert ended.code == 1
     assert ended.err.startswith(f"chain {chain}, block 2: it is missing")
     assert ended.out.endswith(": whole, 2 entries up to block 2\n"), "the other one"
+
+
+def test_a_node_without_the_key_of_a_shared_ledger_does_not_start(yard: Yard, postgres_url: str) -> None:
+    variables = {"TOOLYARD_STORE": postgres_url}
+    assert yard.toolyard("keys", "new", "a", **variables).code == 0
+    key = yard.folder / "toolyard.key"
+    key.unlink()
+    ended = yard.toolyard("serve", "--port", "0", **variables)
+    assert (ended.code, "toolyard.key: the key file is missing" in ended.err, key.exists()) == (2, True, False)
+    assert yard.toolyard("secrets", "new-key", **variables).code == 0
+    assert yard.toolyard("keys", "new", "b", **variables).code == 0

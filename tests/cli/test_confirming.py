@@ -107,6 +107,12 @@ def test_it_asks_where_it_is_told_to(server: Served, tmp_path: Path, typed: str,
     assert 'Kit.Look: Looks at it.\n  input {"name":"it"}\n' in ended.err
 
 
+def test_asking_and_not_asking_are_refused_together(tmp_path: Path) -> None:
+    ended = toolyard("call", "Kit.Look", "name=it", "--yes", "--confirm", folder=tmp_path)
+    said = "toolyard: --confirm asks before the call, and --yes does not; choose one of them\n"
+    assert ended == Ended(2, "", said)
+
+
 def test_nobody_is_asked_where_nobody_is(server: Served, dropped: Path, tmp_path: Path) -> None:
     call = ("call", "Kit.Drop", "name=all", "--server", f"{server.address}/mcp")
     assert toolyard(*call, folder=tmp_path).out == "dropped\n"

@@ -56,7 +56,8 @@ def test_a_key_of_the_ledger_is_known_by_its_name(here: Run) -> None:
     [
         ("Calculator.Add", 2, "say who would call it, with --as SUBJECT or --key NAME"),
         ("Calculator.Add --key nobody", 2, "there is no ledger here that could have the key"),
-        ("Nope.Add --as bob", 1, "Nope.Add is not a tool of this server"),
+        ("Nope.Add --as bob", 2, "no tools are set, so Nope.Add is not known; say where it is with --tools"),
+        ("Nope.Add --as bob --tools toolyard.reference", 1, "Nope.Add is not a tool of this server"),
         ("Calculator.Add --as bob --claim x", 2, "is not NAME=VALUE"),
     ],
 )

@@ -95,7 +95,7 @@ def test_an_approval_is_read_and_given_with_the_keyboard(server: Served, page: P
     page.keyboard.type(code_of(tmp_path))
     page.get_by_role("button", name="Approve").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_text("has approved it")).to_be_visible()
+    expect(page.get_by_text("It was approved by a person")).to_be_visible()
     assert page.get_by_role("button").count() == 0
     until_done = server.request("GET", "/v1/calls/k?wait=20")
     assert until_done["value"] == ["order 7", "500 cents"]

@@ -108,6 +108,23 @@ def test_at_a_prompt_it_is_not_shown(folder: Path) -> None:
     assert CANARY.encode() not in shown
 
 
+def test_who_ends_the_prompt_sets_nothing(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command("secrets", "set", "KEY"),
+        cwd=folder, env=environment("open"), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 1000)
+    os.write(ours, b"\x04")
+    while b"not set" not in shown:
+        shown += os.read(ours, 1000)
+    assert process.wait(DEADLINE_S) == 2
+    os.close(ours)
+    assert b"toolyard: no value was typed; KEY is not set" in shown
+    assert not (folder / "toolyard.db").exists()
+
+
 def test_a_tool_that_may_not_have_it_is_told_of(folder: Path) -> None:
     with serving("tools.py", folder=folder):
         ended = secrets(folder, "set", "KEY", "--tool", "Mail.*", input="x")

@@ -104,6 +104,7 @@ async def test_what_was_to_begin_waits_for_what_it_lacks(store: Store, clock: Cl
     await store.expire(10)
     ended = there(await store.row(begun.seq))
     assert (ended.code, ended.effects) == ("timed_out", "none")
+    assert b"Nobody connected the account that the call needs in time" in (ended.error or b"")
 
 
 async def test_a_claim_that_nobody_was_given_does_not_count(store: Store) -> None:

@@ -141,6 +141,7 @@ def test_a_yes_to_a_call_whose_tool_is_gone_says_that_nothing_was_done() -> None
         await say(made, "approve")
         shown = await ended(made, "k")
         assert (shown["code"], shown["effects"], paid) == ("tool_failed", "none", [])
+        assert shown["error"]["message"].startswith("The call was not begun: ")
         made.yard.catalogue.add(tool)
 
     run(scene)
@@ -183,10 +184,21 @@ def test_a_no_ends_it_with_the_reason() -> None:
     run(scene)
 
 
+def test_a_reason_of_spaces_is_none() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made))
+        assert (await say(made, "reject", reason=" \t ")).status == 200
+        assert (await oxp(made)).json["error"]["message"] == "A person said no"
+
+    run(scene)
+
+
 def test_a_yes_that_never_comes() -> None:
     async def scene(made: Scene) -> None:
         challenge = challenge_of(await oxp(made, call_id="k"))
-        assert (await ended(made, "k"))["code"] == "timed_out"
+        shown = await ended(made, "k")
+        assert shown["code"] == "timed_out"
+        assert shown["error"]["message"] == "Nobody decided about the call in 0.05 seconds"
         assert await status(made, challenge) == "failed"
         assert (await say(made, "approve", challenge["id"])).status == 409
         assert paid == []
@@ -294,7 +306,9 @@ def test_a_rule_whose_function_raises_has_a_person_look() -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ({"over": {"cents": "many"}}, "must be a table of numbers"),
+        ({"over": {"cents": "many"}}, "must be a table of finite numbers"),
+        ({"over": {"cents": float("nan")}}, "must be a table of finite numbers"),
+        ({"over": {"cents": float("inf")}}, "must be a table of finite numbers"),
         ({"when": "nowhere:f"}, "cannot be had"),
         ({"when": "text"}, "must name a function"),
         ({"when": f"{__name__}:later"}, "must be a function that is not async"),
@@ -464,9 +478,10 @@ class Page:
         return answer.body.decode()
 
     async def send(self, say: str, code: str, origin: bytes = b"http://localhost", **more: str) -> Answer:
+        twice = more.pop("twice", "")
         fields = {"form": self._form, "code": code, "say": say} | more
         return await self._made.send_form(
-            self.path, urlencode(fields).encode(), {b"cookie": self._cookie, b"origin": origin}
+            self.path, (urlencode(fields) + twice).encode(), {b"cookie": self._cookie, b"origin": origin}
         )
 
 
@@ -492,6 +507,30 @@ def test_who_presses_no_button_decides_nothing() -> None:
         await page.open()
         assert (await page.send("", approval["code"])).status == 403
         assert await waiting(made) == [approval]
+
+    run(scene)
+
+
+def test_a_form_that_says_something_twice_decides_nothing() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made))
+        (approval,) = await waiting(made)
+        page = page_of(made, approval)
+        await page.open()
+        answer = await page.send("no", approval["code"], twice="&say=yes")
+        assert (answer.status, b"The form says something twice" in answer.body) == (403, True)
+        assert await waiting(made) == [approval]
+
+    run(scene)
+
+
+def test_the_page_writes_a_subject_as_it_is() -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made))
+        (approval,) = await waiting(made)
+        made.credentials["boss"] = made.bearer("acme", "boss", scope="approve")
+        assert (await say(made, "approve", approval["id"], "boss")).status == 200
+        assert "It was approved by boss." in await page_of(made, approval).open()
 
     run(scene)
 

@@ -466,6 +466,8 @@ def test_an_issuer_may_be_a_table() -> None:
         ({"issuer": "https://a", "algorithms": ["HS256"]}, "algorithms must be a list of some of RS256, PS256, ES256"),
         ({"issuer": "https://a", "algorithms": []}, "algorithms must be a list of some of RS256"),
         ({"issuer": "https://a", "max_ttl_s": 0}, "max_ttl_s must be a number of seconds greater than 0, got 0"),
+        ({"issuer": "https://a", "speaks_for_users": 1}, "speaks_for_users must be true or false, got 1"),
+        ({"issuer": "https://a", "speaks_for_users": "no"}, "speaks_for_users must be true or false, got 'no'"),
         ({"issuer": "https://a", "audiance": "x"}, "has no 'audiance'; it has issuer, audience"),
         ({"issuer": "https://a", "client_id": 7}, "client_id must be text"),
         ({"issuer": "https://a", "client_secret": "hush"}, "client_secret stands beside a client_id"),

@@ -8,7 +8,7 @@ import pytest
 
 from toolyard import Toolkit
 from toolyard.model.caller import LOCAL
-from toolyard.model.errors import RequestError
+from toolyard.model.errors import RequestError, SettingsError
 from toolyard.model.secret import Resealed
 from toolyard.server.compose import Yard
 from toolyard.server.mcp.peer import Peer
@@ -139,6 +139,10 @@ def test_a_call_that_waits_is_known_and_its_link_and_code_still_count(tmp_path: 
         async with opened(OLD) as made:
             challenge = challenge_of(await oxp(made, **key))
             (approval,) = await waiting(made)
+        with pytest.raises(SettingsError, match="no key in secret_key fits this ledger"):
+            await opened(NEW).__aenter__()
+        async with opened(NEW, OLD):
+            pass  # the newer one has signed something now
         async with opened(NEW) as made:
             assert await status_of(made, challenge) == "failed", "no key here has signed it"
         async with opened(NEW, OLD) as made:

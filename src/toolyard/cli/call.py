@@ -49,19 +49,23 @@ def call(
             help="Wait for its end, however long it takes; or not even for a person who has to agree or sign in first.",
         ),
     ] = None,
-    ask: Annotated[
-        bool | None,
+    confirmed: Annotated[
+        bool,
         typer.Option(
-            "--confirm/--yes",
-            help="Show the input and ask before the call; or do not. Without either, a destructive tool is asked about "
-            "at a terminal, where its server says that it is one (over MCP).",
+            "--confirm",
+            help="Show the input and ask before the call. Without this or --yes, a destructive tool is asked about at "
+            "a terminal, where its server says that it is one (over MCP).",
         ),
-    ] = None,
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the call.")] = False,
 ) -> None:
     """Call a tool and print what it returns. Where a person has to agree first, show where, and wait.
 
     toolyard call Calculator.Add a=10 b=5
     """
+    if confirmed and yes:
+        raise SetupError("--confirm asks before the call, and --yes does not; choose one of them")
+    ask = True if confirmed else False if yes else None
     words = named(arguments, "NAME=VALUE")
     given = _whole_input(input)
     options: CallOptions = {

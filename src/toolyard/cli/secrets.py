@@ -1,4 +1,5 @@
 """`toolyard secrets set`, `list`, `remove` and `rotate`: through the server that has the ledger, or in it directly.
+`new-key` is for a ledger that no server can have any more.
 
 A value comes from a prompt, from standard input or from the environment. It is no argument: those are in the shell's
 history and in the list of processes.
@@ -13,12 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from ..client.operator import Operator
+from ..doors import open_door
 from ..model.caller import LOCAL
 from ..model.errors import SetupError
 from ..model.patterns import tool_pattern
 from ..model.secret import EVERY_TENANT, WhichSecret, secret_name, secret_value, tenant_name, user_name
+from ..server.admin_file import ledger_file
 from ..server.admin_reach import reach_or_make
-from ..server.settings import load_settings
+from ..server.settings import MEMORY, load_settings
 from .failing import told
 from .ledger import checked, operator_of, refuse_servers
 from .screen import complain, pretty, say
@@ -111,6 +114,24 @@ def rotate(store: Store = None) -> None:
         raise SetupError(f"{done['lost']} cannot be opened with any key; bring back their key, or set them again")
 
 
+@secrets.command("new-key")
+def new_key(store: Store = None) -> None:
+    """Go on without the key that the ledger was sealed with. For when it is lost: a missing key file is made.
+
+    What was sealed with it stays closed, and the audit log cannot be verified, unless the old key is found: put it
+    behind the new one then.
+    """
+    refuse_servers(store, NO_LEDGER)
+    settings = load_settings({} if store is None else {"store": store})
+    path = ledger_file(settings.store)
+    if settings.store == MEMORY or (path is not None and not path.exists()):
+        raise SetupError(f"there is no ledger here; {NO_LEDGER}")
+    with told():
+        where = open_door("new_key")(settings)
+    say(f"The key in {where} is this ledger's key from now on\n")
+    complain("What was sealed with another stays closed: set those secrets again, and have people connect again\n")
+
+
 def _which(name: str, tenant: str | None, user: str | None) -> WhichSecret:
     which = WhichSecret(
         checked(name, secret_name, "NAME"),
@@ -129,7 +150,7 @@ def _value(name: str, variable: str | None) -> str:
             raise SetupError(f"--from-env {variable}: this variable is not set, or empty")
         given = os.environ[variable]
     elif sys.stdin.isatty():
-        given = getpass.getpass(f"The value of {name}: ")
+        given = _typed(name)
     else:
         given = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         given = given.removesuffix("\n").removesuffix("\r")
@@ -138,6 +159,14 @@ def _value(name: str, variable: str | None) -> str:
     except ValueError as error:
         sentence = str(error)
         raise SetupError(f"the value {sentence[0].lower()}{sentence[1:]}") from None
+
+
+def _typed(name: str) -> str:
+    try:
+        return getpass.getpass(f"The value of {name}: ")
+    except EOFError:
+        complain("\n")
+        raise SetupError(f"no value was typed; {name} is not set") from None
 
 
 def _whose(secret: dict[str, Any]) -> str:

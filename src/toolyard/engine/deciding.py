@@ -55,6 +55,7 @@ class ApprovalDesk:
 
     async def decide(self, call: CallRecord, *, approved: bool, by: str, reason: str = "") -> CallRecord:
         """Whoever is first decides. Raises Refused where somebody else was, or nothing waits any more."""
+        reason = reason.strip()
         because = f": {reason}" if reason else ""
         ending = None if approved else ended_by(Move.REJECT, f"A person said no{because}", "none")
         queue_s = self._claim_s if call.queue == "worker" else None

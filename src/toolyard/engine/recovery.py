@@ -106,13 +106,13 @@ class Recovery:
         except ToolNotFound as error:
             if self._store.shared:
                 return False  # another node may have it
-            return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
+            return await self._end(call, Move.UNKNOWN, _why_not(call, error))
         except BrokenSeal:
             return await self._end(call, Move.UNKNOWN, NO_KEY)
         except (MissingRequirements, Unavailable) as error:
             return await self._lacks(call, error)
         except ToolyardError as error:
-            return await self._end(call, Move.UNKNOWN, f"The tool cannot be run again: {error.message}")
+            return await self._end(call, Move.UNKNOWN, _why_not(call, error))
         number = await self._store.restart(call.seq, call.attempt)
         if number is None:
             return False
@@ -140,6 +140,12 @@ class Recovery:
         ending = ended_by(move, message, effects)
         _log.warning("%s (call %s) ends as %s", call.reference, call.key.call_id, ending.code)
         return await self._store.give_up(call.seq, call.attempt, ending)
+
+
+def _why_not(call: CallRecord, error: ToolyardError) -> str:
+    """One that only waited was never run."""
+    what = "The tool cannot be run again" if call.attempt else "The call was not begun"
+    return f"{what}: {error.message}"
 
 
 def command_of(call: CallRecord, context: CallContext) -> CallTool:

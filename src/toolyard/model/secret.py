@@ -22,6 +22,8 @@ class HeldSecret(Struct, frozen=True):
     which: WhichSecret
     tools: tuple[str, ...]
     since: float
+    is_closed: bool = False
+    """No key opens it: it was sealed with another."""
 
 
 class SecretNeed(Struct, frozen=True):

@@ -193,7 +193,18 @@ def settle(call: Standing, now: float, limits: Limits) -> Judged | None:
     if move is Move.LOSE:
         return Judged(_given_back(replace(call, losses=losses)))
     effects = "none" if call.state is State.PENDING and call.attempt == 0 else "unknown"
-    return _ended(replace(call, losses=losses), ended_by(move, _WHY[move].format(losses=losses), effects), now)
+    why = _not_in_time(call) if move is Move.EXPIRE else _WHY[move].format(losses=losses)
+    return _ended(replace(call, losses=losses), ended_by(move, why, effects), now)
+
+
+def _not_in_time(call: Standing) -> str:
+    """Who waited for a person is told what did not come."""
+    until = min((each for each in (call.queue_until, call.deadline_at) if each is not None), default=call.created_at)
+    if call.waiting_for == "approval":
+        return f"Nobody decided about the call in {round(until - call.created_at, 2):.12g} seconds"
+    if call.waiting_for == "authorization":
+        return "Nobody connected the account that the call needs in time"
+    return _WHY[Move.EXPIRE]
 
 
 def overdue(call: Standing, now: float, limits: Limits) -> Move | None:

@@ -13,6 +13,7 @@ from ..model.seam import SYSTEM
 from ..trust.approvals import Approvals
 from ..trust.audit import MAIN, VERBS, put
 from ..trust.audit_entry import Entry
+from ..trust.key_fit import hold_to_ledger
 from ..trust.vault import Vault
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle import LIFECYCLE
@@ -45,7 +46,7 @@ class LedgerSending:
         self._own_url = settings.public_url or ""  # nothing is served here
         self._runner = asyncio.Runner()
         try:
-            self._runner.run(self._store.open())
+            self._runner.run(self._open())
         except BaseException:
             self._runner.close()
             raise
@@ -79,6 +80,10 @@ class LedgerSending:
         with self._runner:
             self._runner.run(self._store.close())
 
+    async def _open(self) -> None:
+        await self._store.open()
+        await hold_to_ledger(self._ring, self._store)
+
     async def _answer(self, request: Request) -> Reply:
         exchange = Exchange({"query_string": request.query}, request.path, request.headers, self._own_url, _NoLine())
         exchange.body = request.body
@@ -87,6 +92,9 @@ class LedgerSending:
             if route is None:
                 path = unquote(request.path)
                 route, exchange.parameters = self._table.find(request.method, path, request.path)
+            self._ring.may_make = bool(route.seen_as)
+            if route.seen_as:
+                self._ring.subkey("fingerprint")  # nothing is changed that could not be signed
             reply = await route.handler(exchange)
             if route.seen_as and self._is_audited:
                 what = Entry(SYSTEM.now(), route.seen_as, tool=f"{request.method} {request.path}")

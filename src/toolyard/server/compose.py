@@ -38,6 +38,7 @@ from ..trust.approvals import Approvals
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
+from ..trust.key_fit import hold_to_ledger
 from ..trust.requirements import Keeper, RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
@@ -234,8 +235,9 @@ class Yard:
             async with AsyncExitStack() as stack:
                 await self.store.open()
                 self.store.hints.is_leaving = False
-                self._ring.subkey("fingerprint")  # a ring that cannot be read is found now
                 stack.push_async_callback(self.store.close)
+                await hold_to_ledger(self._ring, self.store)
+                self._ring.subkey("fingerprint")  # a ring that cannot be used is found now
                 if self.audit is not None:
                     await self.audit.open()
                     stack.push_async_callback(self.audit.close)

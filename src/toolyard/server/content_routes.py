@@ -17,8 +17,9 @@ from . import query
 from .exchange import Exchange
 from .routes import Route
 
+BEYOND = 10**18
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
-_range = re.compile(rb"bytes\s*=\s*([0-9]{0,18})-([0-9]{0,18})", re.IGNORECASE).fullmatch
+_range = re.compile(rb"bytes\s*=\s*([0-9]*)-([0-9]*)", re.IGNORECASE).fullmatch
 
 
 def routes(store: Store) -> list[Route]:
@@ -62,7 +63,7 @@ def _part(exchange: Exchange, call: CallRecord) -> Reply:
     if asked is None or exchange.headers.get(b"if-range", tag) != tag:
         return Reply(200, body, headers)
     found = _range(asked)
-    if found is None or not (found[1] or found[2]) or (found[1] and found[2] and int(found[1]) > int(found[2])):
+    if found is None or not _is_range(found[1], found[2]):
         return Reply(200, body, headers)  # several parts, or what is no range: as if it were not there
     first, last = _bounds(found[1], found[2], len(body))
     if first > last:
@@ -72,8 +73,20 @@ def _part(exchange: Exchange, call: CallRecord) -> Reply:
     return Reply(206, body[first : last + 1], headers)
 
 
+def _is_range(first: bytes, last: bytes) -> bool:
+    if first and last:
+        return _position(first) <= _position(last)
+    return bool(first or last)
+
+
 def _bounds(first: bytes, last: bytes, size: int) -> tuple[int, int]:
     """The first and the last byte that are asked for and there. Without a first one, it is the last so many."""
     if not first:
-        return (max(0, size - int(last)), size - 1) if int(last) else (size, size - 1)
-    return int(first), min(int(last), size - 1) if last else size - 1
+        return (max(0, size - _position(last)), size - 1) if _position(last) else (size, size - 1)
+    return _position(first), min(_position(last), size - 1) if last else size - 1
+
+
+def _position(digits: bytes) -> int:
+    """Whatever has more digits than any size is beyond the end."""
+    digits = digits.lstrip(b"0") or b"0"
+    return int(digits) if len(digits) < len(str(BEYOND)) else BEYOND

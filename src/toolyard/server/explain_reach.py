@@ -6,7 +6,7 @@ from typing import Any
 
 from ..catalogue import Catalogue
 from ..client.operator import Operator
-from ..model.errors import SetupError
+from ..model.errors import SetupError, ToolNotFound
 from ..trust.access import Access
 from ..trust.identity import Identity
 from ..wires.explain import Asked, Explanation
@@ -29,7 +29,14 @@ def found_out(asked: Asked, settings: Settings, tools: list[str]) -> Explanation
     sources = sources_of(tools or settings.tools or ["toolyard.reference"])
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     limits = Limiting(settings, time.time).limits
-    return explain(catalogue, Rules(Access(settings.access), limits, settings.approvals), asked, keys)
+    try:
+        return explain(catalogue, Rules(Access(settings.access), limits, settings.approvals), asked, keys)
+    except ToolNotFound:
+        if tools or settings.tools:
+            raise
+        raise SetupError(
+            f"no server runs here and no tools are set, so {asked.tool} is not known; say where it is with --tools"
+        ) from None
 
 
 def _keys(settings: Settings) -> Iterable[Identity]:

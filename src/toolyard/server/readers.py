@@ -71,6 +71,13 @@ def switch(value: Any) -> bool:
     return chosen
 
 
+def flag(value: Any) -> bool:
+    """In a table, which has no words for it."""
+    if isinstance(value, bool):
+        return value
+    raise Wrong("true or false")
+
+
 def choice(*options: Any) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         for option in options:
@@ -216,6 +223,6 @@ ISSUER: dict[str, Callable[[Any], Any]] = {
     "subject_claim": text,
     "algorithms": algorithms,
     "max_ttl_s": seconds,
-    "speaks_for_users": switch,
+    "speaks_for_users": flag,
 }
 """What the table of an issuer may have."""

@@ -2,7 +2,8 @@
 mistyped, and then a rule that does nothing."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..model.tool import Tool
 from ..trust.access import matches
@@ -20,6 +21,11 @@ def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
             "rules about tools or input that are not served now, and do nothing unless a worker brings them: %s",
             ", ".join(found),
         )
+    if found := list(_over_text(settings, tools)):
+        _log.warning(
+            "rules with a number for input that is text, of which only text that is a number can exceed it: %s",
+            ", ".join(found),
+        )
 
 
 def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
@@ -35,6 +41,21 @@ def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
         for name in rule.over:
             if theirs and not any(name in properties for properties in theirs):
                 yield f"over {name} in approvals[{number}]"
+
+
+def _over_text(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
+    """Numbers for members that are any text, for all of a rule's tools."""
+    for number, rule in enumerate(settings.approvals, 1):
+        theirs = [tool.input_schema.get("properties", {}) for tool in tools if rule.is_about(tool)]
+        for name in rule.over:
+            takers = [properties[name] for properties in theirs if name in properties]
+            if takers and all(map(_is_any_text, takers)):
+                yield f"over {name} in approvals[{number}]"
+
+
+def _is_any_text(schema: Any) -> bool:
+    """An amount may be text; then it has a pattern, or a format."""
+    return isinstance(schema, Mapping) and schema.get("type") == "string" and not {"pattern", "format"} & schema.keys()
 
 
 def _patterns(settings: Settings) -> dict[str, Iterable[tuple[str, ...]]]:

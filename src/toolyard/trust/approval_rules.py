@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,10 @@ def _rule(table: Mapping[str, Any], at: str) -> ApprovalRule:
 def _over(table: Mapping[str, Any], at: str) -> dict[str, float]:
     over = table.get("over", {})
     numbers = isinstance(over, Mapping) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in over.values()
+        isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) for value in over.values()
     )
     if not numbers:
-        raise ValueError(f"{at}.over must be a table of numbers such as {{ cents = 1000 }}")
+        raise ValueError(f"{at}.over must be a table of finite numbers such as {{ cents = 1000 }}")
     return dict(over)
 
 

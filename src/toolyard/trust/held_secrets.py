@@ -58,9 +58,14 @@ class HeldSecrets:
 
     async def listed(self) -> list[HeldSecret]:
         """By name, tenant and user."""
-        kept = await self._vault.about(KIND)
+        kept, closed = await self._vault.about(KIND), await self._vault.closed(KIND)
         shown = (
-            HeldSecret(WhichSecret(place.name, place.tenant, place.owner), tuple(it.about["tools"]), it.about["since"])
+            HeldSecret(
+                WhichSecret(place.name, place.tenant, place.owner),
+                tuple(it.about["tools"]),
+                it.about["since"],
+                is_closed=place in closed,
+            )
             for place, it in kept
         )
         return sorted(shown, key=lambda each: each.which)

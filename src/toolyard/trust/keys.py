@@ -29,13 +29,31 @@ class BrokenSeal(Exception):
 
 class KeyRing:
     """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again. It is read, or
-    made, when the first of them is needed: an app that is only imported leaves no file behind."""
+    made, when the first of them is needed: an app that is only imported leaves no file behind. `file` is where they
+    are, if they are in one."""
 
-    def __init__(self, read: Callable[[], bytes | Sequence[bytes]]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[], bytes | Sequence[bytes]], file: Path | None = None) -> None:
+        self._read, self.file = read, file
+        self.may_make = True
+        """Whether a file that is not there is made. Who only reads makes none."""
+        self.refusal: SettingsError | None = None
+        """Why nobody may use these keys, if nobody may."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether its file would have to be made."""
+        return self.file is not None and "_read_once" not in self.__dict__ and not self.file.exists()
+
+    @property
+    def _masters(self) -> tuple[bytes, ...]:
+        if self.refusal is not None:
+            raise self.refusal
+        return self._read_once
 
     @cached_property
-    def _masters(self) -> tuple[bytes, ...]:
+    def _read_once(self) -> tuple[bytes, ...]:
+        if self.is_missing and not self.may_make:
+            raise SettingsError("there is no key file, and nothing was signed or sealed here", Place(str(self.file)))
         given = self._read()
         return (given,) if isinstance(given, bytes) else tuple(given)
 
@@ -80,7 +98,7 @@ def ring_from(texts: Sequence[str] | None, file: Path) -> KeyRing:
     """From the setting, or from the file, which is made if it is not there. Using it raises SettingsError."""
     if texts is not None:
         return KeyRing(lambda: _decoded(texts, None))
-    return KeyRing(lambda: _from_file(file))
+    return KeyRing(lambda: _from_file(file), file)
 
 
 def _opened(key: bytes, sealed: bytes, bound_to: bytes) -> bytes | None:

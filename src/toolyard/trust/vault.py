@@ -61,6 +61,11 @@ class Vault:
             shown.append((place, Opened(b"", _decode(each.about), each.version, each.changed)))
         return shown
 
+    async def closed(self, kind: str) -> set[Place]:
+        """Those that no key opens."""
+        kept = await self._shelf.all_sealed(kind)
+        return {Place(each.kind, each.tenant, each.owner, each.name) for each in kept if not opens(self._ring, each)}
+
     @property
     def keys(self) -> int:
         """How many the ring has."""
@@ -85,6 +90,17 @@ class Vault:
     async def drop(self, place: Place) -> bool:
         """Whether it was there."""
         return await self._shelf.drop_sealed(*_members(place))
+
+
+def opens(ring: KeyRing, thing: Sealed) -> bool:
+    """Whether one of the ring's keys has sealed it. A ring that nobody may use has sealed nothing."""
+    if ring.refusal is not None:
+        return False
+    try:
+        ring.unseal(PURPOSE, thing.data, _place(Place(thing.kind, thing.tenant, thing.owner, thing.name)))
+    except BrokenSeal:
+        return False
+    return True
 
 
 def _members(place: Place) -> tuple[str, str, str, str]:

@@ -28,6 +28,7 @@ ONE = PATH + "/{tenant}/{name}"
 OF_USER = ONE + "/{user}"
 ROTATE = PATH + "/rotate"
 MOST_PATTERNS = 100
+CLOSED = "sealed with another key"
 
 
 class GivenSecret(Struct, frozen=True):
@@ -91,7 +92,8 @@ def encode_resealed(done: Resealed, keys: int) -> Reply:
 
 
 def _secret(secret: HeldSecret) -> dict[str, Any]:
-    return _which(secret.which) | {"tools": secret.tools, "state": "set", "setAt": secret.since}
+    state = CLOSED if secret.is_closed else "set"
+    return _which(secret.which) | {"tools": secret.tools, "state": state, "setAt": secret.since}
 
 
 def _which(which: WhichSecret) -> dict[str, Any]:

@@ -28,7 +28,7 @@ NOT_PRIVATE = (
     "The console is shown over https, or on the machine that the server runs on: here others could read along. "
     "Behind a proxy, set public_url to the address that browsers use."
 )
-TOO_MANY = "Too many wrong codes came from your address. Wait ten minutes, and get a new code with toolyard console"
+TOO_MANY = "This code is not good, and too many wrong codes came from your address. Get a new one with toolyard console"
 WRONG = "This code is not good: it was mistyped, used before, or is older than ten minutes. Get a new one"
 
 
@@ -58,9 +58,10 @@ class Door:
             fields = self._forms.read(exchange, _url(exchange, ENTER))
         except RequestError as error:
             return self._page(exchange, alert(error.message), 403)
-        if not self._tries.add(exchange.address):
-            return self._ask(exchange, TOO_MANY)
+        is_one_of_few = self._tries.add(exchange.address)
         if not await self._codes.take(fields.get("code", "")):
+            if not is_one_of_few:
+                return self._ask(exchange, TOO_MANY)
             self._witness.did("auth", "a wrong code for the console", None, exchange.address)
             await self._witness.written()
             return self._ask(exchange, WRONG)

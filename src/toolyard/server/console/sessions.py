@@ -16,7 +16,8 @@ CODE, SESSION = "console code", "console session"
 CODE_S = 600.0
 SESSION_S = 8 * 3600.0
 MOST_TRIES = 10
-"""Wrong codes from one address in `CODE_S`, on this node."""
+"""Wrong codes from one address in `CODE_S`, on this node, that are written down. A good code lets its owner in
+whatever others at that address have tried: it has 60 random bits and ten minutes, so nobody comes upon it by trying."""
 MOST_COUNTED = 10_000
 PURPOSE = "console"
 
@@ -85,7 +86,7 @@ class Tries:
         """How many, and since when."""
 
     def add(self, address: str) -> bool:
-        """One more. Whether it may be made."""
+        """One more. Whether there were few before."""
         house = house_of(address)
         count, since = self._made.get(house, (0, self._now()))
         if self._now() >= since + CODE_S:

@@ -120,7 +120,7 @@ class ApprovalPages:
             return f"Nobody waits for this any more: the call is {call.state.value}{ended}."
         word = "approved" if said["approved"] else "rejected"
         because = f" Reason: {said['reason']}" if said["reason"] else ""
-        return f"{str(said['by']).capitalize()} has {word} it. The call is {call.state.value}.{because}"
+        return f"It was {word} by {said['by']}. The call is {call.state.value}.{because}"
 
     def _page(self, exchange: Exchange, title: str, body: str) -> str:
         return page(title, body, exchange.base_url())

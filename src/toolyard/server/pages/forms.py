@@ -122,6 +122,10 @@ def _fields(exchange: Exchange) -> dict[str, str]:
     if len(exchange.body) > LARGEST:
         raise BodyTooLarge("The form is too large", developer_message=f"it may have at most {LARGEST} bytes")
     try:
-        return dict(parse_qsl(exchange.body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        given = parse_qsl(exchange.body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         raise MalformedRequest("The form cannot be read") from None
+    fields = dict(given)
+    if len(fields) < len(given):
+        raise MalformedRequest("The form says something twice, and nobody can tell which counts; open the link again")
+    return fields
