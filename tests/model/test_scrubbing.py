@@ -4,7 +4,10 @@ import base64
 import json
 import logging
 import re
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 from toolyard.model.errors import ToolError
 from toolyard.model.readings import Reading
 from toolyard.model.running import Question
-from toolyard.model.scrubbing import Scrubber, active, scrub_logs, scrubber_of
+from toolyard.model.scrubbing import Scrubber, active, begin, end, log_warnings, scrub_logs, scrubber_of
 
 PLAIN = "sk-live_4eC39HqLyjWDarjtT1zdp7dc"
 ODD = 'pä"ss/w\\örd +&\n?=%☃😀'
@@ -203,3 +206,51 @@ def test_what_is_logged_while_a_call_runs_is_scrubbed_for_every_handler(caplog: 
     assert caplog.text.count(HIDDEN) == 4
     assert "ValueError: [secret KEY]" in caplog.text
     assert [record.args for record in caplog.records[:3]] == [None, None, None]
+
+
+def test_what_other_threads_log_while_calls_run_is_without_anything_that_those_were_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scrub_logs()
+    log, one, other = logging.getLogger("lib"), Scrubber([("KEY", PLAIN)]), Scrubber([("OTHER", "other-4711")])
+    with ThreadPoolExecutor(1) as pool:
+        Context().run(begin, one)
+        Context().run(begin, other)
+        pool.submit(log.error, "using %s and other-4711", PLAIN).result()
+        end(one)
+        end(one)
+        pool.submit(log.error, "using %s and other-4711", PLAIN).result()
+        end(other)
+        pool.submit(log.error, "using other-4711").result()
+    assert [record.message for record in caplog.records] == [
+        "using [secret KEY] and [secret OTHER]",
+        f"using {PLAIN} and [secret OTHER]",
+        "using other-4711",
+    ]
+
+
+def test_what_outlives_its_call_is_without_what_later_ones_were_given(caplog: pytest.LogCaptureFixture) -> None:
+    """A task that keeps a connection alive, say, which the first call made."""
+    scrub_logs()
+    first, later = Scrubber([("KEY", PLAIN)]), Scrubber([("OTHER", "other-4711")])
+    left = Context()
+    left.run(begin, first)
+    end(first)
+    Context().run(begin, later)
+    left.run(logging.getLogger("lib").error, "%s other-4711", PLAIN)
+    end(later)
+    assert caplog.messages == ["[secret KEY] [secret OTHER]"]
+
+
+def test_warnings_are_records_without_what_a_call_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    scrub_logs()
+    scrubber = Scrubber([("KEY", PLAIN)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        log_warnings()
+        Context().run(begin, scrubber)
+        warnings.warn(f"{PLAIN} is old", stacklevel=1)
+        end(scrubber)
+    assert [record.name for record in caplog.records] == ["py.warnings"]
+    assert "UserWarning: [secret KEY] is old" in caplog.text
+    assert PLAIN not in caplog.text
