@@ -113,6 +113,8 @@ def test_what_waits_outlives_a_server_that_is_killed(place: Place) -> None:
     (entry,) = [each for each in entries if each["kind"] == "approval"]
     said = ["approved", "an operator", "Pay.Refund@1.0.0", "k"]
     assert [entry[name] for name in ("code", "by", "tool", "call")] == said
+    (line,) = [line for line in place.toolyard("audit", "tail").out.splitlines() if "approval" in line]
+    assert line.endswith("approval  an operator  Pay.Refund@1.0.0  call k of default/local  approved")
     with place.serving() as served:
         until(lambda: place.paid == "7 500\n")
         assert served.request("POST", "/tools/call", CALL)["value"] == "500 for 7"
