@@ -509,18 +509,23 @@ def test_an_address_that_was_not_given_out_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "says"),
+    ("rules", "says", "spares"),
     [
-        ([], {"approval": "by the tool itself"}),
-        ([{"tools": "Pay.*", "name": "money"}], {"approval": "by the rule money"}),
-        ([{"who": {"subject": "ada"}, "ask": False}], {}),
+        ([], {"approval": "by the tool itself"}, ""),
+        ([{"tools": "Pay.*", "name": "money"}], {"approval": "by the rule money"}, ""),
+        ([{"who": {"subject": "ada"}, "ask": False}], {}, "approvals[1]"),
+        (
+            [{"over": {"cents": 5}, "ask": False, "name": "odd"}],
+            {"approval": "by the tool itself, unless the rule odd spares it"},
+            "",
+        ),
     ],
 )
-def test_an_operator_is_told_what_asks_for_it(rules: list[dict[str, Any]], says: dict[str, str]) -> None:
+def test_an_operator_is_told_what_asks_for_it(rules: list[dict[str, Any]], says: dict[str, str], spares: str) -> None:
     async def scene(made: Scene) -> None:
         about = {"tool": "Pay.Refund", "subject": "ada", "tenant": "acme"}
         found = (await made.send("operator", "POST", "/v1/admin/explain", about)).json
-        assert found["requirements"] == says
+        assert (found["requirements"], found["spared_by"]) == (says, spares)
 
     run(scene, approvals=rules)
 
