@@ -1,6 +1,7 @@
 """What a call was given is found in whatever form it is written down, and nothing else is touched."""
 
 import base64
+import html
 import json
 import logging
 import re
@@ -23,6 +24,12 @@ from toolyard.model.scrubbing import Scrubber, active, begin, end, log_warnings,
 PLAIN = "sk-live_4eC39HqLyjWDarjtT1zdp7dc"
 ODD = 'pä"ss/w\\örd +&\n?=%☃😀'
 HIDDEN = "[secret KEY]"
+
+
+def _pairs(given: bytes) -> list[bytes]:
+    return [given[at : at + 2] for at in range(0, len(given), 2)]
+
+
 WAYS: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "base64": lambda value: base64.b64encode(value.encode()).decode(),
@@ -33,6 +40,14 @@ WAYS: dict[str, Callable[[str], str]] = {
     "an address's query": quote_plus,
     "an address in small letters": lambda value: re.sub("%..", lambda found: found[0].lower(), quote(value, safe="")),
     "encodeURIComponent": lambda value: quote(value, safe="!*'()"),
+    "an address that escapes everything": lambda value: "".join(f"%{byte:02x}" for byte in value.encode()),
+    "HTML": html.escape,
+    "HTML in HTML": lambda value: html.escape(html.escape(value)),
+    "HTML in ASCII": lambda value: html.escape(value).encode("ascii", "xmlcharrefreplace").decode(),
+    "HTML in JSON": lambda value: json.dumps(html.escape(value))[1:-1],
+    "JSON that escapes everything": lambda value: "".join(
+        f"\\u{int.from_bytes(pair, 'little'):04x}" for pair in _pairs(value.encode("utf-16-le"))
+    ),
     "JSON": lambda value: json.dumps(value)[1:-1],
     "JSON as it is": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
     "JSON in JSON": lambda value: json.dumps(json.dumps(value)[1:-1])[1:-1],
@@ -144,6 +159,25 @@ def test_json_in_json_in_json_is_left_whole() -> None:
     text = json.dumps(json.dumps(json.dumps({"before": '"', "v": value, "after": "\\"})))
     scrubbed = Scrubber([("KEY", value)]).text(text)
     assert json.loads(json.loads(json.loads(scrubbed))) == {"before": '"', "v": HIDDEN, "after": "\\"}
+
+
+@pytest.mark.parametrize("before", range(40, 80))
+def test_a_value_in_base64_of_several_lines_is_found(before: int) -> None:
+    given = b"x" * before + PLAIN.encode() + b"y" * 60
+    lines = base64.encodebytes(given).decode()
+    for text in (
+        lines,
+        lines.replace("\n", "\r\n"),
+        lines.replace("\n", "\n  "),
+        json.dumps(lines)[1:-1],
+        repr(lines)[1:-1],
+    ):
+        scrubbed = Scrubber([("KEY", PLAIN)]).text(text)
+        assert scrubbed.count(HIDDEN) == 1
+        start, _, rest = scrubbed.partition(HIDDEN)
+        assert text.startswith(start)
+        assert text.endswith(rest)
+        assert len(text) - len(start) - len(rest) >= len(PLAIN) * 4 // 3 - 3
 
 
 def test_short_values_are_not_looked_for() -> None:

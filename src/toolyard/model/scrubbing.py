@@ -1,10 +1,10 @@
 """Keeps what a call was given in confidence out of everything that the call says.
 
 A value is looked for as it is, and as programs write it down without meaning to show it: in Base64 (both alphabets,
-with or without padding, and also inside of something larger), in hexadecimal, and escaped for an address, for JSON and
-for Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and what is around it is left whole. A
-tool that wants to give its secret away can always find another way; this is for those that do not. Values under four
-characters, without their backslashes, are not looked for: they are everywhere.
+with or without padding, and also inside of something larger or broken into lines), in hexadecimal, and escaped for an
+address, for HTML, for JSON and for Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and what
+is around it is left whole. A tool that wants to give its secret away can always find another way; this is for those
+that do not. Values under four characters, without their backslashes, are not looked for: they are everywhere.
 """
 
 import base64
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .readings import Reading, without_half_an_escape
+from .readings import Reading, Unbroken, escapes_letters, has_broken_base64, is_escaped, without_half_an_escape
 
 if TYPE_CHECKING:
     from .errors import ToolError
@@ -66,13 +66,14 @@ class Scrubber:
         for form, shown in self._names.items():
             for start in _places(form, text):
                 yield *without_half_an_escape(text, start, start + len(form)), shown
-        if self._escapable and ("\\" in text or "%" in text):
+        if is_escaped(text):
             likely = [each for each in self._escapable if each.part in text]
-            reading = Reading(text if likely else "")
-            for each in likely:
-                for start in _places(each.text, reading.text):
-                    found = reading.source(start, start + len(each.text))
-                    yield *without_half_an_escape(text, *found), each.shown
+            if escapes_letters(text):
+                likely = [*self._escapable, *(_Escapable(form, "", shown) for form, shown in self._names.items())]
+            yield from _read(likely, text, Reading(text if likely else ""))
+        if has_broken_base64(text):
+            forms = [_Escapable(form, "", shown) for form, shown in self._names.items()]
+            yield from _read(forms, text, Unbroken(text))
 
     def value(self, value: Any) -> Any:
         """A JSON value, all the way down. A number that is a secret becomes a text."""
@@ -129,6 +130,14 @@ def _forms(value: str) -> Iterator[str]:
 def _longest(form: str, read: str) -> str:
     """The longest run of letters and digits in it, where they are no part of an escape. Nobody escapes those."""
     return max((run for run in _plain(read) if run in form), key=len, default="")
+
+
+def _read(forms: Iterable[_Escapable], text: str, reading: Reading | Unbroken) -> Iterator[tuple[int, int, str]]:
+    """Where they are in a text that means something else than it says."""
+    for each in forms:
+        for start in _places(each.text, reading.text):
+            found = reading.source(start, start + len(each.text))
+            yield *without_half_an_escape(text, *found), each.shown
 
 
 def _places(form: str, text: str) -> Iterator[int]:
