@@ -1,5 +1,6 @@
 """`toolyard approvals`, `approve` and `reject`, and `toolyard call` that waits for them: with real processes."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,6 +109,12 @@ def test_what_waits_outlives_a_server_that_is_killed(place: Place) -> None:
         served.process.wait(DEADLINE_S)
     assert place.waits()
     assert place.toolyard("approve", "1").code == 0, "also while no server runs"
+    entries = [json.loads(line) for line in place.toolyard("audit", "tail", "--json").out.splitlines()]
+    (entry,) = [each for each in entries if each["kind"] == "approval"]
+    said = ["approved", "an operator", "Pay.Refund@1.0.0", "k"]
+    assert [entry[name] for name in ("code", "by", "tool", "call")] == said
+    (line,) = [line for line in place.toolyard("audit", "tail").out.splitlines() if "approval" in line]
+    assert line.endswith("approval  an operator  Pay.Refund@1.0.0  call k of default/local  approved")
     with place.serving() as served:
         until(lambda: place.paid == "7 500\n")
         assert served.request("POST", "/tools/call", CALL)["value"] == "500 for 7"

@@ -54,6 +54,15 @@ def test_the_log_is_shown_while_the_server_runs_and_after_it(yard: Yard) -> None
     assert newest == [{"chain": "main", "block": 4, "at": newest[0]["at"], "kind": "stop", "code": "closed"}]
 
 
+def test_a_line_says_for_whom_a_program_acts(yard: Yard) -> None:
+    with yard.serving() as served:
+        about = {"tool_id": "Nothing.There", "context": {"user_id": "u-7"}}
+        served.request("POST", "/tools/call", about)
+        until(lambda: any("refused" in line for line in shown(yard.toolyard("audit", "tail"))))
+        (line,) = [line for line in shown(yard.toolyard("audit", "tail")) if "refused" in line]
+        assert line.startswith("refused  local for u-7  127.0.0.1  Nothing.There  ")
+
+
 def test_what_comes_is_followed(yard: Yard) -> None:
     with yard.serving():
         until(lambda: shown(yard.toolyard("audit", "tail")))

@@ -44,6 +44,14 @@ def test_it_says_which_rule_decides(words: str, code: int, said: str, here: Run)
     assert (ended.code, ended.out, ended.err) == (code, said, "")
 
 
+def test_it_names_the_rule_that_asks_for_approval_or_spares_it(here: Run, tmp_path: Path) -> None:
+    night = '[[approvals]]\nwho = { subject = "night-job" }\nask = false\n'
+    (tmp_path / "toolyard.toml").write_text(night + '[[approvals]]\nname = "sums"\ntools = "Calculator.Add"\n')
+    asks, spares = (here("explain", "Calculator.Add", "--as", who).out.splitlines()[-1] for who in ("ada", "night-job"))
+    assert asks == "  the tool needs: approval, by the rule sums"
+    assert spares == "  needs no approval: by the rule approvals[1]"
+
+
 def test_a_key_of_the_ledger_is_known_by_its_name(here: Run) -> None:
     assert here("keys", "new", "laptop", "--allow", "Calculator.*").code == 0
     assert here("explain", "Calculator.Add", "--key", "laptop").out.startswith("laptop may call")

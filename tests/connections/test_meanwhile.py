@@ -39,12 +39,12 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def waiting(stage: Scene) -> CallRecord:
-    (call,) = await stage.yard._approving.waiting()
+    (call,) = await stage.yard._decisions.desk.waiting()
     return call
 
 
 async def approve(stage: Scene) -> None:
-    await stage.yard._approving.decide(await waiting(stage), approved=True, by="a test")
+    await stage.yard._decisions.desk.decide(await waiting(stage), approved=True, by="a test")
 
 
 async def result(stage: Scene, session: str) -> dict[str, Any]:
@@ -323,9 +323,9 @@ async def while_down(folder: Path) -> str:
     yard = ledger_of(folder)
     await yard.store.open()
     try:
-        (call,) = await yard._approving.waiting()
+        (call,) = await yard._decisions.desk.waiting()
         assert call.sealed is None
-        await yard._approving.decide(call, approved=True, by="a test")
+        await yard._decisions.desk.decide(call, approved=True, by="a test")
         vault = Vault(yard.store, yard._ring)
         opened = await vault.get(PLACE)
         assert opened is not None

@@ -23,7 +23,7 @@ def test_a_person_follows_both_links_in_a_browser(tmp_path: Path, page: Page) ->
         page.get_by_role("button", name="Allow").click()
         page.wait_for_url("**/connections/demo/callback?*")
         assert "bob@demo.example" in page.inner_text("main")
-        running.hear('["Your parcel is on its way"]')
+        running.hear('"Your parcel is on its way"')
         link, code = re.findall(r"open (\S+)\n   type (\S+), and", "\n".join(running.hear("Waiting for you")))[0]
         page.goto(link)
         page.get_by_label("Code").fill(code)

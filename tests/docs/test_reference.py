@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import toolyard
 from toolyard import Context, Toolkit
+from toolyard.model.request import Definition
 
 from ..architecture.test_layers import ARROWS
 from .markdown import ROOT, pages
@@ -41,6 +42,17 @@ def test_every_option_of_a_tool_is_in_the_authoring_guide() -> None:
     options = {name for each in get_overloads(Toolkit.tool) for name in inspect.signature(each).parameters}
     assert {"name", "runs"} <= options
     assert sorted(name for name in options - {"self", "function"} if f"| `{name}" not in guide) == []
+
+
+def test_every_member_of_a_workers_definition_is_in_the_pages_about_workers() -> None:
+    listed = {"id", "version", "wire_name", "description", "input_schema", "output_schema"}
+    """What `GET /tools` says of every tool."""
+    members = set(Definition.__struct_fields__) - listed
+    guide = (ROOT / "docs" / "guides" / "workers.md").read_text(encoding="utf-8")
+    clauses = (ROOT / "docs" / "protocols" / "lifecycle.md").read_text(encoding="utf-8")
+    (clause,) = (line for line in clauses.splitlines() if line.startswith("| LIFE-DEC-61 "))
+    assert sorted(name for name in members if f"`{name}`" not in guide) == []
+    assert sorted(name for name in members - {"requirements"} if name not in clause) == []
 
 
 def test_the_change_log_starts_with_this_version() -> None:

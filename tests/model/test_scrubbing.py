@@ -1,10 +1,14 @@
 """What a call was given is found in whatever form it is written down, and nothing else is touched."""
 
 import base64
+import html
 import json
 import logging
 import re
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -15,11 +19,17 @@ from hypothesis import strategies as st
 from toolyard.model.errors import ToolError
 from toolyard.model.readings import Reading
 from toolyard.model.running import Question
-from toolyard.model.scrubbing import Scrubber, active, scrub_logs, scrubber_of
+from toolyard.model.scrubbing import Scrubber, active, begin, end, log_warnings, scrub_logs, scrubber_of
 
 PLAIN = "sk-live_4eC39HqLyjWDarjtT1zdp7dc"
 ODD = 'pä"ss/w\\örd +&\n?=%☃😀'
 HIDDEN = "[secret KEY]"
+
+
+def _pairs(given: bytes) -> list[bytes]:
+    return [given[at : at + 2] for at in range(0, len(given), 2)]
+
+
 WAYS: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "base64": lambda value: base64.b64encode(value.encode()).decode(),
@@ -30,6 +40,14 @@ WAYS: dict[str, Callable[[str], str]] = {
     "an address's query": quote_plus,
     "an address in small letters": lambda value: re.sub("%..", lambda found: found[0].lower(), quote(value, safe="")),
     "encodeURIComponent": lambda value: quote(value, safe="!*'()"),
+    "an address that escapes everything": lambda value: "".join(f"%{byte:02x}" for byte in value.encode()),
+    "HTML": html.escape,
+    "HTML in HTML": lambda value: html.escape(html.escape(value)),
+    "HTML in ASCII": lambda value: html.escape(value).encode("ascii", "xmlcharrefreplace").decode(),
+    "HTML in JSON": lambda value: json.dumps(html.escape(value))[1:-1],
+    "JSON that escapes everything": lambda value: "".join(
+        f"\\u{int.from_bytes(pair, 'little'):04x}" for pair in _pairs(value.encode("utf-16-le"))
+    ),
     "JSON": lambda value: json.dumps(value)[1:-1],
     "JSON as it is": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
     "JSON in JSON": lambda value: json.dumps(json.dumps(value)[1:-1])[1:-1],
@@ -143,6 +161,25 @@ def test_json_in_json_in_json_is_left_whole() -> None:
     assert json.loads(json.loads(json.loads(scrubbed))) == {"before": '"', "v": HIDDEN, "after": "\\"}
 
 
+@pytest.mark.parametrize("before", range(40, 80))
+def test_a_value_in_base64_of_several_lines_is_found(before: int) -> None:
+    given = b"x" * before + PLAIN.encode() + b"y" * 60
+    lines = base64.encodebytes(given).decode()
+    for text in (
+        lines,
+        lines.replace("\n", "\r\n"),
+        lines.replace("\n", "\n  "),
+        json.dumps(lines)[1:-1],
+        repr(lines)[1:-1],
+    ):
+        scrubbed = Scrubber([("KEY", PLAIN)]).text(text)
+        assert scrubbed.count(HIDDEN) == 1
+        start, _, rest = scrubbed.partition(HIDDEN)
+        assert text.startswith(start)
+        assert text.endswith(rest)
+        assert len(text) - len(start) - len(rest) >= len(PLAIN) * 4 // 3 - 3
+
+
 def test_short_values_are_not_looked_for() -> None:
     scrubber = Scrubber([("KEY", "abc"), ("OTHER", "abcd")])
     assert scrubber.text("abc abcd") == "abc [secret OTHER]"
@@ -203,3 +240,51 @@ def test_what_is_logged_while_a_call_runs_is_scrubbed_for_every_handler(caplog: 
     assert caplog.text.count(HIDDEN) == 4
     assert "ValueError: [secret KEY]" in caplog.text
     assert [record.args for record in caplog.records[:3]] == [None, None, None]
+
+
+def test_what_other_threads_log_while_calls_run_is_without_anything_that_those_were_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scrub_logs()
+    log, one, other = logging.getLogger("lib"), Scrubber([("KEY", PLAIN)]), Scrubber([("OTHER", "other-4711")])
+    with ThreadPoolExecutor(1) as pool:
+        Context().run(begin, one)
+        Context().run(begin, other)
+        pool.submit(log.error, "using %s and other-4711", PLAIN).result()
+        end(one)
+        end(one)
+        pool.submit(log.error, "using %s and other-4711", PLAIN).result()
+        end(other)
+        pool.submit(log.error, "using other-4711").result()
+    assert [record.message for record in caplog.records] == [
+        "using [secret KEY] and [secret OTHER]",
+        f"using {PLAIN} and [secret OTHER]",
+        "using other-4711",
+    ]
+
+
+def test_what_outlives_its_call_is_without_what_later_ones_were_given(caplog: pytest.LogCaptureFixture) -> None:
+    """A task that keeps a connection alive, say, which the first call made."""
+    scrub_logs()
+    first, later = Scrubber([("KEY", PLAIN)]), Scrubber([("OTHER", "other-4711")])
+    left = Context()
+    left.run(begin, first)
+    end(first)
+    Context().run(begin, later)
+    left.run(logging.getLogger("lib").error, "%s other-4711", PLAIN)
+    end(later)
+    assert caplog.messages == ["[secret KEY] [secret OTHER]"]
+
+
+def test_warnings_are_records_without_what_a_call_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    scrub_logs()
+    scrubber = Scrubber([("KEY", PLAIN)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        log_warnings()
+        Context().run(begin, scrubber)
+        warnings.warn(f"{PLAIN} is old", stacklevel=1)
+        end(scrubber)
+    assert [record.name for record in caplog.records] == ["py.warnings"]
+    assert "UserWarning: [secret KEY] is old" in caplog.text
+    assert PLAIN not in caplog.text

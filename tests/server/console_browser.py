@@ -77,9 +77,18 @@ async def came_in(made: Scene) -> Browser:
 
 
 async def audited(made: Scene) -> list[tuple[str, str]]:
+    return [(each["kind"], each["tool"]) for each in await _entries(made) if "tool" in each]
+
+
+async def decided(made: Scene) -> list[tuple[Any, ...]]:
+    """What, about which call and whose, by whom and why."""
+    members = ("code", "call", "asked_by", "by", "reason")
+    return [tuple(map(each.get, members)) for each in await _entries(made) if each["kind"] == "approval"]
+
+
+async def _entries(made: Scene) -> list[dict[str, Any]]:
     blocks = await made.yard.store.audit_blocks("main", 0, 100)
-    entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
-    return [(each["kind"], each["tool"]) for each in entries if "tool" in each]
+    return [json.loads(line) for block in blocks for line in block.entries.splitlines()]
 
 
 def run(scene: Callable[[Scene], Awaitable[None]], kit: Any, seam: Seam = SYSTEM, **more: Any) -> None:

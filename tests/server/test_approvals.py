@@ -585,31 +585,98 @@ def test_an_address_that_was_not_given_out_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "says"),
+    ("rules", "says", "spares"),
     [
-        ([], {"approval": "by the tool itself"}),
-        ([{"tools": "Pay.*", "name": "money"}], {"approval": "by the rule money"}),
-        ([{"who": {"subject": "ada"}, "ask": False}], {}),
+        ([], {"approval": "by the tool itself"}, ""),
+        ([{"tools": "Pay.*", "name": "money"}], {"approval": "by the rule money"}, ""),
+        ([{"who": {"subject": "ada"}, "ask": False}], {}, "approvals[1]"),
+        (
+            [{"over": {"cents": 5}, "ask": False, "name": "odd"}],
+            {"approval": "by the tool itself, unless the rule odd spares it"},
+            "",
+        ),
     ],
 )
-def test_an_operator_is_told_what_asks_for_it(rules: list[dict[str, Any]], says: dict[str, str]) -> None:
+def test_an_operator_is_told_what_asks_for_it(rules: list[dict[str, Any]], says: dict[str, str], spares: str) -> None:
     async def scene(made: Scene) -> None:
         about = {"tool": "Pay.Refund", "subject": "ada", "tenant": "acme"}
         found = (await made.send("operator", "POST", "/v1/admin/explain", about)).json
-        assert found["requirements"] == says
+        assert (found["requirements"], found["spared_by"]) == (says, spares)
 
     run(scene, approvals=rules)
 
 
-def test_what_was_decided_is_in_the_audit_log() -> None:
+async def audited(made: Scene) -> list[dict[str, Any]]:
+    blocks = await made.yard.store.audit_blocks("main", 0, 100)
+    entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
+    return [each for each in entries if each["kind"] == "approval"]
+
+
+DECIDED = {"kind": "approval", "tool": "Pay.Refund@0.1.0", "call": "k", "asked_by": "acme/ada"}
+
+
+def test_what_was_decided_is_in_the_audit_log_in_the_same_words_whichever_way_it_came() -> None:
     async def scene(made: Scene) -> None:
-        await oxp(made)
+        made.credentials["boss"] = made.bearer("acme", "eve", scope="approve")
+        for way in ("operator", "boss", "page"):
+            before = await audited(made)
+            await oxp(made, call_id="k" if way == "operator" else f"k-{way}")
+            (approval,) = await waiting(made)
+            if way == "page":
+                page = page_of(made, approval)
+                await page.open()
+                await page.send("no", approval["code"], reason="too much")
+            else:
+                await say(made, "reject", role=way, reason="too much")
+            by = {"operator": "an operator", "boss": "eve", "page": "a person with its code"}[way]
+            (entry,) = [each for each in await audited(made) if each not in before]
+            about = DECIDED | {"call": approval["callId"], "by": by, "code": "rejected", "reason": "too much"}
+            assert entry.items() >= about.items()
+            assert entry["fp"]
+            assert (entry.get("sub"), entry.get("tenant")) == (("eve", "acme") if way == "boss" else (None, None))
+
+    run(scene, audit="strict")
+
+
+def test_a_yes_is_in_the_audit_log_as_well() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made, call_id="k")
         await say(made, "approve")
-        blocks = await made.yard.store.audit_blocks("main", 0, 100)
-        entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
-        said = [(each["kind"], each.get("code"), each["tool"]) for each in entries if "tool" in each]
-        assert said[0] == ("refused", "MissingRequirements", "Pay.Refund@0.1.0")
-        assert said[1][0] == "admin"
-        assert said[1][2].endswith("/approve")
+        (entry,) = await audited(made)
+        assert entry.items() >= (DECIDED | {"by": "an operator", "code": "approved"}).items()
+        assert "reason" not in entry
+
+    run(scene, audit="strict")
+
+
+def test_tries_that_were_refused_are_in_the_audit_log() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made, call_id="k")
+        (approval,) = await waiting(made)
+        made.credentials["herself"] = made.bearer("acme", "ada", scope="approve")
+        made.credentials["stranger"] = made.bearer("other", "eve", scope="approve")
+        page = page_of(made, approval)
+        await page.open()
+        await say(made, "approve", approval["id"], "owner")
+        await say(made, "approve", approval["id"], "herself")
+        await say(made, "reject", approval["id"], "stranger")
+        await page.send("yes", "AAAA-AAAA")
+        await say(made, "approve", "1-nothing", "herself")
+        await say(made, "approve", "4711")
+        await say(made, "reject", approval["id"])
+        await say(made, "approve", approval["id"])
+        *refused, no_such, no_number, _, late = await audited(made)
+        assert all(each.items() >= DECIDED.items() for each in (*refused, late))
+        assert [(each["by"], each["code"], each["rule"]) for each in (*refused, late)] == [
+            ("ada", "approve_refused", "These credentials are not for approve"),
+            ("ada", "approve_refused", "Nobody approves a call of their own"),
+            ("eve", "reject_refused", "There is no such approval; it may have been decided long ago"),
+            ("a person without its code", "approve_refused", "a wrong code"),
+            ("an operator", "approve_refused", "an operator has rejected it already"),
+        ]
+        assert [(each["by"], each["code"], each["tool"], "call" in each) for each in (no_such, no_number)] == [
+            ("ada", "approve_refused", "/v1/approvals/1-nothing/approve", False),
+            ("an operator", "approve_refused", "/v1/admin/approvals/4711/approve", False),
+        ]
 
     run(scene, audit="strict")

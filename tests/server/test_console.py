@@ -11,7 +11,7 @@ import pytest
 from toolyard import Context, Toolkit, authorization, secret, user_id
 from toolyard.server.console.frame import MOST_CHARACTERS
 
-from .console_browser import audited, came_in, run
+from .console_browser import audited, came_in, decided, run
 from .scene import Answer, Scene
 
 HOSTILE = "<script>alert('1')</script>\u202egnp.exe\u2066\U000e0041"
@@ -61,7 +61,7 @@ async def ask(made: Scene, tool: str = "Pay.Refund", role: str = "owner", **more
 
 async def seq(made: Scene) -> int:
     """Of the call that waits."""
-    (call,) = await made.yard._approving.waiting()
+    (call,) = await made.yard._decisions.desk.waiting()
     return call.seq
 
 
@@ -293,7 +293,7 @@ def test_an_operator_approves() -> None:
         assert paid == ["7"]
         await browser.open(f"/calls/{number}")
         assert "an operator has approved it" in words(browser.text)
-        assert ("admin", "console: approved call k of Pay.Refund@1.2.3 for acme/ada") in await audited(made)
+        assert ("approved", "k", "acme/ada", "an operator", None) in await decided(made)
         await browser.open("/approvals")
         assert "Nothing waits for you." in browser.text
 
@@ -310,7 +310,7 @@ def test_an_operator_rejects_with_a_reason() -> None:
         assert paid == []
         await browser.open(f"/calls/{number}")
         assert "an operator has rejected it: wrong <order>" in words(browser.text)
-        assert ("admin", "console: rejected call k of Pay.Refund@1.2.3 for acme/ada") in await audited(made)
+        assert ("rejected", "k", "acme/ada", "an operator", "wrong <order>") in await decided(made)
 
     run(scene, kit)
 
@@ -325,7 +325,7 @@ def test_who_decides_second_is_told() -> None:
         answer = await second.send(f"/approvals/{number}/approve")
         assert (answer.status, "an operator has rejected it already" in second.text) == (403, True)
         assert paid == []
-        assert len([what for kind, what in await audited(made) if kind == "admin" and "call" in what]) == 1
+        assert [said[0] for said in await decided(made)] == ["rejected", "approve_refused"]
 
     run(scene, kit)
 

@@ -25,6 +25,8 @@ TOKEN = "token-canary-c41f"
 LEAK = '''
 import base64
 import logging
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, quote_plus
 
 import json
@@ -44,6 +46,9 @@ def say(ctx, how, canaries):
         ctx.progress(1, 2, text)
         ctx.log(text, "warning", field=text)
         logging.getLogger("author").error("%s", text)
+        with ThreadPoolExecutor() as pool:
+            pool.submit(logging.getLogger("library").error, "%s", text)
+        warnings.warn(text)
         try:
             raise KeyError(text)
         except KeyError:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,6 @@ from .screen import complain, in_json, say
 from .target import Json
 
 LOOK_AGAIN_S = 0.5
-SHOWN = ("kind", "sub", "key", "from", "tool", "rule", "code")
 NO_LEDGER = "there is no ledger here; run this where the server runs, or name the ledger with --store"
 audit = typer.Typer(no_args_is_help=True, help="Read the audit log, check it, export it.")
 
@@ -123,9 +122,21 @@ def _print(rows: Iterable[dict[str, Any]], json: bool) -> None:
 def _line(entry: dict[str, Any]) -> str:
     """For a terminal, which takes no orders from what callers wrote."""
     at = datetime.fromtimestamp(entry.get("at", 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S")
-    cells = [str(entry[name]) for name in SHOWN if name in entry]
-    more = [f"{entry['n']} entries"] if "n" in entry else []
-    return in_one_line("  ".join([at, *cells, *more])) + "\n"
+    return in_one_line("  ".join([at, *_cells(entry)])) + "\n"
+
+
+def _cells(entry: dict[str, Any]) -> Iterator[str]:
+    """Who, for whom, from where; what, by which rule, and what became of it. Of a decision also which call."""
+    yield str(entry.get("kind", ""))
+    who = entry.get("by", entry.get("sub"))
+    if who is not None:
+        yield f"{who} for {entry['user']}" if "user" in entry else str(who)
+    yield from (str(entry[name]) for name in ("key", "from", "tool") if name in entry)
+    if "asked_by" in entry:
+        yield f"call {entry.get('call')} of {entry['asked_by']}"
+    yield from (str(entry[name]) for name in ("rule", "code", "reason") if name in entry)
+    if "n" in entry:
+        yield f"{entry['n']} entries"
 
 
 def _heads(path: Path) -> list[Head]:

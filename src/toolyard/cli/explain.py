@@ -50,7 +50,9 @@ def _in_words(found: Explanation, who: str) -> str:
     if found.lacks:
         lines.append(f"  lacks the scopes: {', '.join(found.lacks)}")
     lines += [f"  limit: {limit}" for limit in found.limits]
-    lines += [f"  the tool needs: {name}" for name in found.requirements]
+    for name, value in found.requirements.items():
+        lines.append(f"  the tool needs: {name}, {value}" if isinstance(value, str) else f"  the tool needs: {name}")
+    lines += [f"  needs no approval: by the rule {found.spared_by}"] if found.spared_by else []
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ..model.errors import RequestError
 from ..model.hidden import in_one_line
 
 
@@ -34,6 +33,3 @@ class Screen:
 
     def value(self, value: Any) -> None:
         self.printed([value if isinstance(value, str) else msgspec.json.encode(value).decode()])
-
-    def refusal(self, error: RequestError) -> None:
-        self.printed(filter(None, [error.message, error.developer_message]))

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..client.auditor import Auditor
-from ..client.client import Client, Sending
+from ..client.client import Client
 from ..client.operator import Operator
 from ..client.sending import HttpSending
 from ..model.errors import ServerError, SetupError
@@ -53,18 +52,26 @@ class Stage(Struct, frozen=True):
         """A caller's."""
         return Client(self.server, sending=HttpSending(self.server, None, ASK_S, proxies=False))
 
+    def run(self, *words: str, given: str = "") -> tuple[int, list[str]]:
+        """A verb of the command line, as it is typed in the folder: its exit code, and all that it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "toolyard", *words],
+            cwd=self.folder,
+            env=_environment(self.provider) | {"PYTHONIOENCODING": "utf-8"},
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+        )
+        return done.returncode, done.stdout.splitlines()
+
     def operator(self) -> Operator:
-        return Operator(self._reached())
-
-    def auditor(self) -> Auditor:
-        return Auditor(self._reached())
-
-    def _reached(self) -> Sending:
         """As whoever runs the server reaches it: by the file beside the ledger."""
         sending = reach(exactly(store=f"sqlite:{self.folder / LEDGER}"))
         if sending is None:
             raise ServerError(f"There is no ledger in {self.folder}")
-        return sending
+        return Operator(sending)
 
 
 @contextmanager

@@ -1,26 +1,25 @@
-"""The demo's five steps. Every call is made for real; the lines after `$` do the same from another terminal."""
+"""The demo's five steps. Every call is made for real; the lines after `$` do the same from another terminal, and what
+stands below them is what they print."""
 
 import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from ..client.client import CallOptions, Client
-from ..model.caller import LOCAL
 from ..model.errors import Challenge, MissingRequirements, ServerError, ToolError
 from ..model.seam import random_id
-from ..model.secret import WhichSecret
 from .screen import Screen
 from .stage import Stage
 from .visitor import Visitor
 
-SECRET = WhichSecret("WEATHER_KEY", LOCAL.tenant)
+SECRET = "WEATHER_KEY"
 SECRET_VALUE = "demo-key-2f60b9d1"
 LOOK_AGAIN_S = 0.3
-SHOWN = ("kind", "sub", "user", "tool", "code")
+FOR_YOU = ("--user-id", "you")
 _code = re.compile(r"the code for the page of \S+ is (\S+)").search
 
 
@@ -54,33 +53,26 @@ class Story:
         ]
 
     def _plain(self) -> None:
-        self._screen.typed(self._command("Weather.Cities"))
-        self._screen.value(self._client.call("Weather.Cities"))
+        self._call("Weather.Cities")
 
     def _secret(self) -> None:
         screen, given = self._screen, {"city": "Oslo"}
-        screen.typed(self._command("Weather.Now", given))
-        screen.refusal(self._refused("Weather.Now", given, {}))
+        self._call("Weather.Now", given, code=1)
         screen.tell("Nobody has set it. Whoever runs the server does; it is kept sealed, and never shown:")
-        screen.typed(self._beside(f"echo {SECRET_VALUE} | toolyard secrets set {SECRET.name}"))
-        with self._stage.operator() as operator:
-            made = operator.set_secret(SECRET, SECRET_VALUE, ())
-        screen.printed([f"{made['name']} is set, for {', '.join(made['neededBy'])}"])
-        screen.typed(self._command("Weather.Now", given))
-        screen.value(self._client.call("Weather.Now", given))
+        self._operate("secrets", "set", SECRET, given=SECRET_VALUE)
+        self._call("Weather.Now", given)
         screen.tell("The tool gave its key away. The server took it out of what the caller gets.")
 
     def _account(self) -> None:
         screen, options = self._screen, CallOptions(user_id="you")
-        command = self._command("Mail.Unread", more="--user-id you")
         while True:
-            screen.typed(command)
+            screen.typed(self._command("Mail.Unread", more=FOR_YOU))
             refusal = self._refused("Mail.Unread", {}, options)
             (challenge,) = refusal.missing.authorization
             found = _code(refusal.message)
             if found is None:
                 raise ServerError(f"There is no code in the refusal: {refusal.message}")
-            screen.refusal(refusal)
+            screen.printed([refusal.message, f"waiting for authorization: {challenge.url}"])
             screen.tell(
                 f"open {challenge.url}",
                 f"type {found[1]}, then be Ada or Bob at the provider, and allow it.",
@@ -94,15 +86,14 @@ class Story:
                 raise ServerError("The account could not be connected")
             screen.tell("That came to nothing: it was denied, or took too long. Calling again makes a new link.")
         screen.tell(f"Connected: {', '.join(self._connected())}. The agent never sees the token, the tool does:")
-        screen.typed(command)
-        screen.value(self._client.call("Mail.Unread", **options))
+        self._call("Mail.Unread", more=FOR_YOU)
 
     def _approval(self) -> None:
         screen, given, options = self._screen, {"order": "7", "cents": 500}, CallOptions(call_id=random_id(), wait=True)
         screen.typed(self._command("Payments.Refund", given))
         refusal = self._refused("Payments.Refund", given, options)
         (challenge,) = refusal.missing.authorization
-        screen.printed([refusal.message, f"waiting for approval: {challenge.url}"])
+        screen.printed([f"waiting for approval: {challenge.url}"])
         with self._stage.operator() as operator:
             (waiting,) = (each for each in operator.approvals() if each["callId"] == options["call_id"])
         number = waiting["id"].partition("-")[0]
@@ -124,20 +115,28 @@ class Story:
             screen.printed([error.message])
 
     def _audit(self) -> None:
-        screen = self._screen
-        with self._stage.auditor() as auditor:
-            screen.typed(self._beside("toolyard audit tail"))
-            entries = auditor.newest(100)
-            screen.printed("  ".join(str(entry[name]) for name in SHOWN if name in entry) for entry in entries)
-            screen.typed(self._beside("toolyard audit verify"))
-            for chain in auditor.chains():
-                checked = auditor.verify(chain["name"], ())
-                if checked.wrong is not None:
-                    raise ServerError(f"The audit log is not whole: {checked.wrong}")
-                screen.printed([f"{chain['name']}: whole, {checked.place.count} entries"])
-        screen.tell("Nobody has changed, removed or moved an entry.")
+        self._operate("audit", "tail")
+        self._operate("audit", "verify")
+        self._screen.tell("Nobody has changed, removed or moved an entry.")
 
     # -- parts of it -------------------------------------------------------------------------------
+
+    def _call(self, tool: str, given: dict[str, Any] | None = None, more: Sequence[str] = (), code: int = 0) -> None:
+        self._screen.typed(self._command(tool, given, more))
+        self._show(code, *self._words(tool, given, more))
+
+    def _operate(self, *words: str, given: str = "") -> None:
+        """A verb of whoever runs the server."""
+        before = f"echo {given} | " if given else ""
+        self._screen.typed(self._beside(f"{before}toolyard {' '.join(words)}"))
+        self._show(0, *words, given=given)
+
+    def _show(self, code: int, *words: str, given: str = "") -> None:
+        """What a command prints. It must end as the story has it."""
+        ended, lines = self._stage.run(*words, given=given)
+        self._screen.printed(lines)
+        if ended != code:
+            raise ServerError(f"toolyard {' '.join(words[:2])} ended with exit code {ended}, and not with {code}")
 
     def _refused(self, tool: str, given: dict[str, Any], options: CallOptions) -> MissingRequirements:
         """How a call is refused that lacks something."""
@@ -163,9 +162,12 @@ class Story:
             status = self._client.challenge_status(challenge)
         return status
 
-    def _command(self, tool: str, given: dict[str, Any] | None = None, more: str = "") -> str:
-        words = [shlex.quote(f"{name}={_word(value)}") for name, value in (given or {}).items()]
-        return " ".join(filter(None, ["toolyard call", tool, *words, more, f"--server {self._stage.server}"]))
+    def _command(self, tool: str, given: dict[str, Any] | None = None, more: Sequence[str] = ()) -> str:
+        return shlex.join(["toolyard", *self._words(tool, given, more)])
+
+    def _words(self, tool: str, given: dict[str, Any] | None, more: Sequence[str]) -> list[str]:
+        arguments = [f"{name}={_word(value)}" for name, value in (given or {}).items()]
+        return ["call", tool, *arguments, *more, "--server", self._stage.server]
 
     def _beside(self, command: str) -> str:
         """Such verbs look for the ledger where they are."""

@@ -1,6 +1,7 @@
 """What an escaped text means, and where in it each character was: escapes of JSON and Python, of one inside of the
-other, however often, and those of addresses, also around the others. Two texts that mean the same are read alike, so
-that one can be found in the other; how many backslashes or percent signs it took is forgotten on the way.
+other, however often, those of addresses, also around the others, and those of HTML. Two texts that mean the same are
+read alike, so that one can be found in the other; how many backslashes or percent signs it took is forgotten on the
+way.
 """
 
 import re
@@ -18,6 +19,17 @@ _percent = re.compile("%(?:25)*([0-9a-fA-F]{2})").finditer
 _begun = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|U[0-9a-fA-F]{0,7})?$|%[0-9a-fA-F]?$").search
 _escape = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|[\"'/nrtbf])|%[0-9a-fA-F]{2}").match
 _LONGEST_ESCAPE = 9
+_NAMED = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"}
+_references = re.compile(r"&(?:amp;)*(?:(quot|apos|lt|gt|amp)|#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6}));").finditer
+_letter_escaped = re.compile(
+    r"[%\\&](?:(?:(?:25)*|u00|x|U000000|#[xX])(?:3\d|[46][1-9a-fA-F]|[57][0-9aA])|#(?:4[89]|5[0-7]|[6-9]\d|1[012]\d);)"
+).search
+"""A letter or a digit, which no program escapes unless it escapes everything."""
+_breaks = re.compile(r"(?:\r?\n|(?:\\+r)?\\+n)[ \t]*").finditer
+_FULL_LINE = 60
+"""Base64 is broken after 64 characters or 76."""
+_base64 = re.compile(r"[A-Za-z0-9+/_-]+").fullmatch
+_ends_full = re.compile(rf"[A-Za-z0-9+/_-]{{{_FULL_LINE}}}(?:\\+r)?[\\\r]*$").search
 Piece = tuple[str, int, int]
 """What is meant, and from where to where it is written."""
 
@@ -28,7 +40,7 @@ class Reading:
     def __init__(self, text: str) -> None:
         self.text = text
         self._steps: list[_Step] = []
-        for sign, pieces in (("%", _of_addresses), ("\\", _of_strings)):
+        for sign, pieces in (("%", _of_addresses), ("\\", _of_strings), ("&", _of_markup)):
             if sign in self.text:
                 self._steps.append(_Step(self.text, pieces(self.text)))
                 self.text = self._steps[-1].text
@@ -38,6 +50,43 @@ class Reading:
         for step in reversed(self._steps):
             start, end = step.source(start, end)
         return start, end
+
+
+def is_escaped(text: str) -> bool:
+    """Whether there may be an escape in it."""
+    return "\\" in text or "%" in text or "&" in text
+
+
+def has_broken_base64(text: str) -> bool:
+    """Whether lines end as those do. (To look for the lines' ends themselves takes far longer.)"""
+    for end in ("\n", "\\n"):
+        if end in text:
+            for line in text.split(end):
+                if len(line) >= _FULL_LINE and _ends_full(line[-_FULL_LINE - 20 :]):
+                    return True
+    return False
+
+
+def escapes_letters(text: str) -> bool:
+    """Whether it is by somebody who escapes everything."""
+    return _letter_escaped(text) is not None
+
+
+class Unbroken:
+    """A text whose lines of Base64 are put together again."""
+
+    def __init__(self, text: str) -> None:
+        breaks = [("", each.start(), each.end()) for each in _breaks(text) if _is_full(text, each.start())]
+        self._step = _Step(text, breaks) if breaks else None
+        self.text = "" if self._step is None else self._step.text
+        """Empty where there are none."""
+
+    def source(self, start: int, end: int) -> tuple[int, int]:
+        return (start, end) if self._step is None else self._step.source(start, end)
+
+
+def _is_full(text: str, end: int) -> bool:
+    return end >= _FULL_LINE and _base64(text, end - _FULL_LINE, end) is not None
 
 
 class _Step:
@@ -85,6 +134,13 @@ def _meant(found: "re.Match[str]") -> str:
     if number:
         return chr(min(int(number, 16), sys.maxunicode))
     return _LETTERS[letter] if letter else ""
+
+
+def _of_markup(text: str) -> Iterator[Piece]:
+    for found in _references(text):
+        number = int(found[2]) if found[2] else int(found[3], 16) if found[3] else None
+        meant = _NAMED[found[1]] if number is None else chr(min(number, sys.maxunicode))
+        yield meant, found.start(), found.end()
 
 
 def _of_addresses(text: str) -> Iterator[Piece]:

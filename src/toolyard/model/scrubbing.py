@@ -1,24 +1,25 @@
 """Keeps what a call was given in confidence out of everything that the call says.
 
 A value is looked for as it is, and as programs write it down without meaning to show it: in Base64 (both alphabets,
-with or without padding, and also inside of something larger), in hexadecimal, and escaped for an address, for JSON and
-for Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and what is around it is left whole. A
-tool that wants to give its secret away can always find another way; this is for those that do not. Values under four
-characters, without their backslashes, are not looked for: they are everywhere.
+with or without padding, and also inside of something larger or broken into lines), in hexadecimal, and escaped for an
+address, for HTML, for JSON and for Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and what
+is around it is left whole. A tool that wants to give its secret away can always find another way; this is for those
+that do not. Values under four characters, without their backslashes, are not looked for: they are everywhere.
 """
 
 import base64
 import logging
 import re
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .readings import Reading, without_half_an_escape
+from .readings import Reading, Unbroken, escapes_letters, has_broken_base64, is_escaped, without_half_an_escape
 
 if TYPE_CHECKING:
     from .errors import ToolError
@@ -65,13 +66,14 @@ class Scrubber:
         for form, shown in self._names.items():
             for start in _places(form, text):
                 yield *without_half_an_escape(text, start, start + len(form)), shown
-        if self._escapable and ("\\" in text or "%" in text):
+        if is_escaped(text):
             likely = [each for each in self._escapable if each.part in text]
-            reading = Reading(text if likely else "")
-            for each in likely:
-                for start in _places(each.text, reading.text):
-                    found = reading.source(start, start + len(each.text))
-                    yield *without_half_an_escape(text, *found), each.shown
+            if escapes_letters(text):
+                likely = [*self._escapable, *(_Escapable(form, "", shown) for form, shown in self._names.items())]
+            yield from _read(likely, text, Reading(text if likely else ""))
+        if has_broken_base64(text):
+            forms = [_Escapable(form, "", shown) for form, shown in self._names.items()]
+            yield from _read(forms, text, Unbroken(text))
 
     def value(self, value: Any) -> Any:
         """A JSON value, all the way down. A number that is a secret becomes a text."""
@@ -130,6 +132,14 @@ def _longest(form: str, read: str) -> str:
     return max((run for run in _plain(read) if run in form), key=len, default="")
 
 
+def _read(forms: Iterable[_Escapable], text: str, reading: Reading | Unbroken) -> Iterator[tuple[int, int, str]]:
+    """Where they are in a text that means something else than it says."""
+    for each in forms:
+        for start in _places(each.text, reading.text):
+            found = reading.source(start, start + len(each.text))
+            yield *without_half_an_escape(text, *found), each.shown
+
+
 def _places(form: str, text: str) -> Iterator[int]:
     at = text.find(form)
     while at >= 0:
@@ -151,6 +161,22 @@ def _in_base64(value: bytes) -> Iterator[str]:
 # -- what is logged while a call runs --------------------------------------------------------------
 
 active: ContextVar[Scrubber | None] = ContextVar("what the running call was given", default=None)
+_under_way: dict[Scrubber, None] = {}
+"""Of all calls that were given something and run in this process now: a thread that a tool starts does not know whose
+it is."""
+
+
+def begin(scrubber: Scrubber) -> None:
+    """What is logged from here on is without what its call was given, also by threads that belong to no call."""
+    _under_way[scrubber] = None
+    active.set(scrubber)
+
+
+def end(scrubber: Scrubber) -> None:
+    """The call has ended. Once, or more often."""
+    _under_way.pop(scrubber, None)
+    if active.get() is scrubber:
+        active.set(None)
 
 
 def scrub_logs() -> None:
@@ -162,6 +188,23 @@ def scrub_logs() -> None:
     logging.setLogRecordFactory(_Records(make))
 
 
+def log_warnings() -> None:
+    """Python's warnings become records, which are scrubbed and go where the others go. (The way of `logging` itself
+    shows them to nobody where no handler was set up.)"""
+    warnings.showwarning = _log_warning
+
+
+def _log_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    if file is not None:
+        file.write(text)
+    else:
+        logging.getLogger("py.warnings").warning("%s", text.rstrip("\n"))
+
+
 class _Records:
     """Makes records as before, and scrubs them where there is something to scrub."""
 
@@ -171,19 +214,26 @@ class _Records:
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._make(*args, **kwargs)
         scrubber = active.get()
-        if scrubber is not None:
-            _scrub(record, scrubber)
+        if scrubber is not None and scrubber in _under_way:
+            _scrub(record, [scrubber])
+        elif scrubber is not None or _under_way:
+            _scrub(record, [*filter(None, [scrubber]), *list(_under_way)])
         return record
 
 
-def _scrub(record: logging.LogRecord, scrubber: Scrubber) -> None:
+def _scrub(record: logging.LogRecord, scrubbers: list[Scrubber]) -> None:
+    def text(given: str) -> str:
+        for scrubber in scrubbers:
+            given = scrubber.text(given)
+        return given
+
     try:
         message = record.getMessage()
     except Exception:  # an author's arguments: whoever writes it down says what is wrong with them
         message = f"{record.msg} {record.args}"
-    record.msg, record.args = scrubber.text(message), None
+    record.msg, record.args = text(message), None
     if record.exc_info:
-        record.exc_text = scrubber.text("".join(traceback.format_exception(*record.exc_info)).rstrip("\n"))
+        record.exc_text = text("".join(traceback.format_exception(*record.exc_info)).rstrip("\n"))
         record.exc_info = None
     if record.stack_info:
-        record.stack_info = scrubber.text(record.stack_info)
+        record.stack_info = text(record.stack_info)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..model.call import Outcome
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.running import Hook, Run, Runner, tellable
-from ..model.scrubbing import active
+from ..model.scrubbing import begin, end
 from ..model.tool import Tool
 from .output import BrokenResult, to_json
 from .processes import ChildFailed
@@ -59,7 +59,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     started = monotonic()
     error: ToolError
     if run.scrubber is not None:
-        active.set(run.scrubber)
+        begin(run.scrubber)
     try:
         steps = _within(hooks, recipe, arguments, run) if hooks else recipe.run(arguments, run)
         try:
@@ -89,8 +89,8 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     except BaseException as raised:  # a tool that says sys.exit() has failed like any other
         error = unexpected(recipe.bounds, run.tool, run.call_id, raised)
     finally:
-        if run.scrubber is not None and active.get() is run.scrubber:
-            active.set(None)
+        if run.scrubber is not None:
+            end(run.scrubber)
     if run.scrubber is not None:
         error = run.scrubber.error(error)
     return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)

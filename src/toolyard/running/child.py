@@ -20,7 +20,7 @@ from ..model.caller import Caller
 from ..model.errors import ToolError
 from ..model.hidden import escaped
 from ..model.running import Host, QuietChannel, Run
-from ..model.scrubbing import active, scrub_logs, scrubber_of
+from ..model.scrubbing import begin, end, log_warnings, scrub_logs, scrubber_of
 from ..model.tool import Tool
 from .frames import Failed, Frame, Log, Progress, Raised, Returned, Start, pack, read
 from .loading import load
@@ -44,6 +44,7 @@ def serve(link: socket.socket, target: str) -> None:
     """The socket is read in the main thread; the loop runs only while a tool or the lifespan does."""
     logging.getLogger("toolyard.tool").disabled = True  # the server logs what the channel brings it
     scrub_logs()
+    log_warnings()
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(Lines())
     sources = load(target)
@@ -87,7 +88,8 @@ async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: 
         start.trace_id, start.user_info, start.secrets, start.tokens, resources,
         scrubber=scrubber_of(start.secrets, start.tokens),
     )  # fmt: skip
-    active.set(run.scrubber)
+    if run.scrubber is not None:
+        begin(run.scrubber)
     try:
         value = tool.code.invoke(tool.code.bind(start.input), run)
         return Returned(tool.code.dump(await value if tool.code.is_async else value))
@@ -95,6 +97,9 @@ async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: 
         return Failed(e.message, e.developer_message, e.can_retry, e.retry_after_ms, e.additional_prompt_content)
     except (Exception, SystemExit, GeneratorExit) as error:
         return Raised(f"{type(error).__name__}: {error}", traceback.format_exc())
+    finally:
+        if run.scrubber is not None:
+            end(run.scrubber)
 
 
 if __name__ == "__main__":

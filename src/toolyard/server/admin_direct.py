@@ -30,6 +30,7 @@ from . import (
 from .admin import AdminDesk
 from .audit import AuditDesk
 from .console.sessions import Codes
+from .decisions import Decisions
 from .exchange import Exchange
 from .ledger import open_store
 from .routes import RouteTable
@@ -56,6 +57,7 @@ class LedgerSending:
         audit = AuditDesk(self._store, self._ring)
         approvals = Approvals((), self._ring, settings.approval_wait_s, lambda: settings.public_url or "")
         approving = ApprovalDesk(self._store, approvals, settings.claim_wait_s)
+        decisions = Decisions(approving, self._note, SYSTEM.now)
 
         def connections() -> Any:
             return open_door("connecting")(settings, self._store, self._ring, SYSTEM.now, _nobody).connections
@@ -66,7 +68,7 @@ class LedgerSending:
                 *admin_keys.routes(keys, _anybody),
                 *admin_secrets.routes(secrets, _anybody),
                 *audit_routes.routes(audit, _anybody),
-                *approval_routes.admin_routes(approving, _anybody),
+                *approval_routes.admin_routes(decisions, _anybody),
                 *offer_routes.routes(self._store, _anybody),
                 *admin_connections.routes(connections, _anybody),
                 *admin_console.routes(Codes(self._store, self._ring), _anybody, lambda _: _address(settings)),
@@ -96,15 +98,19 @@ class LedgerSending:
             if route.seen_as:
                 self._ring.subkey("fingerprint")  # nothing is changed that could not be signed
             reply = await route.handler(exchange)
-            if route.seen_as and self._is_audited:
-                what = Entry(SYSTEM.now(), route.seen_as, tool=f"{request.method} {request.path}")
-                await put(self._store, self._ring, VERBS if self._store.shared else MAIN, what)
+            if route.seen_as:
+                await self._note(Entry(SYSTEM.now(), route.seen_as, tool=f"{request.method} {request.path}"))
         except SetupError:
             raise  # a key that is none, say: there is no server here whose fault it could be
         except ToolyardError as error:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101
         return reply
+
+    async def _note(self, entry: Entry) -> None:
+        """In the audit log, where there is one."""
+        if self._is_audited:
+            await put(self._store, self._ring, VERBS if self._store.shared else MAIN, entry)
 
 
 def _address(settings: Settings) -> str:

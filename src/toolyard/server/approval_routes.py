@@ -7,7 +7,7 @@ scope for it, an operator has the token beside the ledger, and who comes to the 
 from ..catalogue import Catalogue
 from ..engine.deciding import ApprovalDesk
 from ..model.caller import Caller
-from ..model.errors import Forbidden, PathNotFound, ToolNotFound
+from ..model.errors import Forbidden, PathNotFound, RequestError, ToolNotFound
 from ..model.record import CallRecord
 from ..trust.access import APPROVE
 from ..trust.approvals import PATH
@@ -15,14 +15,14 @@ from ..wires import approvals as wire
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
 from .admin_routes import Admit
+from .decisions import OPERATOR, Decider, Decisions, about
 from .exchange import Exchange
 from .routes import Handler, Route
 
-OPERATOR = "an operator"
 
-
-def admin_routes(desk: ApprovalDesk, admit: Admit) -> list[Route]:
+def admin_routes(decisions: Decisions, admit: Admit) -> list[Route]:
     """Each asks `admit` first."""
+    desk = decisions.desk
 
     async def show_all(exchange: Exchange) -> Reply:
         admit(exchange.headers)
@@ -34,8 +34,9 @@ def admin_routes(desk: ApprovalDesk, admit: Admit) -> list[Route]:
     def decide(approved: bool) -> Handler:
         async def handle(exchange: Exchange) -> Reply:
             admit(exchange.headers)
-            reason, call = wire.decode_reason(exchange.body), await desk.numbered(exchange.parameters["id"])
-            decided = await desk.decide(call, approved=approved, by=OPERATOR, reason=reason)
+            reason, by = wire.decode_reason(exchange.body), Decider(OPERATOR, exchange.address)
+            call = await decisions.numbered(exchange, by, approved=approved)
+            decided = await decisions.decide(call, by, approved=approved, reason=reason)
             return wire.encode_decided(decided, approved)
 
         return handle
@@ -43,13 +44,14 @@ def admin_routes(desk: ApprovalDesk, admit: Admit) -> list[Route]:
     at = wire.ADMIN + "/{id}"
     return [
         Route("GET", wire.ADMIN, show_all, LIFECYCLE, who="operator"),
-        Route("POST", f"{at}/approve", decide(True), LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
-        Route("POST", f"{at}/reject", decide(False), LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
+        Route("POST", f"{at}/approve", decide(True), LIFECYCLE, reads_json=True, who="operator"),
+        Route("POST", f"{at}/reject", decide(False), LIFECYCLE, reads_json=True, who="operator"),
     ]
 
 
-def routes(desk: ApprovalDesk, catalogue: Catalogue) -> list[Route]:
+def routes(decisions: Decisions, catalogue: Catalogue) -> list[Route]:
     """For callers with the scope for it, and of tools that they see."""
+    desk = decisions.desk
 
     def is_there(call: CallRecord, caller: Caller) -> bool:
         try:
@@ -57,6 +59,15 @@ def routes(desk: ApprovalDesk, catalogue: Catalogue) -> list[Route]:
         except ToolNotFound:
             return False
         return call.key.tenant == caller.tenant
+
+    def allowed(call: CallRecord | None, caller: Caller) -> CallRecord:
+        """If they may decide about it; else raises why not. What they may not see is not there."""
+        _refuse_others(caller)
+        if call is None or not is_there(call, caller):
+            raise PathNotFound("There is no such approval; it may have been decided long ago")
+        if call.key.subject == caller.subject:
+            raise Forbidden("Nobody approves a call of their own", ())
+        return call
 
     async def show_all(exchange: Exchange) -> Reply:
         _refuse_others(exchange.caller)
@@ -68,13 +79,15 @@ def routes(desk: ApprovalDesk, catalogue: Catalogue) -> list[Route]:
     def decide(approved: bool) -> Handler:
         async def handle(exchange: Exchange) -> Reply:
             caller, reason = exchange.caller, wire.decode_reason(exchange.body)
-            _refuse_others(caller)
-            call = await desk.find(exchange.parameters["id"])
-            if not is_there(call, caller):
-                raise PathNotFound("There is no such approval; it may have been decided long ago")
-            if call.key.subject == caller.subject:
-                raise Forbidden("Nobody approves a call of their own", ())
-            decided = await desk.decide(call, approved=approved, by=caller.subject, reason=reason)
+            by = Decider(caller.subject, exchange.address, caller)
+            found = await _found(desk, exchange.parameters["id"])
+            try:
+                call = allowed(found, caller)
+            except RequestError as error:
+                which = {"tool": exchange.path} if found is None else about(found)
+                await decisions.refused(by, approved, error.message, **which)
+                raise
+            decided = await decisions.decide(call, by, approved=approved, reason=reason)
             return wire.encode_decided(decided, approved)
 
         return handle
@@ -82,8 +95,8 @@ def routes(desk: ApprovalDesk, catalogue: Catalogue) -> list[Route]:
     at = wire.OWN + "/{id}"
     return [
         Route("GET", wire.OWN, show_all, LIFECYCLE),
-        Route("POST", f"{at}/approve", decide(True), LIFECYCLE, reads_json=True, seen_as="approval"),
-        Route("POST", f"{at}/reject", decide(False), LIFECYCLE, reads_json=True, seen_as="approval"),
+        Route("POST", f"{at}/approve", decide(True), LIFECYCLE, reads_json=True),
+        Route("POST", f"{at}/reject", decide(False), LIFECYCLE, reads_json=True),
     ]
 
 
@@ -91,6 +104,13 @@ def _shown(desk: ApprovalDesk, call: CallRecord, base_url: str, code: str | None
     """`base_url` is empty where nobody serves the page."""
     id = desk.approvals.id_of(call.seq)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
+
+
+async def _found(desk: ApprovalDesk, id: str) -> CallRecord | None:
+    try:
+        return await desk.find(id)
+    except PathNotFound:
+        return None
 
 
 def _refuse_others(caller: Caller) -> None:

@@ -71,6 +71,7 @@ from .authorize_routes import AuthorizeDesk
 from .calls import CallDesk
 from .console import table as console
 from .console.sessions import Codes
+from .decisions import Decisions
 from .exchange import BodyReader, Exchange
 from .explanation import Rules
 from .guard import Guard
@@ -181,7 +182,8 @@ class Yard:
         }
         self._node = node = Node(store)
         self.approvals = approvals = Approvals(settings.approvals, ring, settings.approval_wait_s, self._own_url)
-        self._approving = ApprovalDesk(store, approvals, settings.claim_wait_s)
+        approving = ApprovalDesk(store, approvals, settings.claim_wait_s)
+        self._decisions = Decisions(approving, self.witness.note, seam.now)
         self._recorded = recorded = RecordedCalls(
             node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit
         )
@@ -310,8 +312,8 @@ class Yard:
             ).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s),
-            *approval_routes.routes(self._approving, self.catalogue),
-            *ApprovalPages(self._approving, forms, self.witness).routes(),
+            *approval_routes.routes(self._decisions, self.catalogue),
+            *ApprovalPages(self._decisions, forms).routes(),
         ]
         return routes + site_routes.routes(self, routes)
 
@@ -324,7 +326,7 @@ class Yard:
         rules = Rules(self.access, self.limiting.limits, self.settings.approvals)
         why = explain_routes.routes(self.catalogue, rules, self.store, seam.now, admit)
         users = admin_connections.routes(lambda: self._connecting(seam).connections, admit)
-        approving = approval_routes.admin_routes(self._approving, admit)
+        approving = approval_routes.admin_routes(self._decisions, admit)
         offers = offer_routes.routes(self.store, admit)
         calls = admin_routes.routes(AdminDesk(self.store), admit)
         entering = admin_console.routes(Codes(self.store, self._ring), admit, Exchange.base_url)
@@ -333,7 +335,7 @@ class Yard:
     def _console(self, seam: Seam) -> list[Route]:
         """The same operator's pages, which are no part of the API either."""
         ground = console.Ground(
-            self.store, self._ring, self.catalogue, self._workers, self._approving, self.readiness, self.witness,
+            self.store, self._ring, self.catalogue, self._workers, self._decisions, self.readiness, self.witness,
             self.settings, lambda: not self.needs_credentials,
         )  # fmt: skip
         return console.routes(ground, seam.now)

@@ -24,15 +24,17 @@ class Rules(Struct):
     limits: Sequence[Limit]
     approvals: Sequence[ApprovalRule] = ()
 
-    def approval(self, tool: Tool, identity: Identity) -> dict[str, str]:
-        """What says that a person may have to agree, if anything does."""
+    def approval(self, tool: Tool, identity: Identity) -> tuple[str, str]:
+        """What says that a person may have to agree, if anything does; or else the rule that spares them."""
+        unless = ""
         for rule in self.approvals:
             if rule.is_about(tool) and rule.who.fits(identity):
                 if not rule.ask and not rule.over and rule.when is None:
-                    return {}
+                    return "", rule.name
                 if rule.ask:
-                    return {"approval": f"by the rule {rule.name}"}
-        return {} if tool.approval is None else {"approval": "by the tool itself"}
+                    return f"by the rule {rule.name}{unless}", ""
+                unless += f", unless the rule {rule.name} spares it"
+        return "" if tool.approval is None else f"by the tool itself{unless}", ""
 
 
 def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Identity]) -> Explanation:
@@ -42,7 +44,10 @@ def explain(catalogue: Catalogue, rules: Rules, asked: Asked, keys: Iterable[Ide
         return _explained(offer, offer.path, rules.access.view(identity).of_offer(offer), identity, rules.limits)
     tool = catalogue.named(asked.tool) or catalogue.resolve(asked.tool)
     found = _explained(tool, tool.reference, rules.access.view(identity).of(tool), identity, rules.limits)
-    found.requirements = requirements_json(tool.requirements, with_user_id=True) | rules.approval(tool, identity)
+    approval, found.spared_by = rules.approval(tool, identity)
+    found.requirements = requirements_json(tool.requirements, with_user_id=True)
+    if approval:
+        found.requirements["approval"] = approval
     return found
 
 

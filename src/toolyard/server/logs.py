@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..model.hidden import escaped, escaped_json, in_one_line
+from ..model.scrubbing import log_warnings
 from .exchange import Exchange
 from .tracing import trace_of
 
@@ -60,7 +61,8 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(level: str, style: str = "text") -> None:
-    """What cannot be written costs nobody an answer."""
+    """What cannot be written costs nobody an answer. What Python warns of is in it, too."""
+    log_warnings()
     logging.raiseExceptions = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines())

@@ -105,6 +105,12 @@ class Witness:
         """Something else that is worth knowing: a key was made, a call settled, a worker came."""
         self._add(kind, caller or NOBODY, address, tool=what)
 
+    async def note(self, entry: Entry) -> None:
+        """One that somebody else has made. Raises StoreDown."""
+        if self._audit is not None:
+            self._audit.add(entry)
+        await self.written()
+
     async def written(self) -> None:
         """Returns when all of it is stored, where that must come before the answer. Raises StoreDown."""
         if self._audit is not None and self.is_strict:

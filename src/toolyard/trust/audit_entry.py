@@ -31,7 +31,7 @@ class Entry(
         "outcome": "code", "trace_id": "trace", "request_id": "request", "count": "n",
     },
 ):  # fmt: skip
-    """`kind` is call, refused, auth, cancel, worker, claim, answer, release, admin, start, stop or lost."""
+    """`kind` is call, refused, auth, cancel, worker, claim, answer, release, admin, approval, start, stop or lost."""
 
     at: float
     kind: str
@@ -59,6 +59,12 @@ class Entry(
     request_id: str | None = None
     count: int | None = None
     """Of entries that are missing here, where `kind` is lost."""
+    by: str | None = None
+    """Who decided, in words, where `kind` is approval."""
+    asked_by: str | None = None
+    """The tenant and subject of the call that was decided about."""
+    reason: str | None = None
+    """Why, as who decided said it."""
 
 
 def line_of(entry: Entry, fingerprint: Fingerprint, *, with_input: bool) -> bytes:

@@ -34,6 +34,8 @@ class Explanation(Struct):
     lacks: Sequence[str] = ()
     requirements: dict[str, Any] = {}
     limits: Sequence[str] = ()
+    spared_by: str = ""
+    """The rule by which nobody has to agree."""
 
 
 def decode_asked(body: bytes) -> Asked:

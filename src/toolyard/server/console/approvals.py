@@ -6,13 +6,12 @@ is an operator, so no code is asked for.
 
 from collections.abc import Mapping
 
-from ...engine.deciding import ApprovalDesk
 from ...model.errors import PathNotFound
 from ...model.record import CallRecord
 from ...store.contract import Store
 from ...wires.admin import caller_name
 from ...wires.approvals import MOST_REASON
-from ..approval_routes import OPERATOR
+from ..decisions import OPERATOR, Decider, Decisions
 from .frame import age, code, facts, json_text, shown
 from .visits import Action, Done, Page, View, Visit
 
@@ -20,8 +19,8 @@ ONE = "/approvals/{number}"
 
 
 class Approvals:
-    def __init__(self, store: Store, desk: ApprovalDesk) -> None:
-        self._store, self._desk = store, desk
+    def __init__(self, store: Store, decisions: Decisions) -> None:
+        self._store, self._decisions = store, decisions
 
     def pages(self) -> list[Page]:
         return [Page("/approvals", self.show, "Approvals")]
@@ -30,7 +29,7 @@ class Approvals:
         return [Action(f"{ONE}/approve", self.approve), Action(f"{ONE}/reject", self.reject)]
 
     async def show(self, visit: Visit) -> View:
-        waiting = await self._desk.waiting()
+        waiting = await self._decisions.desk.waiting()
         body = "".join([await self._one(visit, call) for call in waiting]) or "<p>Nothing waits for you.</p>"
         return View("Approvals", body)
 
@@ -44,9 +43,9 @@ class Approvals:
         call = await self._store.row(visit.number())
         if call is None:
             raise PathNotFound("There is no such call; it may have been removed")
-        await self._desk.decide(call, approved=approved, by=OPERATOR, reason=reason)
-        what = f"{'approved' if approved else 'rejected'} call {call.key.call_id} of {call.reference}"
-        return Done(f"{what} for {caller_name(call.key)}", f"/calls/{call.seq}")
+        by = Decider(OPERATOR, visit.exchange.address)
+        await self._decisions.decide(call, by, approved=approved, reason=reason)
+        return Done("", f"/calls/{call.seq}")
 
     async def _one(self, visit: Visit, call: CallRecord) -> str:
         whole = call if call.input else await self._store.row(call.seq) or call

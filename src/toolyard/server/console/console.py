@@ -66,7 +66,8 @@ class Console:
                 done = await action.do(visit, fields)
             except RequestError as error:
                 return self._refused(visit, error, "Nothing was changed")
-            self._witness.did("admin", f"console: {done.what}", None, exchange.address)
+            if done.what:
+                self._witness.did("admin", f"console: {done.what}", None, exchange.address)
             await self._witness.written()
             return Reply(303, b"", [(b"location", visit.url(done.to).encode()), (b"cache-control", b"no-store")])
 

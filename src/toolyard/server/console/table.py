@@ -5,10 +5,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ...catalogue import Catalogue
-from ...engine.deciding import ApprovalDesk
 from ...engine.workers import WorkerTools
 from ...store.contract import Store
 from ...trust.keys import KeyRing
+from ..decisions import Decisions
 from ..pages.forms import Forms
 from ..readiness import Readiness
 from ..routes import Route
@@ -31,7 +31,7 @@ class Ground(Struct, frozen=True):
     ring: KeyRing
     catalogue: Catalogue
     workers: WorkerTools
-    desk: ApprovalDesk
+    decisions: Decisions
     readiness: Readiness
     witness: Witness
     settings: Settings
@@ -42,10 +42,10 @@ def sections(ground: Ground) -> list[Section]:
     """A new page is a line here."""
     store, settings = ground.store, ground.settings
     return [
-        Overview(store, ground.catalogue, ground.desk, ground.readiness),
+        Overview(store, ground.catalogue, ground.decisions.desk, ground.readiness),
         Tools(ground.catalogue, ground.workers, settings.access, settings.approvals, ground.is_open),
-        Calls(store, ground.desk),
-        Approvals(store, ground.desk),
+        Calls(store, ground.decisions.desk),
+        Approvals(store, ground.decisions),
     ]
 
 

@@ -51,7 +51,7 @@ class View(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """What was changed, for the audit log, and the page to go to then."""
+    """What was changed, where it is not in the audit log yet, and the page to go to then."""
 
     what: str
     to: str

@@ -4,7 +4,6 @@ from html import escape
 
 import msgspec
 
-from ...engine.deciding import ApprovalDesk
 from ...model.errors import PathNotFound, Refused, RequestError
 from ...model.hidden import escaped_json
 from ...model.record import CallRecord
@@ -13,9 +12,9 @@ from ...wires import oxp
 from ...wires.approvals import MOST_REASON
 from ...wires.contract import JSON, Reply
 from ...wires.family import encode
+from ..decisions import WITH_CODE, Decider, Decisions, about
 from ..exchange import Exchange
 from ..routes import Route
-from ..witness import Witness
 from .forms import Browser, Forms
 from .layout import alert, page, paragraph, table
 
@@ -38,8 +37,8 @@ FIELDS = (
 class ApprovalPages:
     """Handlers."""
 
-    def __init__(self, desk: ApprovalDesk, forms: Forms, witness: Witness) -> None:
-        self._desk, self._forms, self._witness = desk, forms, witness
+    def __init__(self, decisions: Decisions, forms: Forms) -> None:
+        self._decisions, self._desk, self._forms = decisions, decisions.desk, forms
         self._wrong: dict[int, int] = {}
 
     def routes(self) -> list[Route]:
@@ -71,22 +70,19 @@ class ApprovalPages:
             return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
         if self._is_closed(call):
             return await self._shown(exchange, browser, call, TOO_MANY)
+        approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
         if not self._desk.approvals.is_code(call.seq, fields.get("code", "")):
             self._count(call.seq)
-            self._witness.did(
-                "auth", f"a wrong code for the approval of call {call.key.call_id}", None, exchange.address
-            )
+            anybody = Decider("a person without its code", exchange.address)
+            await self._decisions.refused(anybody, approved, "a wrong code", **about(call))
             return await self._shown(exchange, browser, call, "This is not the code of this call. Nothing was decided")
         if fields.get("say") not in ("yes", "no"):
             return await self._shown(exchange, browser, call, "Say yes or no: press one of the buttons")
-        approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
+        by = Decider(WITH_CODE, exchange.address)
         try:
-            await self._desk.decide(call, approved=approved, by="a person with its code", reason=reason)
+            await self._decisions.decide(call, by, approved=approved, reason=reason)
         except Refused as error:
             return await self._shown(exchange, browser, call, error.message)
-        said = f"{'approved' if approved else 'rejected'} call {call.key.call_id} of {call.reference}"
-        self._witness.did("approval", said, None, exchange.address)
-        await self._witness.written()
         return await self._shown(exchange, browser, await self._desk.find(exchange.parameters["id"]))
 
     def _is_closed(self, call: CallRecord) -> bool:
