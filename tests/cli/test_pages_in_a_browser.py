@@ -107,7 +107,7 @@ def test_nobody_says_yes_by_pressing_enter(server: Served, page: Page, tmp_path:
     page.get_by_label("Code").fill(code_of(tmp_path))
     page.get_by_label("Reason").fill("wrong order")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("has rejected it")).to_be_visible()
+    expect(page.get_by_text("It was rejected by")).to_be_visible()
 
 
 def test_hostile_words_are_only_words_where_a_person_decides(server: Served, page: Page) -> None:

@@ -191,11 +191,13 @@ def test_who_goes_away_while_it_is_renewed_loses_nothing(own: Provider) -> None:
     asyncio.run(story())
 
 
-def test_a_ledger_with_another_key_holds_nothing_for_anybody(own: Provider, tmp_path: Path) -> None:
+def test_what_was_sealed_with_a_key_that_is_gone_is_nobodys(own: Provider, tmp_path: Path) -> None:
     async def story() -> None:
         ledger = f"sqlite:{tmp_path / 'ledger.db'}"
         async with scene(own, store=ledger, secret_key="ab" * 32) as stage:
             await stage.connect()
+        async with scene(own, store=ledger, secret_key=["cd" * 32, "ab" * 32]) as stage:
+            assert (await stage.call())["status"] == 200
         async with scene(own, store=ledger, secret_key="cd" * 32) as stage:
             link = await stage.challenge()
             async with stage.browser() as browser:

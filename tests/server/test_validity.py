@@ -199,6 +199,7 @@ def test_a_key_that_is_revoked_elsewhere_ends_its_streams_here(
     start: Start, stage: Stage, name: str, postgres_url: str
 ) -> None:
     here, there = (start(store=postgres_url, secret_key="7" * 64) for _ in range(2))
+    (here.folder / "toolyard.key").write_text("7" * 64)  # the verbs' own
     key = new_key(here, "first", "--store", postgres_url)
     until(lambda: ask(there.root, request("GET", "/tools", bearer(key))).status == 200)
     opened = events(there, key, stage, name)
