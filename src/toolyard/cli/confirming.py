@@ -12,14 +12,14 @@ def confirm(tool: str, listed: dict[str, Any], given: dict[str, Any]) -> None:
     """Shows the tool as its server describes it, and the input as it would be sent. Raises Declined."""
     said = " (its server calls it destructive)" if is_destructive(listed) else ""
     summary = (str(listed.get("description", "")).splitlines() or [""])[0]
-    complain(f"{tool}{said}: {summary}\n  input {in_json(given)}Call {tool}? [y/N] ")
-    sys.stderr.flush()
     try:
-        said = sys.stdin.readline()
+        complain(f"{tool}{said}: {summary}\n  input {in_json(given)}Call {tool}? [y/N] ")
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
     except KeyboardInterrupt:
         complain("\n")
-        said = ""
-    if said.strip().lower() not in ("y", "yes"):
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
         raise declined(tool)
 
 
