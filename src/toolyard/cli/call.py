@@ -20,7 +20,7 @@ from ..model.errors import (
     nobody_can_approve,
 )
 from ..model.seam import random_id
-from .confirming import confirm, is_a_person_here, is_destructive, may_say_hints
+from .confirming import asking_of, confirm
 from .options import filled, named
 from .screen import complain, pretty, say
 from .target import File, Json, Key, Server, connect
@@ -63,11 +63,8 @@ def call(
 
     toolyard call Calculator.Add a=10 b=5
     """
-    if confirmed and yes:
-        raise SetupError("--confirm asks before the call, and --yes does not; choose one of them")
-    ask = True if confirmed else False if yes else None
-    words = named(arguments, "NAME=VALUE")
-    given = _whole_input(input)
+    asking = asking_of(confirmed, yes, server if file is None else "")
+    words, given = named(arguments, "NAME=VALUE"), _whole_input(input)
     options: CallOptions = {
         "user_id": user_id,
         "secrets": filled(secret, "ID=VALUE", "--secret"),
@@ -77,13 +74,10 @@ def call(
     }
     with connect(server, key, file) as client:
         try:
-            listed: dict[str, Any] = {}
-            if words or ask or (ask is None and file is None and may_say_hints(server)):
+            if words or asking != "never":
                 listed = find_listed(client.list(all_versions="@" in tool), tool) or {}
-            if words:
                 given |= typed(words, listed.get("input_schema") or listed.get("inputSchema") or {})
-            if ask or (ask is None and is_a_person_here() and is_destructive(listed)):
-                confirm(tool, listed, given)
+                confirm(tool, listed, given, asking)
             if file is None and wait is not False:
                 outcome = outcome_of(client, tool, given, options)
             else:  # and nobody else can be at a server that is only here for this call
