@@ -203,7 +203,7 @@ class Sessions:
             return
         known = begun.known
         if use.new.waiting_for is not None:
-            if use.work is not None and begun.seq:
+            if begun.seq:
                 use.work.waits()
             else:
                 use.is_known()
