@@ -26,6 +26,7 @@ from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
 from ..model.errors import SettingsError
+from ..model.loopback import is_loopback
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
@@ -78,7 +79,7 @@ from .guard import Guard
 from .lag import LagWatch
 from .ledger import audit_of, open_store
 from .lifespan import lifespan
-from .limiting import Limiting, is_loopback
+from .limiting import Limiting
 from .listing import Listing
 from .locking import gate_of
 from .mcp.assembly import Ground, assembled

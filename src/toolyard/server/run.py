@@ -11,6 +11,7 @@ from types import FrameType
 import uvicorn
 
 from ..model.errors import SettingsError, SetupError
+from ..model.loopback import is_loopback
 from ..running.cores import no_core_files
 from .admin_file import AdminFile
 from .compose import Yard
@@ -18,7 +19,6 @@ from .connections import Patience
 from .direct import Direct
 from .http import polite, sweep
 from .ledger_keys import has_keys
-from .limiting import is_loopback
 from .settings import Settings
 from .tls import certificate_of
 
