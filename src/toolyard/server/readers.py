@@ -104,6 +104,13 @@ def master_keys(value: Any) -> list[str]:
     raise Wrong("64 hexadecimal digits, or several of that, separated by commas")
 
 
+def operator_token(value: Any) -> str:
+    """It opens everything, so nobody must be able to guess it."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.~+/=-]{32,}", value):
+        return value
+    raise Wrong("at least 32 letters, digits or any of _.~+/=-; 'openssl rand -hex 32' makes one")
+
+
 def address(value: Any) -> str:
     if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#]+(/[^\s?#]*)?", value):
         return value.rstrip("/")
