@@ -31,6 +31,7 @@ from .readers import (
     issuers,
     limits,
     master_keys,
+    operator_token,
     origins,
     providers,
     rules,
@@ -111,6 +112,12 @@ class Settings:
         secret=True,
     )
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
+    operator_token: str | None = row(
+        None,
+        "What lets 'toolyard approvals --server' and the like in from elsewhere; without it, each start has its own.",
+        operator_token,
+        secret=True,
+    )
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
