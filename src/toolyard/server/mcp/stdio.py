@@ -111,7 +111,8 @@ class StdioServer:
     async def serve(self, lines: "asyncio.Queue[bytes | None]") -> None:
         """Until None comes, and what is under way has ended. Who cancels this has waited long enough."""
         try:
-            with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, self._around.caller, session=SESSION)):
+            hearing = Subscriber(self._wanted, self._tell, self._around.caller, session=SESSION)
+            with self._parts.subscriptions.hearing(hearing):
                 while (line := await lines.get()) is not None:
                     await self._line.has_room()
                     if line.strip():
