@@ -36,7 +36,7 @@ from ..running.threads import Threads
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
 from ..trust.approvals import Approvals
-from ..trust.authentication import Credentials, read_keys, token_verifier
+from ..trust.authentication import NOBODY, Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
 from ..trust.key_fit import hold_to_ledger
@@ -130,11 +130,10 @@ class Yard:
         self.limiting = Limiting(settings, seam.now)
         self.telling = telling_of(settings)
         self._put_together(seam)
-        self.access = Access(
-            settings.access,
-            [limit.who for limit in self.limiting.limits],
-            [rule.who for rule in settings.approvals],
-        )
+        limited, asking = [limit.who for limit in self.limiting.limits], [rule.who for rule in settings.approvals]
+        self.access = Access(settings.access, limited, asking)
+        self.local = partial(Access((), limited, asking).caller, NOBODY)
+        """Who started this process, as a caller: limits and approvals are about them too, rules are for others."""
         self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
@@ -364,8 +363,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def telling_of(settings: Settings) -> Telling:
-    """Where only this machine can reach the server, text goes out as it is, unless the settings want it otherwise."""
-    safe_text: Any = settings.safe_text or ("off" if is_loopback(settings.host) else "escape")
+    safe_text: Any = settings.safe_text
     return Telling(safe_text, settings.max_output_bytes)
 
 
