@@ -3,6 +3,7 @@ it claims the call, as fresh as it is then."""
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,11 +13,17 @@ from toolyard.trust.published_keys import NoAnswer
 
 from ..trust.identity_provider import Provider
 from .stage import HERE, Scene
-from .test_holding import connect, get, link_in, play, post, used
+from .test_holding import connect, get, link_in, post, used
+from .test_holding import play as play_with
 from .test_meanwhile import AN_HOUR, asks_for_its_account, disconnect, has_account, result, token_of
 
 NEEDS = {"authorization": [{"id": "idp", "oauth2": {"scopes": ["mail.read"]}}], "secrets": [], "user_id": False}
 TOOL: dict[str, Any] = {"id": "Far.Read", "requirements": NEEDS, "input_schema": {"type": "object"}}
+
+
+def play(story: Callable[[Scene], Awaitable[None]], provider: Provider, **settings: Any) -> None:
+    """With workers that are trusted."""
+    play_with(story, provider, **{"workers": [{"trusted": True}], **settings})
 
 
 async def register(stage: Scene, **more: Any) -> None:

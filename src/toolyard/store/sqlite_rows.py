@@ -15,6 +15,8 @@ from .hints import Topic
 from .statements import statements
 
 SQL = statements("sqlite")
+MOST_AT_ONCE = 100
+"""The tools of which calls are looked for in one statement."""
 LARGE = 256 * 1024
 """More than this is kept out of the row."""
 Told = set[tuple[Topic, Hashable]]
@@ -198,11 +200,12 @@ def save(cursor: apsw.Cursor, judged: Judged) -> None:
             cursor.execute(SQL.release_key, {"seq": after.seq})
 
 
-def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
+def claimable(cursor: apsw.Cursor, wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     """The condition for requests that somebody asks for, and may. What waits is found by an index for each tool, in
     order: a long line is not read to its end."""
     if wanted.state is not State.PENDING:
         return _in_any_state(wanted)
+    references = _called(cursor, wanted)
     who, limit = wanted.who, wanted.limit
     session = "" if wanted.session is None else " AND session = ?"
     given = () if wanted.session is None else (wanted.session,)
@@ -210,9 +213,20 @@ def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     found = [_OWN.format(named=_named(wanted), session=session, limit=limit)]
     houses = who.houses or []
     tenants = "" if who.houses is None else f" AND tenant IN ({', '.join('?' * len(houses))})"
-    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(wanted.references)
-    served = [value for reference in wanted.references for value in (reference, *houses, *given)]
+    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(references)
+    served = [value for reference in references for value in (reference, *houses, *given)]
     return f"seq IN ({' UNION ALL '.join(found)})", (*own, *served)
+
+
+def _called(cursor: apsw.Cursor, wanted: Wanted) -> list[str]:
+    """Of the tools that are asked for, those of which calls wait, the longest first. One statement has no room for as
+    many as somebody may serve; and of those that it has room for, most are not called just now."""
+    references = wanted.references
+    if len(references) <= 1:
+        return references
+    houses = None if wanted.who.houses is None else encode(wanted.who.houses).decode()
+    asked = {"references": encode(references).decode(), "houses": houses, "session": wanted.session}
+    return [found for (found,) in cursor.execute(SQL.called_of, {**asked, "limit": MOST_AT_ONCE}).fetchall()]
 
 
 _OWN = (
