@@ -24,7 +24,7 @@ from .deciding import decision_of
 from .engine import Engine, Limits
 from .lacking import ending_for
 from .recorded import Work
-from .recovery import caller_of, command_of, context_of
+from .recovery import UNREADABLE, caller_of, command_of, context_of
 
 AT_ONCE = 100
 LOOK_AGAIN_S = 5.0
@@ -80,7 +80,7 @@ class Awaited:
                 Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)
                 for each in error.missing.authorization
             ]
-        except (ToolyardError, BrokenSeal):
+        except (ToolyardError, BrokenSeal, *UNREADABLE):
             return []
         return []
 
@@ -93,7 +93,7 @@ class Awaited:
             if (ending := ending_for(call, error)) is not None:
                 await self._store.decide(Decision(call.seq, AUTHORIZATION, ending))
             return
-        except (ToolyardError, BrokenSeal):
+        except (ToolyardError, BrokenSeal, *UNREADABLE):
             return  # it still waits, and ends when it has waited too long
         work.is_known()  # it counts once it runs
         then = work.new.waiting_for

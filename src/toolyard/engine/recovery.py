@@ -31,6 +31,9 @@ from .recorded import RecordedCalls
 AT_ONCE = 100
 SOON_S = 1.0
 NO_KEY = "What the call was given cannot be opened: none of the server's keys has sealed it"
+NO_INPUT = "What the ledger has of the call cannot be read"
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+"""What comes of a row that is not what was written."""
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -110,6 +113,9 @@ class Recovery:
             return await self._end(call, Move.UNKNOWN, _why_not(call, error))
         except BrokenSeal:
             return await self._end(call, Move.UNKNOWN, NO_KEY)
+        except UNREADABLE as error:
+            _log.error("the call %s of %s cannot be read: %s", call.key.call_id, call.reference, error)
+            return await self._end(call, Move.UNKNOWN, NO_INPUT)
         except (MissingRequirements, Unavailable) as error:
             return await self._lacks(call, error)
         except ToolyardError as error:

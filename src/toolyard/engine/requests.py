@@ -24,7 +24,7 @@ from ..trust.keys import BrokenSeal
 from .engine import Engine
 from .given import Given
 from .lacking import Lacking
-from .recovery import NO_KEY
+from .recovery import NO_INPUT, NO_KEY, UNREADABLE
 
 LOOK_AGAIN_S = 1.0
 _encode = msgspec.json.Encoder().encode
@@ -132,8 +132,9 @@ class Requests:
             if context is None:
                 await self._hand_back(call, who)
             return context
-        except (BrokenSeal, Forbidden) as error:
-            ending = ended_by(Move.ABANDON, error.message if isinstance(error, Forbidden) else NO_KEY)
+        except (BrokenSeal, Forbidden, *UNREADABLE) as error:
+            why = NO_KEY if isinstance(error, BrokenSeal) else NO_INPUT
+            ending = ended_by(Move.ABANDON, error.message if isinstance(error, Forbidden) else why)
             await self._store.decide(Hold(call.seq, call.attempt, AUTHORIZATION, 0.0, ending))
         except StoreDown:
             raise

@@ -8,7 +8,7 @@ import msgspec
 
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
+from ..model.session import RequestEvent, Session, SessionEvent, session_of
 from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
 from .contract import Begun, Filter, Wanted, key_conflict, only_stars, queue_full
 from .hints import Topic
@@ -27,7 +27,6 @@ PENDING_AGAIN = (State.PENDING, None, None, 0.0, None, None, None, None)
 encode = msgspec.json.Encoder().encode
 _CHANGING = Standing.__struct_fields__[Standing.__struct_fields__.index("queue_until") :]
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
-_tools = msgspec.json.Decoder(list[SessionTool]).decode
 
 
 def first(cursor: apsw.Cursor, sql: str, values: tuple[Any, ...]) -> Any:
@@ -226,7 +225,7 @@ def _called(cursor: apsw.Cursor, wanted: Wanted) -> list[str]:
         return references
     houses = None if wanted.who.houses is None else encode(wanted.who.houses).decode()
     asked = {"references": encode(references).decode(), "houses": houses, "session": wanted.session}
-    return [found for (found,) in cursor.execute(SQL.called_of, {**asked, "limit": MOST_AT_ONCE}).fetchall()]
+    return [str(found) for (found,) in cursor.execute(SQL.called_of, {**asked, "limit": MOST_AT_ONCE}).fetchall()]
 
 
 _OWN = (
@@ -267,8 +266,7 @@ def session(cursor: apsw.Cursor, id: str) -> Session | None:
     row = cursor.execute(SQL.session, (id,)).fetchone()
     if row is None:
         return None
-    _, tenant, subject, tools, metadata, *rest = row
-    return Session(id, tenant, subject, _tools(tools), msgspec.json.decode(metadata), *rest)
+    return session_of(id, row[1:])
 
 
 def refuse_conflicts(cursor: apsw.Cursor, calls: Sequence[NewCall]) -> dict[Key, Begun]:

@@ -62,8 +62,8 @@ class HeldSecrets:
         shown = (
             HeldSecret(
                 WhichSecret(place.name, place.tenant, place.owner),
-                tuple(it.about["tools"]),
-                it.about["since"],
+                tuple(it.about.get("tools", ())),
+                it.about.get("since", it.changed),
                 is_closed=place in closed,
             )
             for place, it in kept
