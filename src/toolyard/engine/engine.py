@@ -8,7 +8,7 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..catalogue import Catalogue
-from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
+from ..catalogue import Catalogue, Change
+from ..model.call import NO_CONTEXT, Brought, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, ToolError
 from ..model.offer import Offer
@@ -112,13 +112,22 @@ class Engine:
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
-        self.prepare()
-        catalogue.subscribe(self.prepare)
+        self._follow(Change(tuple(catalogue.all()), ()))
+        catalogue.subscribe(self._follow)
 
-    def prepare(self) -> None:
-        """A plan for each tool that has none. Raises DefinitionError for a schema that cannot be checked."""
-        there = self._catalogue.all()
-        self._plans = {tool: self._plans.get(tool) or self._plan(tool) for tool in there}
+    def adopt(self, plans: Mapping[Tool, Plan]) -> None:
+        """Of tools that are about to come into the catalogue: then nothing has to be worked out when they do."""
+        self._plans.update(plans)
+
+    def forget(self, tool: Tool) -> None:
+        """One that did not come after all."""
+        self._plans.pop(tool, None)
+
+    def _follow(self, change: Change) -> None:
+        """A plan for each tool that came and has none. Raises DefinitionError for a schema that cannot be checked."""
+        self._plans.update({tool: self.plan(tool) for tool in change.added if tool not in self._plans})
+        for tool in change.removed:
+            self._plans.pop(tool, None)
 
     def resolve(self, reference: str, caller: Caller, *, latest: bool = False) -> Tool:
         """The tool that a caller means. Raises ToolNotFound, or Forbidden where its credentials are not for it."""
@@ -360,8 +369,10 @@ class Engine:
             new.waiting_for, new.queue_s = waiting_for, self._approvals.wait_s
         needs_context = tool.on_lost == "rerun" or new.queue == "worker" or waiting_for is not None
         brought = declared(tool, command.context) if needs_context else NO_CONTEXT
-        if needs_context and (brought.secrets or brought.tokens or run.user_info):
-            context = CallContext(brought.tokens, brought.secrets, run.caller.user_id, run.user_info)
+        caller = run.caller
+        speaks = bool(tool.requirements) and (caller.user_id or caller.issuer) is not None
+        if needs_context and (brought.secrets or brought.tokens or run.user_info or speaks):
+            context = Brought(brought.tokens, brought.secrets, caller.user_id, run.user_info, caller.issuer)
             new.sealed = self._seal(_encode(context), run.call_id.encode())
         return new
 
@@ -379,7 +390,8 @@ class Engine:
         _log.error("%s gave a result that breaks its output schema at %s", tool.reference, where)
         return hidden(self._bounds, tool, f"the result breaks the output schema at {where}")
 
-    def _plan(self, tool: Tool) -> Plan:
+    def plan(self, tool: Tool) -> Plan:
+        """From any thread: a large schema takes a while. Raises DefinitionError for one that cannot be checked."""
         input_check = compile_schema(tool.input_schema, tool)
         return Plan(
             bind=tool.code.bind,

@@ -27,6 +27,13 @@ class CallContext(Struct, frozen=True):
     user_info: Mapping[str, Any] = {}
 
 
+class Brought(CallContext, frozen=True):
+    """What is kept, sealed, of what a caller passed along, for a later attempt; and whose token showed who it was,
+    where that is a person's: who may speak for which user is asked again when the attempt is given something."""
+
+    issuer: str | None = None
+
+
 NO_CONTEXT = CallContext()
 
 

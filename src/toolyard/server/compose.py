@@ -24,11 +24,12 @@ from ..engine.recovery import Recovery
 from ..engine.requests import Requests
 from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
-from ..engine.workers import Elsewhere, WorkerTools
+from ..engine.workers import Bounds, Elsewhere, WorkerTools
 from ..model.errors import SettingsError
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
+from ..model.tool import Tool
 from ..running.inline import Inline
 from ..running.processes import Processes
 from ..running.threads import Threads
@@ -90,6 +91,7 @@ from .pages.forms import Forms
 from .readiness import Readiness
 from .request_routes import RequestDesk
 from .routes import Route
+from .servable import check_listing, headers_of
 from .session_routes import SessionDesk
 from .settings import Settings
 from .shell import Shell
@@ -119,7 +121,7 @@ class Yard:
         self.readiness = Readiness()
         self.metrics = Metrics()
         self._lock = gate_of(settings)
-        self._served = Served(self.sources, self._lock.check)
+        self._served = Served(self.sources, self._check)
         self.catalogue = self._served.catalogue
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
@@ -163,6 +165,13 @@ class Yard:
         inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
         self.door = OperatorsDoor(settings.store, token.text, inside, settings.public_url or "")
 
+    def _check(self, tools: Iterable[Tool]) -> None:
+        """The server's own. Raises DefinitionError."""
+        tools = list(tools)
+        for tool in tools:
+            headers_of(tool)
+        self._lock.check(tools)
+
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
         return self.asgi.public_url or f"http://{self.settings.host}:{self.settings.port}"
@@ -196,8 +205,11 @@ class Yard:
         self._awaited = Awaited(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
         self.engine.questions.awaited = self._awaited.questions
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
-        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
-        given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s)
+        self._workers = workers = WorkerTools(
+            store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, check_listing,
+            Bounds(settings.max_tools_per_worker, settings.max_tools_per_caller),
+        )  # fmt: skip
+        given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
 
@@ -309,7 +321,7 @@ class Yard:
                 self._requests, self._workers, self.engine.questions, self.witness, settings.lease_s, self.telling
             ).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
-            *worker_routes.routes(self._workers, self.witness, settings.lease_s),
+            *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
             *ApprovalPages(self._decisions, forms).routes(),
         ]

@@ -123,6 +123,8 @@ class Settings:
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
     approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    max_tools_per_worker: int = row(1000, "How many tools a worker may offer.", whole(1, 10**6))
+    max_tools_per_caller: int = row(2000, "How many tools all workers of a caller may offer together.", whole(1, 10**6))
     lock_file: str | None = row(
         None, "The tools as they were approved; tools.lock in the working directory, if it is there.", text
     )

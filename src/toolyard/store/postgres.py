@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ..model.errors import ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Event, Session, Worker
+from ..model.session import Event, Session, Worker, session_of
 from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Hold, Judged, Limits, Who
 from . import postgres_begin as beginning
 from . import postgres_nodes as running
@@ -33,7 +33,7 @@ from .postgres_hints import Listener, Poller, Sender, channel_of
 from .postgres_lease import NOT_FLUSHED, Lease
 from .postgres_link import Connection, Link, store_down
 from .postgres_nodes import Finish
-from .postgres_rows import SQL, Told, call_of, columns, encode, found_by, key_values, session_of, standing_of, text
+from .postgres_rows import SQL, Told, call_of, columns, encode, found_by, key_values, standing_of, text
 from .postgres_schema import migrate
 from .postgres_slots import Slots
 from .postgres_standing import Decide

@@ -8,7 +8,6 @@ import msgspec
 
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Session, SessionTool
 from ..model.standing import DIRECT, Standing
 from .contract import Begun, begun_of
 from .hints import Topic
@@ -19,7 +18,6 @@ Told = set[tuple[Topic, Hashable]]
 Row = tuple[Any, ...]
 
 encode = msgspec.json.Encoder().encode
-_tools = msgspec.json.Decoder(list[SessionTool]).decode
 _STATES = {state.value: state for state in State}
 NO_ENDING = (None,) * 6
 PARTS = ("call", "standing", "living", "changed", "lives", "found", "fits", "wanted")
@@ -97,11 +95,6 @@ def standing_of(row: Sequence[Any]) -> Standing:
 def found_by(key: Key, fingerprint: bytes, row: Sequence[Any]) -> Begun:
     """What has the key."""
     return begun_of(key, fingerprint, None if row[0] is None else call_of(row))
-
-
-def session_of(id: str, row: Sequence[Any]) -> Session:
-    tenant, subject, tools, metadata, *rest = row
-    return Session(id, tenant, subject, _tools(tools), msgspec.json.decode(metadata), *rest)
 
 
 def like(pattern: str) -> str:

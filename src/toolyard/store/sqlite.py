@@ -197,10 +197,9 @@ class SqliteStore(KeptForTrust):
     # -- requests ----------------------------------------------------------------------------------
 
     async def claim(self, wanted: Wanted) -> list[CallRecord]:
-        where, values = rows.claimable(wanted)
-
         def write(cursor: apsw.Cursor, told: Told) -> list[CallRecord]:
             now, claims = self._now(), list[CallRecord]()
+            where, values = rows.claimable(cursor, wanted)
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
                 for before in waiting:
@@ -229,10 +228,11 @@ class SqliteStore(KeptForTrust):
         return await self._write(read)
 
     async def requests(self, wanted: Wanted) -> list[CallRecord]:
-        where, values = rows.claimable(wanted)
-        return await self._write(
-            lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
-        )
+        def read(cursor: apsw.Cursor) -> list[CallRecord]:
+            where, values = rows.claimable(cursor, wanted)
+            return rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
+
+        return await self._write(read)
 
     # -- sessions ----------------------------------------------------------------------------------
 

@@ -151,6 +151,16 @@ SELECT tenant, subject, name, tools, revision FROM workers WHERE lease_until > ?
 -- name: drop_dead_workers
 DELETE FROM workers WHERE lease_until <= ? RETURNING 1
 
+-- name: called_of
+SELECT value FROM (
+    SELECT value, (SELECT seq FROM calls INDEXED BY calls_pending
+        WHERE state = 'PENDING' AND reference = served.value AND queue = 'worker' AND waiting_for IS NULL
+            AND (:houses IS NULL OR tenant IN (SELECT value FROM json_each(:houses)))
+            AND (:session IS NULL OR session = :session)
+        ORDER BY seq LIMIT 1) AS oldest
+    FROM json_each(:references) AS served
+) WHERE oldest IS NOT NULL ORDER BY oldest LIMIT :limit
+
 -- name: check
 INSERT INTO nodes (name, lease_until) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
