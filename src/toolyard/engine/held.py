@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from ..model.call import Outcome
-from ..model.errors import KeyConflict
+from ..model.errors import KeyConflict, ToolError
 from ..model.lifecycle import ENDED, Move
 from ..model.record import ending_of
 from ..model.running import Run
@@ -77,6 +77,13 @@ class Held:
             except StoreDown as down:
                 _log.error("an outcome waits to be recorded: %s", down.developer_message)
                 await asyncio.sleep(TRY_STORE_AGAIN_S)
+            except Exception:  # whatever is wrong with it: its call must end
+                if outcome.error is not None:
+                    raise
+                _log.exception("%s (call %s): its result cannot be recorded", self.run.tool.id, self.run.call_id)
+                lost = ToolError(f"{self.run.tool.id} ran, and its result could not be recorded", can_retry=False)
+                outcome = Outcome(outcome.call_id, outcome.duration_ms, error=lost)
+                ending = ending_of(outcome)
             else:
                 break
         if winner is None:

@@ -119,7 +119,7 @@ class CallDesk:
         """`GET …/health`."""
 
         async def handle(exchange: Exchange) -> Reply:
-            return wire.encode_status(self._readiness.status)
+            return wire.encode_status(self._readiness.health)
 
         return handle
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ..model.call import CallContext, CallTool, Outcome
 from ..model.caller import Caller
@@ -74,7 +74,7 @@ class Witness:
                 command.tool_id if tool is None else tool.reference,
                 ended.call_id or command.call_id,
                 None,
-                command.input,
+                Raw(command.input_json) if command.input_json else command.input,
                 None if tool is None else caller.view.of(tool).rule,
                 ended.code,
                 seconds * 1e6 // 1 / 1e3,
