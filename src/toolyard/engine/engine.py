@@ -22,7 +22,7 @@ from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, ToolError
 from ..model.offer import Offer
-from ..model.record import NewCall, new_call
+from ..model.record import CallRecord, NewCall, new_call
 from ..model.running import Channel, Host, QuietChannel, Run, Runner
 from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM, Seam
@@ -316,6 +316,14 @@ class Engine:
         except StoreDown as down:
             _log.warning("a large result could not be kept: %s", down.developer_message)
             return False
+
+    async def recorded_call(self, caller: Caller, call_id: str) -> CallRecord | None:
+        """The caller's newest call of that id."""
+        return await self._node.store.get(caller.tenant, caller.subject, call_id)
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something that nobody waits for."""
+        self._node.beside(work)
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""

@@ -82,6 +82,15 @@ class Witness:
             )
         )
 
+    async def told_early(self, call: CallRecord, caller: Caller, at: Somewhere, code: str) -> None:
+        """A call goes on, and its client is about to be told something of it. Its end is an entry of its own. Raises
+        StoreDown."""
+        entry = Entry(
+            self._now(), "call", caller.tenant, caller.subject, call.user_id, caller.key, caller.how, at.address,
+            call.wire, call.reference, call.key.call_id, input=Raw(call.input), outcome=code, trace_id=call.trace_id,
+        )  # fmt: skip
+        await self.note(entry)
+
     def used(self, wire: str, calls: list[CallRecord], caller: Caller, address: str) -> None:
         """A model's tool uses that were taken."""
         for call in calls:
