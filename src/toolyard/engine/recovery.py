@@ -165,6 +165,7 @@ def command_of(call: CallRecord, context: CallContext) -> CallTool:
         context,
         wire=call.wire,
         family=call.key.family,
+        input_json=call.input,
     )
 
 

@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(list[Definition]).decode
 class RemoteCode:
     """A tool's function is at its workers. Here its input is passed on as it is."""
 
-    is_async = True
+    is_async, has_validators = True, False
 
     def __init__(self, worker: str) -> None:
         self.origin = Origin("", f"worker {worker}", 0)

@@ -72,7 +72,7 @@ def ran_values(call: Ran, seq: int) -> Row:
     caller, tool, error = run.caller, run.tool, outcome.error
     return (
         seq, caller.tenant, caller.subject, command.family, text(run.call_id), command.wire, text(command.tool_id),
-        tool.reference, encode(run.input), text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
+        tool.reference, command.input_json, text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code, outcome.duration_ms,
         None if outcome.value is None else bytes(outcome.value), None if error is None else encode(error.members()),
         None if error is None else error.effects,

@@ -123,7 +123,7 @@ def ran(cursor: apsw.Cursor, call: Ran, now: float) -> tuple[Any, ...]:
     caller, tool, error = run.caller, run.tool, outcome.error
     return (
         caller.tenant, caller.subject, command.family, run.call_id, command.wire, command.tool_id, tool.reference,
-        *_kept(cursor, encode(run.input)), caller.user_id, run.trace_id, tool.on_lost,
+        *_kept(cursor, command.input_json), caller.user_id, run.trace_id, tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code,
         now, now, outcome.duration_ms,
         *_kept(cursor, None if outcome.value is None else bytes(outcome.value)),
@@ -137,13 +137,14 @@ def refuse_long_queue(cursor: apsw.Cursor, call: NewCall, most: int) -> None:
         raise queue_full(call.reference, most)
 
 
-def sweep(cursor: apsw.Cursor, now: float, before: float, limit: int) -> int:
+def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limit: int) -> int:
+    cursor.execute(SQL.keep_keys, {"now": now, "key_ttl_s": key_ttl_s})
+    cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     old = cursor.execute(SQL.old_calls, (before, limit)).fetchall()
     for table in ("calls", "questions", "answers", "call_events"):
         cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in old])
     blobs = [(blob,) for _, *pair in old for blob in pair if blob is not None]
     cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
-    cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     sessions = cursor.execute(SQL.old_sessions, (before, limit)).fetchall()
     cursor.executemany("DELETE FROM events WHERE session = ?", sessions)
     cursor.execute(SQL.old_notes, (now, limit))

@@ -204,6 +204,8 @@ class Calling:
         call = await self._store.row(seq)
         questions = [] if call is None else await self._engine.questions.open(call, peer.caller)
         if call is not None and questions:
+            if self._witness.is_strict:
+                await self._witness.told_early(call, peer.caller, peer, "input_required")
             state = self._states.make(call, peer.caller, digest_of(request.tool.id, request.params.arguments))
             outlet.respond(encode_input_required(questions, state, peer.revision))
 
@@ -213,6 +215,9 @@ class Calling:
             self._node.beside(self._hand_out(peer, call_id, outlet))
 
     async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
+        call = await self._engine.recorded_call(peer.caller, call_id)
+        if call is not None and self._witness.is_strict:
+            await self._witness.told_early(call, peer.caller, peer, "still_running")
         outlet.respond(await self._created(peer, call_id))
 
     # -- tasks -------------------------------------------------------------------------------------
