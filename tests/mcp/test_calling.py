@@ -162,7 +162,7 @@ def test_a_failure_says_what_the_model_should_know_and_no_more(client: Connect, 
     result = client(revision).call("Kit_Fail").result()
     assert result["isError"] is True
     assert text_of(result) == "It is closed\nTry Monday."
-    assert result["_meta"]["toolyard/error"] == {"can_retry": True, "retry_after_ms": 7}
+    assert result["_meta"]["toolyard/error"] == {"can_retry": True, "retry_after_ms": 7, "has_prompt_content": True}
     assert "Sundays" not in str(result)
     crashed = client(revision).call("Kit_Crash").result()
     assert crashed["isError"] is True

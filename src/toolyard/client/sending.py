@@ -4,7 +4,7 @@ import ssl
 from typing import Any
 
 from ..doors import open_door
-from ..model.errors import ServerError
+from ..model.errors import ServerError, SetupError
 from ..wires.contract import Reply, Request
 
 _NO_CHECK_TIME = 0x200000
@@ -15,23 +15,38 @@ class Unreachable(ServerError):
     """Nobody answered, or not in time."""
 
 
+class TimedOut(Unreachable):
+    """Not in time. Whether the request arrived nobody knows."""
+
+
+class NotVerified(Unreachable):
+    """Somebody is there, and the certificate does not show that it is the server."""
+
+
 class HttpSending:
     """Keeps its connections."""
 
     def __init__(
-        self, url: str, key: str | None, timeout_s: float, *, proxies: bool = True, certificate: str | None = None
+        self,
+        url: str,
+        key: str | None,
+        timeout_s: float,
+        *,
+        proxies: bool = True,
+        certificate: str | None = None,
+        ca: str | None = None,
     ) -> None:
         """`proxies`: whether it may go through those that the environment names. `certificate`: the one that the server
-        has, in PEM; without it, any will do that is good for its name."""
+        has, in PEM. `ca`: the file of who signed it. Without either, any will do that is good for its name."""
         self._http, self._url = open_door("http"), url
-        verify = True if certificate is None else _only(certificate)
+        verify = _signed_by(ca) if certificate is None else _only(certificate)
         self._client = self._http.Client(timeout=timeout_s, headers=_credentials(key), trust_env=proxies, verify=verify)
 
     def send(self, request: Request) -> Reply:
         try:
             return _reply(self._client.request(**_arguments(self._url, request)))
         except self._http.TransportError as error:
-            raise _unreachable(self._url, error) from error
+            raise _unreachable(self._url, error, self._http.TimeoutException) from error
 
     def close(self) -> None:
         self._client.close()
@@ -40,18 +55,28 @@ class HttpSending:
 class AsyncHttpSending:
     """Keeps its connections."""
 
-    def __init__(self, url: str, key: str | None, timeout_s: float) -> None:
+    def __init__(self, url: str, key: str | None, timeout_s: float, *, ca: str | None = None) -> None:
         self._http, self._url = open_door("http"), url
-        self._client = self._http.AsyncClient(timeout=timeout_s, headers=_credentials(key))
+        self._client = self._http.AsyncClient(timeout=timeout_s, headers=_credentials(key), verify=_signed_by(ca))
 
     async def send(self, request: Request) -> Reply:
         try:
             return _reply(await self._client.request(**_arguments(self._url, request)))
         except self._http.TransportError as error:
-            raise _unreachable(self._url, error) from error
+            raise _unreachable(self._url, error, self._http.TimeoutException) from error
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _signed_by(ca: str | None) -> ssl.SSLContext | bool:
+    """By the authorities of this file alone; without one by those that the system, or SSL_CERT_FILE, trusts."""
+    if ca is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # and what ssl says of a file without certificates
+        raise SetupError(f"{ca} is no file of certificates: {error.strerror or error}") from None
 
 
 def _only(certificate: str) -> ssl.SSLContext:
@@ -82,6 +107,19 @@ def _reply(response: Any) -> Reply:
     return Reply(response.status_code, response.content, [(k.lower(), v) for k, v in response.headers.raw])
 
 
-def _unreachable(url: str, error: Exception) -> Unreachable:
+def _unreachable(url: str, error: Exception, timeout: type[Exception]) -> Unreachable:
     reason = str(error) or type(error).__name__
+    if isinstance(error, timeout):
+        return TimedOut(f"No answer from {url} in time", developer_message=reason)
+    if unverified := _unverified(error):
+        why = f"The certificate of {url} is not trusted ({unverified.verify_message})"
+        help = "if it should be, name the file of the CA that signed it (--ca, ca=, or SSL_CERT_FILE)"
+        return NotVerified(f"{why}; {help}", developer_message=reason)
     return Unreachable(f"No answer from {url}; is the server running?", developer_message=reason)
+
+
+def _unverified(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """What ssl said, below what the libraries on top of it made of that."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
