@@ -78,6 +78,11 @@ def knock(door: str) -> None:
     raise ToolError("No such door", can_retry=True, retry_after_ms=5, additional_prompt_content="doors: front")
 
 
+@kit.tool(requires=authorization("google"))
+def mine() -> None:
+    """Needs an account."""
+
+
 @kit.tool
 def crash() -> None:
     """Crashes."""

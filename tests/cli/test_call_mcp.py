@@ -56,3 +56,11 @@ def test_a_wrong_argument_is_sent_once(server: Served, here: Any, folder: Path, 
     ended = here("call", "Kit.Knock", "door=side", "--server", server.address + wire)
     assert (ended.code, [line.strip() for line in ended.err.splitlines()]) == (1, ["No such door", "doors: front"])
     assert (folder / "knocks").read_text() == "side\n"
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+def test_the_link_of_a_missing_account_is_shown(server: Served, here: Any, folder: Path, wire: str) -> None:
+    ended = here("call", "Kit.Mine", "--no-wait", "--server", server.address + wire)
+    lines = ended.err.splitlines()
+    assert (ended.code, len(lines), "google" in lines[0]) == (1, 2, True)
+    assert lines[1].startswith(f"  open {server.address}/authorize/")

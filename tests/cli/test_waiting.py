@@ -92,7 +92,7 @@ def test_a_person_is_waited_for_no_less_than_the_server_says(slept: list[float])
 
 
 def test_a_wrong_argument_is_not_sent_again(slept: list[float]) -> None:
-    said = {"can_retry": True, "retry_after_ms": 5}
+    said: dict[str, Any] = {"can_retry": True, "retry_after_ms": 5}
     wrong = Outcome("k", 1.0, error=ToolError("No such door", additional_prompt_content="ids: 42", **said))
     assert wait(Server([wrong], [])) is wrong
     assert slept == []

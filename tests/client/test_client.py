@@ -178,13 +178,14 @@ def test_calls_that_came_to_nothing_are_logged_too(
         nobody, nothing = (f"http://127.0.0.1:{each.getsockname()[1]}" for each in (silent, gone))
         gone.close()
         with caplog.at_level("INFO", "toolyard.client"):
-            for url, tool, options in [
+            cases: list[tuple[str, str, dict[str, Any]]] = [
                 (address, "Calculator.Add", {}),
                 (address, "Calculator.Add", {"confirm": no}),
                 (address, "No.Tool", {}),
                 (nobody, "Calculator.Add", {"timeout_s": 0.01}),
                 (nothing, "Calculator.Add", {}),
-            ]:
+            ]
+            for url, tool, options in cases:
                 with Client(url, **options) as client, pytest.raises(ToolyardError):
                     client.call(tool, {"a": "hunter2"}, call_id="logged")
     said = [record.getMessage() for record in caplog.records if record.name == "toolyard.client"]

@@ -250,7 +250,11 @@ def test_a_client_that_cannot_send_anybody_anywhere_is_told(client: Connect) -> 
         result = client(revision).call("Kit_Authorized").result()
         assert result["isError"] is True
         assert "http" in text_of(result)
-    assert client(MODERN).call("Kit_Authorized").error()["code"] == -32021
+    error = client(MODERN).call("Kit_Authorized").error()
+    assert error["code"] == -32021
+    assert error["data"]["requiredCapabilities"] == {"elicitation": {"url": {}}}
+    link = error["data"]["elicitations"][0]["url"]
+    assert error["message"].endswith(f"open {link}")
 
 
 def test_a_declared_need_is_checked_before_the_run(client: Connect, stage: Stage, name: str) -> None:

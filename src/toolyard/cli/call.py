@@ -9,7 +9,8 @@ import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL, CallOptions
-from ..client.confirming import shown
+from ..client.confirming import hints_of, shown
+from ..client.speech import speaks_mcp
 from ..model.call import Outcome
 from ..model.errors import (
     Busy,
@@ -24,7 +25,7 @@ from ..model.seam import random_id
 from .confirming import Trust, asking_of, confirm, is_trusted
 from .options import filled, named
 from .screen import complain, pretty, say
-from .target import Ca, File, Json, Key, Server, connect
+from .target import Ca, File, Json, Key, Server, connect, loaded
 from .waiting import outcome_of, retried
 
 NOBODY = "with --file there is no server that could ask; start one, and call it there: toolyard serve"
@@ -71,7 +72,7 @@ def call(
     toolyard call Calculator.Add a=10 b=5
     """
     trusted = file is not None or is_trusted(server, trust)
-    asking = asking_of(confirmed, yes, server if file is None else "", trusted)
+    asking = asking_of(confirmed, yes, tells_hints=file is not None or speaks_mcp(server), is_trusted=trusted)
     words, given = named(arguments, "NAME=VALUE"), _whole_input(input)
     options: CallOptions = {
         "user_id": user_id,
@@ -80,12 +81,13 @@ def call(
         "call_id": random_id() if call_id is None else call_id,
         "wait": bool(wait),
     }
-    with connect(server, key, file, ca) as client:
+    sources = loaded(file)
+    with connect(server, key, sources, ca) as client:
         try:
             if words or asking != "never":
                 listed = shown(client.list(all_versions="@" in tool), tool, is_trusted=trusted)
                 given |= typed(words, listed.get("input_schema") or listed.get("inputSchema") or {})
-                confirm(tool, listed, given, asking, trusted)
+                confirm(tool, listed | hints_of(listed, sources), given, asking, trusted)
             if file is None and wait is not False:
                 outcome = outcome_of(client, tool, given, options)
             elif file is None:

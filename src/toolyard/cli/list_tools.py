@@ -9,7 +9,7 @@ from ..client.confirming import reference_of
 from ..model.hidden import in_one_line
 from .failing import told
 from .screen import pretty, say
-from .target import Ca, File, Json, Key, Server, connect
+from .target import Ca, File, Json, Key, Server, connect, loaded
 
 
 def list_tools(
@@ -21,7 +21,7 @@ def list_tools(
     versions: Annotated[bool, typer.Option("--all", help="Every version, not only the newest.")] = False,
 ) -> None:
     """List the tools of a server or file."""
-    with connect(server, key, file, ca) as client, told():
+    with connect(server, key, loaded(file), ca) as client, told():
         tools = client.list(all_versions=versions)
     if json:
         say(pretty(tools))

@@ -1,6 +1,6 @@
 """Where a verb's calls go: a server by its address, or a file in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -10,6 +10,7 @@ import typer
 from ..client.client import DEFAULT_URL, Client
 from ..doors import open_door
 from ..model.errors import SetupError
+from ..model.running import Source
 
 Server = Annotated[
     str, typer.Option(envvar="TOOLYARD_SERVER", help="The server's address; MCP is spoken where it ends in /mcp.")
@@ -27,13 +28,19 @@ File = Annotated[str | None, typer.Option(help="Call the tools of this file, in 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, whole.")]
 
 
+def loaded(file: str | None) -> list[Source]:
+    """What is in a file, if one is named. Raises SetupError."""
+    sources: list[Source] = [] if file is None else open_door("sources")([file])
+    return sources
+
+
 @contextmanager
 def connect(
-    server: str = DEFAULT_URL, key: str | None = None, file: str | None = None, ca: str | None = None
+    server: str, key: str | None = None, sources: Sequence[Source] = (), ca: str | None = None
 ) -> Iterator[Client]:
     """A client of either. It tries nothing again by itself: who sits there is told first."""
-    if file is not None:
-        with open_door("testing").client(*open_door("sources")([file]), public_url=DEFAULT_URL) as client:
+    if sources:
+        with open_door("testing").client(*sources, public_url=DEFAULT_URL) as client:
             yield client
         return
     with Client(address(server), key=key, retries=0, ca=ca) as client:
