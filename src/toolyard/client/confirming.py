@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from ..model.errors import Declined
 from ..model.loopback import is_loopback
+from ..model.running import Source
+from ..wires.mcp.tools import annotations_of
 
 Confirm = Callable[[dict[str, Any], dict[str, Any]], bool]
 """Asked with a tool, as the server lists it, and the input that would be sent."""
@@ -57,6 +59,12 @@ def shown(tools: Sequence[dict[str, Any]], reference: str, *, is_trusted: bool) 
     """What a person is shown of a tool; of one that is not listed, its name."""
     listed = find_listed(tools, reference) or {"name": reference}
     return listed if is_trusted else {**listed, "annotations": UNTRUSTED_HINTS}
+
+
+def hints_of(listed: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
+    """The hints of a file's tool, which the wire that lists it has no place for."""
+    tools = [tool for source in sources for tool in source.tools if tool.reference == listed.get("id")]
+    return {"annotations": annotations_of(tools[0])} if tools else {}
 
 
 def declined(reference: str) -> Declined:

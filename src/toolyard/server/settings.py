@@ -48,7 +48,7 @@ FILE = "toolyard.toml"
 LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
-OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
+OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CA", "TOOLYARD_TRUST", "TOOLYARD_CONFIG"})
 """Variables that are read by others than the server."""
 _service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
 _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch

@@ -36,7 +36,7 @@ from ...wires.mcp.envelope import (
 )
 from ...wires.mcp.outcomes import encode_failure, encode_outcome
 from ...wires.mcp.params import TASKS, Call, Meta, decode_params
-from ...wires.mcp.questions import can_answer, encode_input_required, missing_capabilities
+from ...wires.mcp.questions import can_answer, elicitations, encode_input_required, missing_capabilities
 from ...wires.mcp.tasks import encode_created
 from ...wires.telling import Telling
 from ..readiness import Readiness
@@ -259,21 +259,18 @@ class Calling:
     def _missing(self, tool: Tool, error: MissingRequirements, peer: Peer) -> bytes:
         """What a person has to do first: over the protocol where the client can, else as text. What waits for approval
         is not up to the client's person, and waits already: it is never said to be impossible."""
-        challenges = error.missing.authorization
-        if not challenges or not can_answer(peer.capabilities, "url"):
-            if challenges and peer.revision.is_modern and not error.missing.approval:
-                raise missing_capabilities(["url"])
-            return encode_failure(error, peer.revision, self._telling)
         questions = [
-            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url) for each in challenges
+            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url)
+            for each in error.missing.authorization
         ]
+        if not questions or not can_answer(peer.capabilities, "url"):
+            if questions and peer.revision.is_modern and not error.missing.approval:
+                raise missing_capabilities(["url"], str(error), elicitations(questions))
+            return encode_failure(error, peer.revision, self._telling)
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
-        elicitations = [
-            {"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions
-        ]
         self.when_sent(error.missing, peer)
-        raise RpcError(URL_ELICITATION_REQUIRED, error.message, {"elicitations": elicitations}, status=200)
+        raise RpcError(URL_ELICITATION_REQUIRED, error.message, elicitations(questions), status=200)
 
 
 class Request(Struct):
