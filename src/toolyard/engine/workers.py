@@ -22,6 +22,7 @@ from ..model.tool import Hints, OnLost, Tool, ToolkitInfo, Version
 from ..running.validation import compile_schema
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
+from ..trust.quotas import Quotas
 from ..trust.rules import WorkerRule, WorkerRules
 from .approvals import Approval, Approvals
 
@@ -92,8 +93,8 @@ class Offer(Struct):
 class WorkerTools:
     """Who offers what."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, rules: WorkerRules, lock: Approval) -> None:
-        self._store, self._catalogue, self._rules = store, catalogue, rules
+    def __init__(self, store: Store, catalogue: Catalogue, rules: WorkerRules, lock: Approval, quotas: Quotas) -> None:
+        self._store, self._catalogue, self._rules, self._quotas = store, catalogue, rules, quotas
         self._approvals = Approvals(lock)
         self._own = {tool.id for tool in catalogue.all()}
         self._offered: dict[str, tuple[Made, Tool]] = {}
@@ -116,7 +117,7 @@ class WorkerTools:
 
     async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
         """All of them or none. Raises InvalidInput, Refused for a tool that is somebody else's or not as it was
-        approved, and Forbidden for one that this caller's workers may not offer."""
+        approved, Forbidden for one that this caller's workers may not offer, and LimitReached."""
         rule = self._rules.of(caller.tenant, caller.subject)
         for definition in definitions:
             if rule is None or not rule.lets(definition.id):
@@ -124,6 +125,7 @@ class WorkerTools:
         await self.sync()
         for index, definition in enumerate(definitions):
             self._check(f"tools[{index}]", definition, (caller.tenant, caller.subject, name))
+        await self._quotas.open("workers", caller, besides=name)
         await self._store.put_worker(Worker(caller.tenant, caller.subject, name, _encode(list(definitions))))
         await self.sync()
 

@@ -39,6 +39,7 @@ from ..trust.authentication import NOBODY, Credentials, read_keys, token_verifie
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
 from ..trust.key_fit import hold_to_ledger
+from ..trust.quotas import Quotas
 from ..trust.requirements import Keeper, RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
@@ -183,8 +184,9 @@ class Yard:
         self.approvals = approvals = Approvals(settings.approvals, ring, settings.approval_wait_s, self._own_url)
         approving = ApprovalDesk(store, approvals, settings.claim_wait_s)
         self._decisions = Decisions(approving, self.witness.note, seam.now)
+        self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._recorded = recorded = RecordedCalls(
-            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit
+            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas
         )
         self._vault = Vault(store, ring)
         self.connecting = connecting = self._connect(seam)
@@ -192,16 +194,18 @@ class Yard:
         keepers += [connecting.connections] if connecting is not None else []
         desk = RequirementsDesk(seam.new_id, keepers, None if connecting is None else connecting.challenge)
         limiter = self.limiting.limiter
-        self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
+        self.engine = Engine(
+            catalogue, runners, desk, limits, node, recorded, self._recorder, ring, quotas, seam, limiter
+        )
         lacking = Lacking(store, settings.approval_wait_s)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
         self._awaited = Awaited(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
         self.engine.questions.awaited = self._awaited.questions
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
-        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
+        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock, quotas)
         given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
-        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
+        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
 
     def _connect(self, seam: Seam) -> "Connecting | None":
         """What leads people to providers, where there are any."""
@@ -264,6 +268,9 @@ class Yard:
                 if self.limiting.limiter is not None:
                     sharing = Sharing(self.limiting.limiter, self.store, self._now)
                     stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))
+                if self._quotas.counts_bytes:
+                    await self._quotas.look()
+                    stack.push_async_callback(stopped, asyncio.create_task(self._quotas.follow()))
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
             self.readiness.status = "ok"
@@ -342,7 +349,7 @@ class Yard:
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
-            self.witness, self.limiting.streams, self._validity, self.telling,
+            self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
         return routes
