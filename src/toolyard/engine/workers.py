@@ -19,7 +19,7 @@ from ..model.running import Host, Origin, Run
 from ..model.session import Worker
 from ..model.standing import Who
 from ..model.tool import Hints, OnLost, Tool, ToolkitInfo, Version
-from ..running.validation import compile_schema
+from ..running.sandbox import Sandbox
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
 from ..trust.rules import WorkerRule, WorkerRules
@@ -92,8 +92,10 @@ class Offer(Struct):
 class WorkerTools:
     """Who offers what."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, rules: WorkerRules, lock: Approval) -> None:
-        self._store, self._catalogue, self._rules = store, catalogue, rules
+    def __init__(
+        self, store: Store, catalogue: Catalogue, rules: WorkerRules, lock: Approval, sandbox: Sandbox
+    ) -> None:
+        self._store, self._catalogue, self._rules, self._sandbox = store, catalogue, rules, sandbox
         self._approvals = Approvals(lock)
         self._own = {tool.id for tool in catalogue.all()}
         self._offered: dict[str, tuple[Made, Tool]] = {}
@@ -123,7 +125,7 @@ class WorkerTools:
                 raise Forbidden(f"Workers of this caller may not offer {definition.id}")
         await self.sync()
         for index, definition in enumerate(definitions):
-            self._check(f"tools[{index}]", definition, (caller.tenant, caller.subject, name))
+            await self._check(f"tools[{index}]", definition, (caller.tenant, caller.subject, name))
         await self._store.put_worker(Worker(caller.tenant, caller.subject, name, _encode(list(definitions))))
         await self.sync()
 
@@ -182,7 +184,7 @@ class WorkerTools:
                 with suppress(StoreDown):
                     await self.sync()
 
-    def _check(self, path: str, definition: Definition, worker: tuple[str, str, str]) -> None:
+    async def _check(self, path: str, definition: Definition, worker: tuple[str, str, str]) -> None:
         if definition.id in self._own:
             raise Refused(f"{definition.id} is a tool of the server itself; a worker cannot offer it", "conflict")
         offered = self._offered.get(_reference(definition))
@@ -200,10 +202,11 @@ class WorkerTools:
         if named is not None and named.id != tool.id:
             raise Refused(f"the name {tool.wire_name} is taken by {named.id}", "conflict")
         try:
-            compile_schema(tool.input_schema, tool)
-            compile_schema(tool.output_schema or {}, tool)
-        except DefinitionError as error:
-            raise InvalidInput((Problem(path, error.message),)) from None
+            await self._sandbox.prove(tool.input_schema, worker[:2])
+            await self._sandbox.prove(tool.output_schema or {}, worker[:2])
+        except ValueError as error:
+            sentence = f"{tool.id} has a schema that cannot be checked: {error}"
+            raise InvalidInput((Problem(path, sentence),)) from None
         objection = self._objection(definition)
         if objection is not None:
             raise Refused(objection, "locked")

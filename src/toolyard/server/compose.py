@@ -199,7 +199,7 @@ class Yard:
         self._awaited = Awaited(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
         self.engine.questions.awaited = self._awaited.questions
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
-        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
+        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock, self.engine.sandbox)
         given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
@@ -250,6 +250,7 @@ class Yard:
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
+                stack.push_async_callback(self.engine.sandbox.close)
                 stack.push_async_callback(self._leave_calls)
                 stack.push_async_callback(self._recovery.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads))
