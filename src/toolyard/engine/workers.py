@@ -391,10 +391,26 @@ class WorkerTools:
         InvalidInput."""
         turn = self._turns.setdefault(place[:2], asyncio.Lock())
         async with turn, self._checking:
-            ready, problems = await asyncio.to_thread(self._tried, place, definitions)
+            problems = await self._unchecked(place, definitions)
+            if not problems:
+                ready, problems = await asyncio.to_thread(self._tried, place, definitions)
         if problems:
             raise InvalidInput(tuple(problems[:MOST_PROBLEMS]))
         return ready
+
+    async def _unchecked(self, place: Place, definitions: Sequence[Definition]) -> list[Problem]:
+        """The schemas that cannot be checked within their bounds: before anything else walks through them."""
+        problems: list[Problem] = []
+        for index, definition in enumerate(definitions):
+            try:
+                await self._engine.sandbox.prove(definition.input_schema, place[:2])
+                await self._engine.sandbox.prove(definition.output_schema or {}, place[:2])
+            except ValueError as error:
+                sentence = f"{definition.id} has a schema that cannot be checked: {error}"
+                problems.append(Problem(f"tools[{index}]", sentence))
+                if len(problems) == MOST_PROBLEMS:
+                    break
+        return problems
 
     def _tried(self, place: Place, definitions: Sequence[Definition]) -> tuple[dict[str, Ready], list[Problem]]:
         """In a thread, as `_made`."""

@@ -266,6 +266,7 @@ class Yard:
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
+                stack.push_async_callback(self.engine.sandbox.close)
                 stack.push_async_callback(self._leave_calls)
                 stack.push_async_callback(self._recovery.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
