@@ -115,7 +115,7 @@ class Yard:
     """A server's parts. `asgi` is the application; `lifetime` is its life."""
 
     def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
-        self.settings, self._now = settings, seam.now
+        self.settings, self._seam = settings, seam
         self.sources = list(sources)
         self.readiness = Readiness()
         self.metrics = Metrics()
@@ -127,7 +127,7 @@ class Yard:
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam)
         self.witness = Witness(self.metrics, self.audit, seam.now)
-        self.limiting = Limiting(settings, seam.now)
+        self.limiting = Limiting(settings, seam.monotonic)
         self.telling = telling_of(settings)
         self._put_together(seam)
         self.access = Access(
@@ -262,7 +262,7 @@ class Yard:
                 if self.connecting is not None:
                     stack.push_async_callback(stopped, asyncio.create_task(self._awaited.follow()))
                 if self.limiting.limiter is not None:
-                    sharing = Sharing(self.limiting.limiter, self.store, self._now)
+                    sharing = Sharing(self.limiting.limiter, self.store, self._seam)
                     stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))
                 await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
                 self._life = stack.pop_all()
