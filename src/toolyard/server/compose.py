@@ -118,7 +118,7 @@ class Yard:
     """A server's parts. `asgi` is the application; `lifetime` is its life."""
 
     def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
-        self.settings, self._now = settings, seam.now
+        self.settings, self._seam = settings, seam
         self.sources = list(sources)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
@@ -131,7 +131,7 @@ class Yard:
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
         self.witness = Witness(self.metrics, self.audit, seam.now)
-        self.limiting = Limiting(settings, seam.now)
+        self.limiting = Limiting(settings, seam.monotonic)
         self.telling = telling_of(settings)
         self._put_together(seam)
         limited, asking = [limit.who for limit in self.limiting.limits], [rule.who for rule in settings.approvals]
@@ -281,7 +281,7 @@ class Yard:
                 if self.connecting is not None:
                     self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:
-                    sharing = Sharing(self.limiting.limiter, self.store, self._now)
+                    sharing = Sharing(self.limiting.limiter, self.store, self._seam)
                     self._keep(stack, "shared limits", sharing.run)
                 if self._quotas.counts_bytes:
                     await self._quotas.look()
