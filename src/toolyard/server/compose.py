@@ -29,12 +29,13 @@ from ..model.errors import SettingsError
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
+from ..model.tool import Tool
 from ..running.inline import Inline
 from ..running.processes import Processes
 from ..running.threads import Threads
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
-from ..trust.approvals import Approvals
+from ..trust.approvals import Approvals, check_functions
 from ..trust.authentication import Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
@@ -118,7 +119,7 @@ class Yard:
         self.readiness = Readiness()
         self.metrics = Metrics()
         self._lock = gate_of(settings)
-        self._served = Served(self.sources, self._lock.check)
+        self._served = Served(self.sources, self._check)
         self.catalogue = self._served.catalogue
         self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
         self.store, self._ring = open_store(settings, seam)
@@ -165,6 +166,12 @@ class Yard:
             self.limiting,
         )
         self.asgi.streams.validity = self._validity
+
+    def _check(self, tools: Iterable[Tool]) -> None:
+        """Raises DefinitionError for tools that must not be served."""
+        made = list(tools)
+        self._lock.check(made)
+        check_functions(self.settings.approvals, made)
 
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
