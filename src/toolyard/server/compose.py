@@ -36,7 +36,7 @@ from ..running.processes import Processes
 from ..running.threads import Threads
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
-from ..trust.approvals import Approvals
+from ..trust.approvals import Approvals, check_functions
 from ..trust.authentication import NOBODY, Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
@@ -174,6 +174,7 @@ class Yard:
         for tool in tools:
             headers_of(tool)
         self._lock.check(tools)
+        check_functions(self.settings.approvals, tools)
 
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""

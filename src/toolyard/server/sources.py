@@ -1,16 +1,11 @@
-"""Where tools come from: files, modules, and authors who change their tools while they are served."""
+"""Authors who change their tools while they are served."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from ..catalogue import Catalogue
 from ..model.running import Code, Source
 from ..model.tool import Tool
-from ..running.loading import load
-
-
-def sources_of(targets: Iterable[str]) -> list[Source]:
-    """What is at these files and modules. Raises SetupError."""
-    return [source for target in targets for source in load(target)]
+from ..running.loading import sources_of as sources_of
 
 
 class Served:
