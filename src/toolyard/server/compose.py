@@ -216,6 +216,7 @@ class Yard:
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             Bounds(settings.max_tools_per_worker, settings.max_tools_per_caller),
         )  # fmt: skip
+        self._served.make_way = workers.make_way
         given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
