@@ -22,7 +22,7 @@ from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, ToolError
 from ..model.offer import Offer
-from ..model.record import NewCall, new_call
+from ..model.record import CallRecord, NewCall, new_call
 from ..model.running import Channel, Host, QuietChannel, Run, Runner
 from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM, Seam
@@ -38,6 +38,7 @@ from ..trust.limits import Limiter
 from ..trust.meters import Counted
 from ..trust.patience import Patience
 from ..trust.requirements import Requirer, declared
+from .accounts import AccountRetries, which_call
 from .held import Node
 from .long import LongCalls
 from .questions import Questions
@@ -76,6 +77,8 @@ class Plan(Struct, frozen=True):
     recipe: Recipe
     slots: Slots | None
     has_requirements: bool
+    has_accounts: bool
+    """Whether a call of it needs an account of its user."""
     is_remote: bool
     may_wait: bool
     """Whether a call of it may have to wait for a person."""
@@ -109,6 +112,7 @@ class Engine:
         self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience = limiter, Patience()
+        self._retries = AccountRetries(node.store, limits.sync_wait_s, seam.monotonic)
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
@@ -131,6 +135,15 @@ class Engine:
     ) -> Coroutine[Any, Any, Outcome]:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         plan = self._plans[tool]
+        if plan.has_accounts:
+            which = which_call(command, caller, self._recorded.print_of(command))
+            make = partial(self._call, plan, tool, command, caller, channel, base_url)
+            return self._retries.call(make, partial(self._has_accounts, tool, command, caller), which, channel)
+        return self._call(plan, tool, command, caller, channel, base_url)
+
+    def _call(
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+    ) -> Coroutine[Any, Any, Outcome]:
         if command.call_id is not None or plan.is_remote or plan.may_wait:
             call = self._record(plan, tool, command, caller, channel, base_url)
             return call if self._limiter is None else self._patiently(call, caller)
@@ -145,17 +158,24 @@ class Engine:
     ) -> Coroutine[Any, Any, Outcome]:
         if plan.has_requirements:
             return self._record_filled(tool, command, caller, channel, base_url)
-        return self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+        work = partial(self.work, tool, command, caller, channel, base_url)
+        return self._recorded.call(command, caller, work, channel)
 
     async def _record_filled(
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         filled = await self.filled(tool, command, caller)
-        return await self._recorded.call(filled, caller, lambda: self.work(tool, filled, caller, channel, base_url))
+        work = partial(self.work, tool, filled, caller, channel, base_url)
+        return await self._recorded.call(filled, caller, work, channel)
 
     async def filled(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         """A call with what is kept here for it, as `work` needs it: each time that it may have to be made."""
         return await self._requirer.fill(tool, command, caller) if self._plans[tool].has_requirements else command
+
+    async def _has_accounts(self, tool: Tool, command: CallTool, caller: Caller) -> bool:
+        """Whether every account that the tool needs is brought along or kept here."""
+        given = (await self.filled(tool, command, caller)).given
+        return all(wanted.id in given.tokens for wanted in tool.requirements.authorization)
 
     async def context(self, tool: Tool, command: CallTool, caller: Caller) -> CallContext:
         """What a worker is given with a call that it has claimed. Raises MissingRequirements and Unavailable."""
@@ -308,6 +328,10 @@ class Engine:
             return False
         return True
 
+    async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
+        """The call that was made before with the same key, tool, user and input."""
+        return await self._recorded.known(command, caller)
+
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
         return await self._recorded.replay(command, caller) if command.call_id is not None else None
@@ -388,6 +412,7 @@ class Engine:
             recipe=recipe_of(tool, self._runners[tool.runs], self._bounds),
             slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
+            has_accounts=bool(tool.requirements.authorization),
             is_remote=tool.runs == "worker",
             may_wait=self._approvals.may_be_needed(tool),
         )
