@@ -36,10 +36,11 @@ class Catalogue:
     def add(self, *tools: Tool) -> None:
         """All of them or, when one is refused, none."""
         merged = {id: dict(versions) for id, versions in self._tools.items()}
-        names = {tool.wire_name: tool for tool in self.all()}
+        names = {name: tool for tool in self.all() for name in tool.names}
         for tool in tools:
             _refuse_twice(merged.get(tool.id, {}).get(tool.version), tool)
-            _refuse_taken_name(names.setdefault(tool.wire_name, tool), tool)
+            for name in tool.names:
+                _refuse_taken_name(names.setdefault(name, tool), tool, name)
             merged.setdefault(tool.id, {})[tool.version] = tool
         self._replace(merged)
 
@@ -58,9 +59,9 @@ class Catalogue:
         tool = self._references.get(reference)
         return tool if tool is not None and view.sees(tool) else self._resolve_slowly(reference, view, latest)
 
-    def named(self, wire_name: str, view: View = EVERYTHING) -> Tool | None:
-        """The newest version of the tool that wires list under that name."""
-        tool = self._names.get(wire_name)
+    def named(self, name: str, view: View = EVERYTHING) -> Tool | None:
+        """The newest version of the tool that wires list under that name, whole or short."""
+        tool = self._names.get(name)
         if tool is None or view.sees(tool):
             return tool
         return self._newest(tool.id, view)
@@ -87,7 +88,7 @@ class Catalogue:
                     references[f"{id}@{version.major}"] = tool
         before = self._tools, self._references, self._names
         self._tools, self._references = tools, references
-        self._names = {tool.wire_name: tool for tool in self.newest()}
+        self._names = {name: tool for tool in self.newest() for name in (tool.wire_name, tool.short_name)}
         self.version += 1
         try:
             for listener in self._listeners:
@@ -146,10 +147,10 @@ def _refuse_twice(there: Tool | None, tool: Tool) -> None:
         )
 
 
-def _refuse_taken_name(there: Tool, tool: Tool) -> None:
+def _refuse_taken_name(there: Tool, tool: Tool, name: str) -> None:
     if there.id != tool.id:
         raise DefinitionError(
             f"{tool.id} and {there.id} ({there.code.origin.place}) have the same wire name "
-            f"{tool.wire_name!r}; give one of them another with wire_name=…",
+            f"{name!r}; give one of them another with wire_name=…",
             tool.code.origin.place,
         )

@@ -5,11 +5,11 @@ other, a tool is taken for what MCP takes it for when nothing is said: destructi
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..model.errors import Declined
+from ..model.loopback import is_loopback
 from ..model.running import Source
 from ..wires.mcp.tools import annotations_of
 
@@ -21,11 +21,7 @@ UNTRUSTED_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHi
 
 
 def is_on_this_machine(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def is_named(url: str, trusted: Sequence[str]) -> bool:

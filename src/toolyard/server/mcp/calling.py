@@ -178,7 +178,7 @@ class Calling:
             except ValueError as error:
                 raise DefinitionError(f"{tool.id}: {error}", tool.code.origin.place) from None
             if headers and self._catalogue.named(tool.wire_name) is tool:
-                mirrored[tool.wire_name] = headers
+                mirrored[tool.wire_name] = mirrored[tool.short_name] = headers
         self._mirrored = mirrored
 
     # -- one call ----------------------------------------------------------------------------------
