@@ -30,6 +30,7 @@ DOORS = {
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
     "stdio": "toolyard.server.stdio:serve",
+    "operators_http": "toolyard.server.operators_http:OperatorsHttp",
     "ledger": "toolyard.server.admin_direct:LedgerSending",
     "new_key": "toolyard.server.new_key:begin_anew",
     "testing": "toolyard.testing",

@@ -5,7 +5,7 @@ import os
 import pty
 import subprocess
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +36,21 @@ def drop(name: str) -> str:
 def look(name: str) -> str:
     """Looks at it."""
     return f"saw {name}"
+
+
+@kit.tool(read_only=True)
+def peek(name: str) -> str:
+    """Says that it only looks."""
+    return f"peeked at {name}"
 '''
+ELSEWHERE = "http://yard.example"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("confirming")
     (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
-    with serving("tools.py", folder=folder) as served:
+    with serving("tools.py", folder=folder, variables={"TOOLYARD_ALLOWED_HOSTS": "yard.example"}) as served:
         served.folder = folder  # type: ignore[attr-defined]
         yield served
 
@@ -55,12 +62,12 @@ def dropped(server: Served) -> Path:
     return file
 
 
-def at_a_terminal(folder: Path, typed: str, *arguments: str) -> Ended:
+def at_a_terminal(folder: Path, typed: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Ended:
     """With a person who types that when they are asked; both outputs are one, the terminal's."""
     here, there = pty.openpty()
     process = subprocess.Popen(
-        command(*arguments), stdin=there, stdout=there, stderr=there, cwd=folder, env=environment("open"),
-        preexec_fn=_take_terminal,
+        command(*arguments), stdin=there, stdout=there, stderr=there, cwd=folder,
+        env=environment("open") | dict(variables or {}), preexec_fn=_take_terminal,
     )  # fmt: skip
     os.close(there)
     seen = b""
@@ -117,3 +124,58 @@ def test_nobody_is_asked_where_nobody_is(server: Served, dropped: Path, tmp_path
     call = ("call", "Kit.Drop", "name=all", "--server", f"{server.address}/mcp")
     assert toolyard(*call, folder=tmp_path).out == "dropped\n"
     assert dropped.exists()
+
+
+# --- a server elsewhere --------------------------------------------------------------------------
+
+
+def elsewhere(server: Served) -> dict[str, str]:
+    """Has the way to ELSEWHERE end at this server."""
+    return {"HTTP_PROXY": server.address, "NO_PROXY": ""}
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+@pytest.mark.parametrize("tool", ["Kit.Look", "Kit.Peek", "Kit.Drop"])
+def test_hints_of_a_server_that_nobody_trusts_spare_no_question(
+    server: Served, tmp_path: Path, wire: str, tool: str
+) -> None:
+    call = ("call", tool, "name=it", "--server", ELSEWHERE + wire)
+    ended = at_a_terminal(tmp_path, "n\n", *call, variables=elsewhere(server))
+    assert (ended.code, ended.out.endswith(f"{tool} was not called: it was not confirmed\n")) == (1, True)
+    assert f"{tool} (it may be destructive: its server is not one that you trust): " in ended.out
+    assert '  input {"name":"it"}\n' in ended.out
+    assert at_a_terminal(tmp_path, "y\n", *call, variables=elsewhere(server)).code == 0
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+def test_without_a_terminal_a_call_elsewhere_needs_a_yes(
+    server: Served, dropped: Path, tmp_path: Path, wire: str
+) -> None:
+    call = ("call", "Kit.Drop", "name=all", "--server", ELSEWHERE + wire)
+    more: dict[str, Any] = {"folder": tmp_path, "variables": elsewhere(server)}
+    ended = toolyard(*call, **more, input="y\n")
+    assert (ended.code, ended.out, dropped.exists()) == (2, "", False)
+    assert f"calls at {ELSEWHERE}{wire} are asked about" in ended.err
+    assert "pass --yes" in ended.err
+    assert toolyard(*call, "--yes", **more) == Ended(0, "dropped\n", "")
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+def test_a_server_that_was_named_is_believed(server: Served, tmp_path: Path, wire: str) -> None:
+    call = ("call", "Kit.Look", "name=it", "--server", ELSEWHERE + wire)
+    way = elsewhere(server)
+    for named in (ELSEWHERE, f"{ELSEWHERE}:80/", ELSEWHERE + wire):
+        assert toolyard(*call, "--trust", named, folder=tmp_path, variables=way) == Ended(0, "saw it\n", "")
+    named = f"https://other.example {ELSEWHERE}"
+    assert toolyard(*call, folder=tmp_path, variables=way | {"TOOLYARD_TRUST": named}).out == "saw it\n"
+    for other in (f"{ELSEWHERE}:81", f"{ELSEWHERE}/other", "http://example", "https://yard.example"):
+        assert toolyard(*call, "--trust", other, folder=tmp_path, variables=way).code == 2
+    asked = at_a_terminal(tmp_path, "n\n", *call[:1], "Kit.Drop", *call[2:], "--trust", ELSEWHERE, variables=way)
+    assert ("(its server calls it destructive)" in asked.out) == bool(wire)
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    for option in ("--trust", "--server"):
+        for given in ("yard.example", "http://[::1", "http://", "http://yard.example:port"):
+            ended = toolyard("call", "Kit.Look", option, given, folder=tmp_path)
+            assert (ended.code, f"{option} must be an address such as" in ended.err) == (2, True)

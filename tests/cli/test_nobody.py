@@ -104,6 +104,6 @@ def test_a_server_elsewhere_has_another_ledger(here: Run, folder: Path, monkeypa
     assert here("approvals", "--store", "sqlite:toolyard.db").code == 0
     told = here("audit", "tail").err
     assert told == "From the ledger here, sqlite:toolyard.db, and not from TOOLYARD_SERVER (http://tools.example)\n"
-    (folder / "toolyard.db.admin").write_text('{"address": "http://tools.example", "token": "gone"}')
+    (folder / "toolyard.db.admin").write_text('{"address": "http://tools.example", "token": "gone", "socket": "gone"}')
     monkeypatch.setenv("TOOLYARD_SERVER", "http://tools.example/")
     assert here("approvals").code == 0, "it is this ledger's own server"

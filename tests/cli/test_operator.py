@@ -132,7 +132,7 @@ def test_only_a_call_whose_outcome_is_not_known_is_settled(yard: Yard) -> None:
         (["--done", "{1}"], "--done is not JSON: "),
         (["--done", "fine"], "--done is not JSON: "),
         (["why", "--rerun"], "'why' is too much; a message goes with --failed"),
-        (["--rerun", "--server", "http://127.0.0.1:9"], "a call is settled in the ledger: "),
+        (["--rerun", "--server", "http://127.0.0.1:9"], "http://127.0.0.1:9 wants to know who operates it: set TOOLYARD_OPER"),
         (["--rerun"], "there is no ledger here; a call is settled in the ledger: "),
         (["--rerun", "--store", "sqlite:none.db"], "there is no ledger at sqlite:none.db"),
         (["--rerun", "--store", "none"], "--store must be sqlite:FILE or postgresql://USER@HOST/DATABASE, got 'none'"),
@@ -190,10 +190,13 @@ def test_what_a_killed_server_left_behind_is_ignored(yard: Yard) -> None:
     assert (call["callId"], call["state"]) == ("pay-7", "PROCESSING")
 
 
-def test_another_server_at_the_address_is_not_taken_for_the_one_that_was_killed(yard: Yard, server: Served) -> None:
+def test_another_server_at_the_socket_is_not_taken_for_the_one_that_was_killed(
+    yard: Yard, server: Served, folder: Path
+) -> None:
     yard.lose("pay-7")
     left = json.loads(yard.admin.read_text())
-    yard.admin.write_text(json.dumps({**left, "address": server.address}))
+    another = json.loads((folder / "toolyard.db.admin").read_text())["socket"]
+    yard.admin.write_text(json.dumps({**left, "socket": another}))
     assert [call["callId"] for call in yard.json("calls", "--json")] == ["pay-7"]
     yard.admin.write_text('{"address": ')
     assert [call["callId"] for call in yard.json("calls", "--json")] == ["pay-7"]
@@ -302,7 +305,7 @@ def test_an_id_of_several_callers_needs_the_caller(yard: Yard) -> None:
     ("arguments", "sentence"),
     [
         (["calls", "--server", "http://127.0.0.1:9", "--store", "sqlite:a.db"], "--server and --store are two places"),
-        (["show", "a", "--server", "http://127.0.0.1:9", "--caller", "ada"], "--caller is for the ledger"),
+        (["show", "a", "--server", "http://127.0.0.1:9", "--caller", "ada"], "--caller is for operators"),
         (["calls", "--store", "sqlite:none.db"], "there is no ledger at sqlite:none.db"),
         (["cancel", "a", "--server", "localhost"], "--server must be an address such as "),
     ],

@@ -1,16 +1,10 @@
 """The operator's verbs with a server that speaks https."""
 
 import json
-import ssl
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-
-from toolyard.client.sending import HttpSending, Unreachable
-from toolyard.wires.contract import Request
 
 from ..server.certificates import DAY, Signed, signed
 from .operated import Yard, until, yard
@@ -43,7 +37,7 @@ def test_they_reach_it_whatever_its_certificate(make: Callable[[Path], Signed], 
         assert (made.code, made.out[:3]) == (0, "ty_")
         assert [key["name"] for key in yard.json("keys", "list", "--json")] == ["agent"]
         assert yard.toolyard("calls") == Ended(0, "CALL  STATE  CODE  TOOL  ATTEMPT  AGE\n", "")
-        until(lambda: "admin  127.0.0.1  POST /v1/admin/keys" in yard.toolyard("audit", "tail").out)
+        until(lambda: "admin  unix  POST /v1/admin/keys" in yard.toolyard("audit", "tail").out)
         assert yard.toolyard("explain", "Kit.Quick", "--key", "agent").out.startswith("agent may call")
         assert served.end() == 0
 
@@ -57,30 +51,3 @@ def test_a_certificate_that_is_replaced_on_disk_locks_nobody_out(yard: Yard) -> 
 def test_without_its_certificate_it_does_not_start(yard: Yard) -> None:
     said = "toolyard: tls_key is set and tls_cert is not; set both for https, or neither\n"
     assert yard.toolyard("serve", "tools.py", TOOLYARD_TLS_KEY="a.key") == Ended(2, "", said)
-
-
-class Impostor(HTTPServer):
-    """Somebody else at the address, who would like to have the token."""
-
-    def __init__(self, shown: Signed) -> None:
-        super().__init__(("127.0.0.1", 0), BaseHTTPRequestHandler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(shown.cert_file, shown.key_file)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Who was to be deceived has left."""
-
-
-def test_another_certificate_of_the_same_authority_is_refused(tmp_path: Path) -> None:
-    authority = signed(tmp_path, "authority", is_authority=True)
-    server, other = signed(tmp_path, "server", authority), signed(tmp_path, "other", authority)
-    with Impostor(other) as impostor:
-        threading.Thread(target=impostor.handle_request).start()
-        sending = HttpSending(
-            f"https://127.0.0.1:{impostor.server_port}", "token", 10.0, proxies=False, certificate=server.pem
-        )
-        with pytest.raises(Unreachable) as caught:
-            sending.send(Request("GET", "/v1/admin/calls", {}))
-        sending.close()
-    assert "CERTIFICATE_VERIFY_FAILED" in str(caught.value.developer_message)

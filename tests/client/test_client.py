@@ -18,6 +18,7 @@ from toolyard import (
     ToolError,
     ToolNotFound,
 )
+from toolyard.client.confirming import UNTRUSTED_HINTS
 from toolyard.client.sending import Unreachable
 
 
@@ -100,6 +101,28 @@ def test_a_person_sees_what_would_be_sent_and_may_refuse(address: str) -> None:
         names = [("Calculator_Add", {"a": 1, "b": 2}), ("Calculator_Add", {"a": 2, "b": 2}), ("Nowhere.Tool", {})]
         assert asked == names
         asked.clear()
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+def test_hints_come_from_servers_that_are_trusted(address: str, wire: str) -> None:
+    asked: list[Any] = []
+
+    def confirm(tool: dict[str, Any], input: dict[str, Any]) -> bool:
+        asked.append(tool.get("annotations"))
+        return False
+
+    for trusted in (None, True, False):
+        with Client(address + wire, confirm=confirm, trusted=trusted) as client, pytest.raises(Declined):
+            client.call("Calculator.Add", {"a": 1, "b": 2})
+    assert asked[0] == asked[1] != asked[2] == UNTRUSTED_HINTS
+
+    async def all_of_it() -> None:
+        async with AsyncClient(address + wire, confirm=confirm, trusted=False) as client:
+            with pytest.raises(Declined):
+                await client.call("Calculator.Add", {"a": 1, "b": 2})
+
+    asyncio.run(all_of_it())
+    assert asked[3] == UNTRUSTED_HINTS
 
 
 @pytest.mark.parametrize("answer", [True, False])

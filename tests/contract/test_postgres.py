@@ -91,6 +91,22 @@ async def test_a_ledger_of_an_older_toolyard_is_brought_up_to_date(empty_url: st
         await store.close()
 
 
+async def test_numbers_go_on_where_a_copy_of_the_database_left_its_sequence_behind(
+    postgres_url: str, runner: asyncio.Runner
+) -> None:
+    store = PostgresStore(postgres_url, "a", TIMING)
+    await store.open()
+    given = [(await store.begin(call(f"call-{number}"))).seq for number in range(3)]
+    await store.close()
+    await execute(postgres_url, "ALTER SEQUENCE calls_seq RESTART")
+    store = PostgresStore(postgres_url, "b", TIMING)
+    await store.open()
+    try:
+        assert (await store.begin(call("later"))).seq > max(given)
+    finally:
+        await store.close()
+
+
 async def test_a_ledger_of_a_newer_toolyard_is_refused(postgres_url: str, runner: asyncio.Runner) -> None:
     await execute(postgres_url, "INSERT INTO ledger_schema VALUES (999)")
     with pytest.raises(SchemaTooNew, match="schema 999"):

@@ -44,6 +44,20 @@ async def test_a_file_of_an_older_toolyard_is_brought_up_to_date(make_store: Ope
     assert there(await store.row(begun.seq)).waiting_for == "answer"
 
 
+async def test_a_file_that_lost_its_newest_calls_to_an_older_toolyard_gives_none_of_their_numbers(
+    make_store: Opening, tmp_path: Path
+) -> None:
+    """What is left of them, a key that is still taken, says how far their numbers went."""
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    for migration in migrations("sqlite")[:6]:
+        connection.execute(migration.sql)
+    connection.execute("PRAGMA user_version = 6")
+    connection.execute("INSERT INTO keys VALUES ('default', 'bob', 'oxp', 'old', 41, x'00', 1e12)")
+    connection.execute("INSERT INTO notes VALUES ('hold', 'default', 'bob', 'oxp 00', CAST('42' AS BLOB), 1e12)")
+    connection.close()
+    assert (await (await make_store()).begin(call())).seq > 42
+
+
 async def test_a_file_that_is_no_ledger_is_refused(make_store: Opening, tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_bytes(b"this is not a database, not at all" * 100)
     with pytest.raises(SetupError):

@@ -53,8 +53,27 @@ async def test_a_finished_call_is_removed_in_time_and_its_key_later(store: Store
     assert (await store.begin(call())).seq > 0
 
 
+async def test_no_number_is_given_twice(store: Store, make_store: Opening, clock: Clock) -> None:
+    """Also where nothing of the newest calls is left, and after the ledger was opened anew."""
+    given = [await finished(store, f"call-{number}") for number in range(3)]
+    await store.record([ran(f"ran-{number}", number) for number in range(3)])
+    given += [row.seq for row in await store.listed(Filter("default")) if not row.keyed]
+    assert len(set(given)) == 6
+    for round in range(2):
+        await clock.advance(RETENTION_S + 1)
+        await store.sweep(100)
+        assert await store.listed(Filter("default")) == []
+        await make_store.close(store)
+        store = await make_store(f"round-{round}")
+        later = [await finished(store, f"later-{round}-{number}") for number in range(2)]
+        await store.record([ran(f"later-{round}", 1)])
+        rows = {row.seq for row in await store.listed(Filter("default"))}
+        assert rows >= set(later)
+        assert min(rows) > max(given)
+        given += rows
+
+
 async def test_a_taken_key_never_shows_a_call_that_came_later(store: Store, clock: Clock) -> None:
-    """A store may give the number of what is gone to another."""
     await finished(store)
     await clock.advance(RETENTION_S + 1)
     assert await store.sweep(10) == 1

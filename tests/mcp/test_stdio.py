@@ -98,6 +98,44 @@ def test_limits_on_messages_count_here_too(tmp_path: Path, stage: Stage) -> None
         assert text_of(piped.result_of(piped.call("greet", {"name": "Ada"}))) == "Hello, Ada!"
 
 
+# --- what holds where nothing is said ------------------------------------------------------------
+
+
+def refusal(piped: Piped) -> str:
+    """The first call that is told that it was one too many."""
+    while (message := piped.hear()) is not None:
+        if message.get("result", {}).get("isError"):
+            return str(text_of(message["result"]))
+    raise AssertionError("the process has ended")
+
+
+def test_there_is_a_limit_without_a_setting(piped: Piped) -> None:
+    piped.initialize("2025-11-25")
+    for _ in range(257):
+        piped.call("Kit_HoldsOn", {"how": "waits"})
+    assert "Too many calls" in refusal(piped)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_limits_of_the_settings_hold(tmp_path: Path, stage: Stage, revision: str) -> None:
+    with piping(tmp_path, stage, limits='[{"calls_per_minute": 2}]') as piped:
+        begin(piped, revision)
+        for _ in range(2):
+            assert piped.result_of(piped.call("greet", {"name": "Ada"})).get("isError", False) is False
+        piped.call("greet", {"name": "Ada"})
+        assert "Too many calls" in refusal(piped)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_hidden_characters_are_spelled_out_for_models_and_left_to_programs(piped: Piped, revision: str) -> None:
+    begin(piped, revision)
+    result = piped.result_of(piped.call("Kit_Noisy", {"text": "see \u202egpj.exe"}))
+    assert text_of(result) == "see \\u{202E}gpj.exe"
+    if revision not in ("2025-03-26", "2025-06-18"):
+        value = "see \u202egpj.exe"
+        assert result["structuredContent"] == (value if revision == MODERN else {"result": value})
+
+
 # --- what is for messages alone ------------------------------------------------------------------
 
 

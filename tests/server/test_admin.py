@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import os
 import re
 import stat
 import threading
@@ -22,7 +23,7 @@ from toolyard.model.caller import Caller
 from toolyard.model.errors import Refused, SetupError
 from toolyard.model.running import QuietChannel, Run
 from toolyard.server.admin import AdminDesk
-from toolyard.server.admin_file import AdminFile, ledger_file, read
+from toolyard.server.admin_file import Access, AdminFile, ledger_file, read
 from toolyard.store.contract import Timing
 from toolyard.store.sqlite import SqliteStore
 
@@ -90,7 +91,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
 def test_the_file_has_the_address_and_a_token_for_its_owner_alone(guarded: Operated) -> None:
     path = guarded.yard.admin
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert guarded.access == {"address": guarded.served.address, "token": guarded.access["token"]}
+    door = str(path.with_suffix(".sock"))
+    assert guarded.access == {"address": guarded.served.address, "token": guarded.access["token"], "socket": door}
     assert len(guarded.access["token"]) >= 43
     assert [each.name for each in path.parent.glob("*.admin*")] == ["toolyard.db.admin"], "nothing else is left of it"
 
@@ -111,35 +113,31 @@ def test_the_file_replaces_one_that_was_left_behind(tmp_path: Path) -> None:
     left = tmp_path / "a.db.admin"
     left.write_text("left behind")
     left.chmod(0o644)
-    with AdminFile(f"sqlite:{tmp_path}/a.db", "token") as file:
-        file.publish("http://127.0.0.1:1")
+    (tmp_path / "a.db").touch()
+    with AdminFile(tmp_path / "a.db", Access("http://127.0.0.1:1", "token", "/a.sock")):
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
         access = read(tmp_path / "a.db")
     assert access is not None
     assert (access.address, access.token) == ("http://127.0.0.1:1", "token")
-    assert list(tmp_path.iterdir()) == []
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("store", ["sqlite::memory:", "postgresql://localhost/x"])
-def test_what_is_no_file_has_none_beside_it(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_is_no_file_has_nothing_beside_it(store: str) -> None:
     assert ledger_file(store) is None
-    with AdminFile(store, "token") as file:
-        file.publish("http://127.0.0.1:1")
-        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_serves_although_the_file_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with AdminFile(f"sqlite:{tmp_path}/nowhere/a.db", "token") as file:
-        file.publish("http://127.0.0.1:1")
+    with AdminFile(tmp_path / "nowhere" / "a.db", Access("", "token", "/a.sock")):
+        pass
     assert "cannot be written" in caplog.text
 
 
 def test_a_file_of_somebody_elses_server_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(13, "Permission denied", str(path))
+    def refuse(path: str, flags: int) -> int:
+        raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(SetupError, match=r"a\.db\.admin: only who runs the server may look after its calls"):
         read(tmp_path / "a.db")
 

@@ -556,6 +556,34 @@ def test_who_has_the_code_decides_at_the_page() -> None:
     run(scene)
 
 
+def test_links_codes_and_results_are_one_calls_whatever_number_another_has() -> None:
+    """Numbers are not given twice. Were one, what was made for the first call would be good for nothing still."""
+
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made, input={"order": "ada's", "cents": 1}))
+        (approval,) = await waiting(made)
+        page = Page(made, challenge["url"])
+        await page.open()
+        await made.yard.store._write(  # type: ignore[attr-defined]
+            lambda cursor: cursor.execute("DELETE FROM calls; UPDATE numbers SET last = 0").fetchall()
+        )
+        challenge_of(await oxp(made, role="neighbour", input={"order": "bob's", "cents": 2}))
+        (other,) = await waiting(made)
+        assert other["id"].partition("-")[0] == approval["id"].partition("-")[0]
+        assert (await page.send("yes", approval["code"])).status == 403
+        assert (await made.send("anonymous", "GET", f"/approvals/{approval['id']}")).status == 410
+        assert await status(made, challenge) == "failed"
+        assert (await say(made, "approve", approval["id"])).status == 404
+        assert other["code"] != approval["code"]
+        assert (await waiting(made), paid) == ([other], [])
+        assert (await say(made, "approve", other["id"])).status == 200
+        assert challenge_of(await oxp(made, input={"order": "ada's", "cents": 1})) != challenge, "a call of its own"
+        answer = await oxp(made, role="neighbour", input={"order": "bob's", "cents": 2})
+        assert (answer.json["value"], paid) == ("2 for bob's", [("bob's", 2)])
+
+    run(scene)
+
+
 def test_codes_are_not_guessed() -> None:
     async def scene(made: Scene) -> None:
         challenge = challenge_of(await oxp(made))

@@ -65,6 +65,12 @@ async def seq(made: Scene) -> int:
     return call.seq
 
 
+async def at(made: Scene) -> str:
+    """Where the buttons of the call that waits are."""
+    (call,) = await made.yard._decisions.desk.waiting()
+    return f"/approvals/{made.yard.approvals.id_of(call.name)}"
+
+
 def words(text: str) -> str:
     """A page as it is read."""
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", text)))
@@ -251,9 +257,9 @@ def test_a_hostile_result_and_error_are_shown_inert() -> None:
         assert is_inert(browser.text)
         assert browser.text.count("\\u202e") == 2, "in the input and in the result, as JSON spells it"
         await ask(made)
-        number = await seq(made)
+        number, call = await seq(made), await at(made)
         await browser.open("/approvals")
-        await browser.send(f"/approvals/{number}/reject", reason=HOSTILE)
+        await browser.send(f"{call}/reject", reason=HOSTILE)
         await browser.open(f"/calls/{number}")
         assert is_inert(browser.text)
         assert "A person said no" in browser.text
@@ -279,12 +285,12 @@ def test_what_is_looked_for_is_shown_inert() -> None:
 def test_an_operator_approves() -> None:
     async def scene(made: Scene) -> None:
         await ask(made, call_id="k", context={"user_id": "u-7"})
-        number, browser = await seq(made), await came_in(made)
+        number, call, browser = await seq(made), await at(made), await came_in(made)
         await browser.open("/approvals")
         shown = words(browser.text)
         assert "Pay.Refund@1.2.3 Call" in shown
         assert re.search(r'Who asks acme/ada On behalf of u-7 Asked \d+ s ago Input { "order": "7" }', shown)
-        answer = await browser.send(f"/approvals/{number}/approve")
+        answer = await browser.send(f"{call}/approve")
         assert (answer.status, dict(answer.headers)[b"location"]) == (
             303,
             f"http://localhost/console/calls/{number}".encode(),
@@ -303,9 +309,9 @@ def test_an_operator_approves() -> None:
 def test_an_operator_rejects_with_a_reason() -> None:
     async def scene(made: Scene) -> None:
         await ask(made, call_id="k")
-        number, browser = await seq(made), await came_in(made)
+        number, call, browser = await seq(made), await at(made), await came_in(made)
         await browser.open("/approvals")
-        assert (await browser.send(f"/approvals/{number}/reject", reason="wrong <order>")).status == 303
+        assert (await browser.send(f"{call}/reject", reason="wrong <order>")).status == 303
         assert "wrong <order>" in (await ask(made, call_id="k")).json["error"]["message"]
         assert paid == []
         await browser.open(f"/calls/{number}")
@@ -318,11 +324,11 @@ def test_an_operator_rejects_with_a_reason() -> None:
 def test_who_decides_second_is_told() -> None:
     async def scene(made: Scene) -> None:
         await ask(made)
-        number, first, second = await seq(made), await came_in(made), await came_in(made)
+        call, first, second = await at(made), await came_in(made), await came_in(made)
         await first.open("/approvals")
         await second.open("/approvals")
-        assert (await first.send(f"/approvals/{number}/reject")).status == 303
-        answer = await second.send(f"/approvals/{number}/approve")
+        assert (await first.send(f"{call}/reject")).status == 303
+        answer = await second.send(f"{call}/approve")
         assert (answer.status, "an operator has rejected it already" in second.text) == (403, True)
         assert paid == []
         assert [said[0] for said in await decided(made)] == ["rejected", "approve_refused"]
@@ -379,7 +385,7 @@ def test_a_button_is_pressed_on_its_own_page_alone(word: str) -> None:
     async def scene(made: Scene) -> None:
         await ask(made)
         number, browser, other = await seq(made), await came_in(made), await came_in(made)
-        path = f"/approvals/{number}/{word}"
+        path = f"{await at(made)}/{word}"
         await other.open("/approvals")
         await browser.open("/approvals")
         signature, elsewhere = browser.signature(path), browser.signature("/leave")

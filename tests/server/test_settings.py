@@ -108,6 +108,7 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "secret_key": (["0" * 64, "1" * 64], f"{'0' * 64}, {'1' * 64}", ["0" * 64, "1" * 64]),
     "api_keys": ([SECRET, f"ci:{SECRET}"], f"{SECRET},ci:{SECRET}", [SECRET, f"ci:{SECRET}"]),
     "jwt_secret": ("s" * 16, "s" * 16, "s" * 16),
+    "operator_token": ("t" * 32, "t" * 32, "t" * 32),
     "jwt_audience": ("me", "me", "me"),
     "jwt_max_ttl_s": (60, "60", 60.0),
     "log_format": ("json", "json", "json"),

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from toolyard.model.errors import SettingsError
 from toolyard.server.run import listen
 from toolyard.server.settings import exactly
-from toolyard.server.tls import certificate_of
+from toolyard.server.tls import check_certificate
 
 from .certificates import Signed, signed
 
@@ -28,16 +28,12 @@ def refused(cert: Path | None, key: Path | None) -> str:
     return re.sub(r"'[^']*/", "'", str(caught.value))
 
 
-def test_without_one_there_is_nothing_to_show() -> None:
-    assert certificate_of(exactly()) is None
-
-
-def test_of_a_chain_the_first_is_shown(tmp_path: Path) -> None:
+def test_a_chain_is_taken(tmp_path: Path) -> None:
     authority = signed(tmp_path, "authority", is_authority=True)
     leaf = signed(tmp_path, "leaf", authority)
     assert leaf.cert_file.read_text().count("BEGIN") == 2
     settings = exactly(tls_cert=str(leaf.cert_file), tls_key=str(leaf.key_file))
-    assert certificate_of(settings) == leaf.pem.strip()
+    check_certificate(settings)
 
 
 def test_one_needs_the_other(good: Signed) -> None:

@@ -1,8 +1,10 @@
 """Names, pages, certificates: what a server answers to, and what it says to browsers."""
 
 import asyncio
+import re
 import ssl
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from toolyard.server.compose import Yard
 
+from .. import warm
 from ..conformance.serving import command, environment, stop
 from .certificates import signed
 from .scene import Scene, kit, settings
@@ -127,3 +130,41 @@ def test_with_a_certificate_it_speaks_https(tmp_path: Path) -> None:
     finally:
         stop(process)
         process.stdout.close()
+
+
+LOOPBACKS = ["127.0.0.1", "127.0.0.2", "127.1", "localhost", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"]
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+def test_a_name_of_somebody_elses_runs_no_tool_on_any_address_of_this_machine(host: str, tmp_path: Path) -> None:
+    """A page in a browser that found a name for it: the server listens, and the page's name is not its own."""
+    server = warm.start(
+        command("toolyard.reference", "--port", "0", "--host", host, "--store", "sqlite::memory:"),
+        cwd=tmp_path,
+        env=environment("open") | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        address = next(found[1] for line in server.stdout if (found := re.search(r"OXP 1\.0 +(http://\S+)", line)))
+        body = b'{"tool_id": "Calculator.Add", "input": {"a": 1, "b": 2}}'
+        given = {"content-type": "application/json"}
+        own = urllib.request.Request(f"{address}/tools/call", body, given)
+        with urllib.request.urlopen(own, timeout=30) as answer:
+            assert answer.status == 200
+        for name in ("evil.example", "localhost.evil.example", "127.0.0.2.evil.example"):
+            foreign = urllib.request.Request(f"{address}/tools/call", body, given | {"host": f"{name}:8000"})
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(foreign, timeout=30)
+            assert refused.value.code == 421
+            refused.value.close()
+        for name in LOOPBACKS:
+            named = f"[{name}]" if ":" in name else name
+            local = urllib.request.Request(f"{address}/tools", headers={"host": f"{named}:8000"})
+            with urllib.request.urlopen(local, timeout=30) as answer:
+                assert answer.status == 200
+    finally:
+        stop(server)
+        assert server.stdout is not None
+        server.stdout.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from toolyard import Toolkit
 from toolyard.model.caller import LOCAL
@@ -29,6 +30,7 @@ from ..server.scene import kit as safe
 from ..server.test_approvals import challenge_of, oxp, page_of, paid, waiting
 from ..server.test_approvals import kit as pay
 from ..server.test_approvals import status as status_of
+from ..wires.records import PENDING
 from .logs import audit, entry, in_file, read
 
 OLD, NEW = "01" * 32, "02" * 32
@@ -91,8 +93,9 @@ def test_what_mcp_clients_hold_is_still_taken(tmp_path: Path) -> None:
     peer = Peer(R_2025_11_25, LOCAL, {}, session="s")
     event = Places(old).id_of((7, 0, 1), peer).encode()
     assert (Places(both).read(event, peer), Places(new).read(event, peer)) == ((7, 0, 1), None)
-    state = States(old, 60, lambda: 0.0).make(7, LOCAL, b"request")
-    assert States(both, 60, lambda: 0.0).open(state, LOCAL, b"request") == 7
+    call = replace(PENDING, seq=7)
+    state = States(old, 60, lambda: 0.0).make(call, LOCAL, b"request")
+    assert States(both, 60, lambda: 0.0).open(state, LOCAL, b"request") == (7, call.name.digest())
     with pytest.raises(RpcError):
         States(new, 60, lambda: 0.0).open(state, LOCAL, b"request")
 

@@ -8,11 +8,11 @@ import typer
 from ..model.errors import SetupError
 from ..model.hidden import in_one_line
 from .failing import told
-from .ledger import operator_of
+from .ledger import WHERE, OperatedServer, operator_of
 from .screen import in_json, pretty, say
 from .target import Json
 
-NO_LEDGER = "calls wait in the ledger: run this where the server runs, or name the ledger with --store"
+NO_LEDGER = f"calls wait in the ledger: {WHERE}"
 
 NO_PAGE = "none without a running server, or public_url; to decide here: toolyard approve"
 
@@ -29,9 +29,9 @@ Id = Annotated[
 Store = Annotated[str | None, typer.Option(help="The ledger that has the calls (sqlite:toolyard.db).")]
 
 
-def approvals(store: Store = None, json: Json = False) -> None:
+def approvals(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List the calls that wait for a person's yes."""
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         waiting = operator.approvals()
     if json:
         say(pretty(waiting))
@@ -41,22 +41,23 @@ def approvals(store: Store = None, json: Json = False) -> None:
         say("\n".join(map(_shown, waiting)))
 
 
-def approve(id: Id, store: Store = None) -> None:
+def approve(id: Id, server: OperatedServer = None, store: Store = None) -> None:
     """Say yes to a call that waits. It runs, this once and with this input."""
-    _decide(id, True, "", store)
+    _decide(id, True, "", server, store)
 
 
 def reject(
     id: Id,
     reason: Annotated[str, typer.Option(help="Why not; whoever called is told.")] = "",
+    server: OperatedServer = None,
     store: Store = None,
 ) -> None:
     """Say no to a call that waits. It ends, and whoever called is told why."""
-    _decide(id, False, reason, store)
+    _decide(id, False, reason, server, store)
 
 
-def _decide(id: str, approved: bool, reason: str, store: str | None) -> None:
-    with told(), operator_of(store, NO_LEDGER) as operator:
+def _decide(id: str, approved: bool, reason: str, server: str | None, store: str | None) -> None:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         decided = operator.decide(id, approved, reason)
     say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 

@@ -16,13 +16,13 @@ from ..server.admin_reach import reach
 from ..server.settings import load_settings
 from .durations import seconds_in
 from .failing import told
-from .ledger import Store, tell_ledger
+from .ledger import WHERE, OperatedServer, Store, named_server, server_operated, tell_ledger
 from .options import whole
 from .screen import complain, in_json, say
 from .target import Json
 
 LOOK_AGAIN_S = 0.5
-NO_LEDGER = "there is no ledger here; run this where the server runs, or name the ledger with --store"
+NO_LEDGER = f"there is no ledger here; {WHERE}"
 audit = typer.Typer(no_args_is_help=True, help="Read the audit log, check it, export it.")
 
 
@@ -30,11 +30,12 @@ audit = typer.Typer(no_args_is_help=True, help="Read the audit log, check it, ex
 def tail(
     number: Annotated[int, typer.Option("-n", parser=whole("-n", 1, 10_000), metavar="NUMBER", help="How many.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with those that come, until Ctrl-C.")] = False,
+    server: OperatedServer = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
     """Show the newest entries."""
-    with told(), find_auditor(store) as auditor:
+    with told(), find_auditor(server, store) as auditor:
         seen = {head["chain"]: head["number"] for head in auditor.heads()}
         _print(auditor.newest(number), json)
         try:
@@ -48,12 +49,13 @@ def tail(
 @audit.command()
 def verify(
     heads: Annotated[Path | None, typer.Option(help="Heads that were exported, to be found again.")] = None,
+    server: OperatedServer = None,
     store: Store = None,
 ) -> None:
     """Check that nobody changed, removed or moved anything. Exit code 1 where somebody did."""
     known = [] if heads is None else _heads(heads)
     wrong = False
-    with told(), find_auditor(store) as auditor:
+    with told(), find_auditor(server, store) as auditor:
         names = {chain["name"] for chain in auditor.chains()} | {head.chain for head in known}
         for name in sorted(names):
             checked = auditor.verify(name, [head for head in known if head.chain == name])
@@ -73,6 +75,7 @@ def export(
     since: Annotated[str, typer.Option(help="How far back, such as 1d, 12h or 10m.")] = "1d",
     until: Annotated[str | None, typer.Option(help="Only what is older than this.")] = None,
     heads: Annotated[bool, typer.Option("--heads", help="The heads of all chains, and no entries.")] = False,
+    server: OperatedServer = None,
     store: Store = None,
 ) -> None:
     """Print entries as lines of JSON, chain by chain; or heads, for a later verify."""
@@ -83,7 +86,7 @@ def export(
             f"there is nothing between --since {since} and --until {until}: --until must be the shorter one"
         )
     first, last = now - since_s, now - until_s
-    with told(), find_auditor(store) as auditor:
+    with told(), find_auditor(server, store) as auditor:
         found = auditor.heads()
         if heads:
             _print(found, json=True)
@@ -93,7 +96,9 @@ def export(
             _print((entry for entry in entries if first <= entry.get("at", last) <= last), json=True)
 
 
-def find_auditor(store: str | None) -> Auditor:
+def find_auditor(server: str | None, store: str | None) -> Auditor:
+    if elsewhere := server_operated(server, store):
+        return Auditor(named_server(elsewhere))
     settings = load_settings({} if store is None else {"store": store})
     tell_ledger(settings, store)
     sending = reach(settings)

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL, CallOptions
-from ..client.confirming import find_listed
+from ..client.confirming import shown
 from ..model.call import Outcome
 from ..model.errors import (
     InvalidInput,
@@ -20,7 +20,7 @@ from ..model.errors import (
     nobody_can_approve,
 )
 from ..model.seam import random_id
-from .confirming import asking_of, confirm
+from .confirming import Trust, asking_of, confirm, is_trusted
 from .options import filled, named
 from .screen import complain, pretty, say
 from .target import File, Json, Key, Server, connect
@@ -53,17 +53,20 @@ def call(
         bool,
         typer.Option(
             "--confirm",
-            help="Show the input and ask before the call. Without this or --yes, a destructive tool is asked about at "
-            "a terminal, where its server says that it is one (over MCP).",
+            help="Show the input and ask before the call. Without this or --yes, at a terminal, it is asked about "
+            "where the server is neither on this machine nor trusted, and where it says (over MCP) that the tool is "
+            "destructive.",
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the call.")] = False,
+    trust: Trust = None,
 ) -> None:
     """Call a tool and print what it returns. Where a person has to agree first, show where, and wait.
 
     toolyard call Calculator.Add a=10 b=5
     """
-    asking = asking_of(confirmed, yes, server if file is None else "")
+    trusted = file is not None or is_trusted(server, trust)
+    asking = asking_of(confirmed, yes, server if file is None else "", trusted)
     words, given = named(arguments, "NAME=VALUE"), _whole_input(input)
     options: CallOptions = {
         "user_id": user_id,
@@ -75,9 +78,9 @@ def call(
     with connect(server, key, file) as client:
         try:
             if words or asking != "never":
-                listed = find_listed(client.list(all_versions="@" in tool), tool) or {}
+                listed = shown(client.list(all_versions="@" in tool), tool, is_trusted=trusted)
                 given |= typed(words, listed.get("input_schema") or listed.get("inputSchema") or {})
-                confirm(tool, listed, given, asking)
+                confirm(tool, listed, given, asking, trusted)
             if file is None and wait is not False:
                 outcome = outcome_of(client, tool, given, options)
             else:  # and nobody else can be at a server that is only here for this call

@@ -1,33 +1,62 @@
-"""Asks the person at the terminal before a tool is called that may do what cannot be undone."""
+"""Asks the person at the terminal before a call that may do what cannot be undone.
+
+Which calls those are, a trusted server says itself, with its tools' hints. At any other, each call is asked about, and
+without a terminal it takes a word on the command line.
+"""
 
 import sys
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..client.confirming import declined
+import typer
+
+from ..client.confirming import declined, is_named, is_on_this_machine
 from ..client.speech import MCP_PATH
 from ..model.errors import SetupError
 from .screen import complain, in_json
+from .target import address
 
 Asking = Literal["always", "destructive", "never"]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="TOOLYARD_TRUST",
+        metavar="ADDRESS",
+        help="A server whose word counts about which of its tools are harmless, as that of one on this machine does. "
+        "Calls at others are asked about.",
+    ),
+]
 
 
-def asking_of(confirmed: bool, yes: bool, server: str) -> Asking:
-    """Before which tools. Without a word about it, before those that are destructive: where there is somebody to ask,
-    and the wire says which they are."""
+def is_trusted(server: str, trusted: list[str] | None) -> bool:
+    named = [address(each, "--trust") for each in trusted or ()]
+    return is_on_this_machine(address(server)) or is_named(server, named)
+
+
+def asking_of(confirmed: bool, yes: bool, server: str, is_trusted: bool) -> Asking:
+    """Before which tools. Raises SetupError where a call must be asked about, and nobody is there."""
     if confirmed and yes:
         raise SetupError("--confirm asks before the call, and --yes does not; choose one of them")
-    if confirmed:
+    if confirmed or yes:
+        return "always" if confirmed else "never"
+    has_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if is_trusted:
+        return "destructive" if has_terminal and server.rstrip("/").endswith(MCP_PATH) else "never"
+    if has_terminal:
         return "always"
-    may_ask = not yes and sys.stdin.isatty() and sys.stderr.isatty() and server.rstrip("/").endswith(MCP_PATH)
-    return "destructive" if may_ask else "never"
+    raise SetupError(
+        f"calls at {server} are asked about, because it is neither on this machine nor trusted, and there is no "
+        "terminal to ask at; pass --yes to make this call, or --trust for every server that you trust"
+    )
 
 
-def confirm(tool: str, listed: dict[str, Any], given: dict[str, Any], asking: Asking) -> None:
+def confirm(tool: str, listed: dict[str, Any], given: dict[str, Any], asking: Asking, is_trusted: bool) -> None:
     """Shows the tool as its server describes it, and the input as it would be sent. Raises Declined."""
     is_destructive = _is_destructive(listed)
     if asking == "never" or (asking == "destructive" and not is_destructive):
         return
     said = " (its server calls it destructive)" if is_destructive else ""
+    if not is_trusted:
+        said = " (it may be destructive: its server is not one that you trust)"
     summary = (str(listed.get("description", "")).splitlines() or [""])[0]
     try:
         complain(f"{tool}{said}: {summary}\n  input {in_json(given)}Call {tool}? [y/N] ")

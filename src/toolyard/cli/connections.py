@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from .failing import told
-from .ledger import operator_of
+from .ledger import WHERE, OperatedServer, operator_of
 from .screen import complain, pretty, say
 from .tables import NOTHING, table
 from .target import Json
 
 COLUMNS = ("PROVIDER", "USER", "TENANT", "ACCOUNT", "SCOPES", "SINCE")
-NO_LEDGER = "connections are in the ledger: run this where the server runs, or name the ledger with --store"
+NO_LEDGER = f"connections are in the ledger: {WHERE}"
 
 User = Annotated[str | None, typer.Option(help="Only this user's.")]
 Tenant = Annotated[str | None, typer.Option(help="Only of users in this house.")]
@@ -24,7 +24,12 @@ connections = typer.Typer(rich_markup_mode=None, help="List and disconnect users
 
 @connections.callback(invoke_without_command=True)
 def list_connections(
-    context: typer.Context, user: User = None, tenant: Tenant = None, store: Store = None, json: Json = False
+    context: typer.Context,
+    user: User = None,
+    tenant: Tenant = None,
+    server: OperatedServer = None,
+    store: Store = None,
+    json: Json = False,
 ) -> None:
     """List users' accounts at providers that are connected, or disconnect one.
 
@@ -32,7 +37,7 @@ def list_connections(
     """
     if context.invoked_subcommand is not None:
         return
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.connections(tenant=tenant, user=user)
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
@@ -42,10 +47,11 @@ def disconnect(
     provider: Annotated[str, typer.Argument(help="The provider's id, such as google.")],
     user: Annotated[str, typer.Option(help="Whose account it is.")],
     tenant: Annotated[str | None, typer.Option(help="The user's house (default).")] = None,
+    server: OperatedServer = None,
     store: Store = None,
 ) -> None:
     """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         ended = operator.disconnect(provider, user, tenant)
     account = f" ({ended['account']})" if ended["account"] else ""
     say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")

@@ -5,11 +5,12 @@ from typing import Annotated
 import msgspec
 import typer
 
+from ..client.operator import Operator
 from ..model.errors import SetupError
 from ..server.explain_reach import Asked, Explanation, found_out
 from ..server.settings import load_settings
 from .failing import told
-from .ledger import tell_ledger
+from .ledger import OperatedServer, named_server, server_operated, tell_ledger
 from .screen import pretty, say
 from .target import Json
 
@@ -22,6 +23,7 @@ def explain(
     scope: Annotated[list[str] | None, typer.Option(help="What the token is for; may be given several times.")] = None,
     claim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="What else the token says.")] = None,
     tools: Annotated[list[str] | None, typer.Option(help="Where the tools are, if no server runs.")] = None,
+    server: OperatedServer = None,
     store: Annotated[str | None, typer.Option(help="The ledger of the server (sqlite:toolyard.db).")] = None,
     json: Json = False,
 ) -> None:
@@ -34,13 +36,23 @@ def explain(
     if as_ is not None and key is not None:
         raise SetupError("--as and --key are two callers; name one of them (a key is its own subject's)")
     asked = Asked(tool, as_ or "", tenant, key, tuple(scope or ()), dict(map(_claim, claim or ())))
-    settings = load_settings({} if store is None else {"store": store})
-    tell_ledger(settings, store)
     with told():
-        found = found_out(asked, settings, tools or [])
+        found = _found(asked, server, store, tools or [])
     say(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))
     if not found.may_call:
         raise typer.Exit(1)
+
+
+def _found(asked: Asked, server: str | None, store: str | None, tools: list[str]) -> Explanation:
+    elsewhere = server_operated(server, store)
+    if elsewhere is not None and not tools:
+        with Operator(named_server(elsewhere)) as operator:
+            return operator.explain(asked)
+    if server is not None:
+        raise SetupError("--server and --tools are two places; name one of them")
+    settings = load_settings({} if store is None else {"store": store})
+    tell_ledger(settings, store)
+    return found_out(asked, settings, tools)
 
 
 def _in_words(found: Explanation, who: str) -> str:

@@ -10,18 +10,16 @@ from ..client.operator import Operator
 from ..model.api_key import key_name, key_scope
 from ..model.errors import SetupError
 from ..model.patterns import tool_pattern
-from ..server.admin_reach import reach_or_make
-from ..server.settings import load_settings
 from .durations import seconds_in
 from .failing import told
-from .ledger import checked, operator_of, refuse_servers
+from .ledger import WHERE, OperatedServer, checked, operator_of
 from .screen import complain, pretty, say
 from .tables import NOTHING, shown_time, table
 from .target import Json
 
 COLUMNS = ("NAME", "SUBJECT", "TENANT", "ALLOW", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
 TIMES = ("createdAt", "expiresAt", "lastUsedAt")
-NO_LEDGER = "API keys are in the ledger: run this where the server runs, or name the ledger with --store"
+NO_LEDGER = f"API keys are in the ledger: {WHERE}"
 
 Name = Annotated[str, typer.Argument(help="The key's name.")]
 Store = Annotated[str | None, typer.Option(help="The ledger that has the keys (sqlite:toolyard.db).")]
@@ -43,6 +41,7 @@ def new(
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it lives: 30d, 12h, 10m, 45s.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose house its caller is in (default).")] = None,
     subject: Annotated[str | None, typer.Option(help="Who its caller is (the key's name).")] = None,
+    server: OperatedServer = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
@@ -58,8 +57,7 @@ def new(
         "tenant": tenant,
         "subject": subject,
     }
-    refuse_servers(store, NO_LEDGER)
-    with told(), Operator(reach_or_make(load_settings({} if store is None else {"store": store}))) as operator:
+    with told(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
         made = operator.new_key(wanted)
         _show(operator, made, pretty(made) if json else f"{made['key']}\n")
     complain(
@@ -69,18 +67,18 @@ def new(
 
 
 @keys.command("list")
-def list_keys(store: Store = None, json: Json = False) -> None:
+def list_keys(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List all API keys, also those that are revoked or expired."""
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.keys()
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @keys.command()
-def revoke(name: Name, store: Store = None) -> None:
+def revoke(name: Name, server: OperatedServer = None, store: Store = None) -> None:
     """Revoke an API key: servers refuse it at once, and for good."""
     checked(name, key_name, "NAME")
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         revoked = operator.revoke_key(name)
     say(f"{revoked['name']} is revoked\n")
 

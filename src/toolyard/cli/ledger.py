@@ -1,4 +1,5 @@
-"""Whose calls a verb looks after: one caller's, at a server, or those of all callers, in the ledger."""
+"""What a verb looks after: one caller's calls, at a server; or what is the operator's, through the server that has the
+ledger, through one that is named, or in the ledger itself."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,16 +8,29 @@ from typing import Annotated
 
 import typer
 
-from ..client.client import DEFAULT_URL, Client
+from ..client.client import DEFAULT_URL, Client, Sending
 from ..client.operator import Operator
+from ..client.sending import UNIX
 from ..model.errors import SetupError
 from ..server.admin_file import ledger_file, read
-from ..server.admin_reach import reach
+from ..server.admin_reach import named, reach, reach_or_make
 from ..server.settings import Settings, load_settings
 from .screen import complain
 from .target import address
 
-Server = Annotated[str | None, typer.Option(help="A server's address, to ask it as a caller (TOOLYARD_SERVER).")]
+TOKEN = "TOOLYARD_OPERATOR_TOKEN"
+WHERE = "run this where the server runs, name the ledger with --store, or the server with --server"
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help=f"A server's address, to ask it as a caller, or with {TOKEN} as its operator (TOOLYARD_SERVER).",
+    ),
+]
+OperatedServer = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help=f"A server elsewhere, https://... or unix:PATH; with {TOKEN}."),
+]
 Store = Annotated[str | None, typer.Option(help="The ledger, for the calls of all callers (sqlite:toolyard.db).")]
 Caller = Annotated[
     str | None, typer.Option(metavar="SUBJECT", help="Whose call it is, where several callers have one of that id.")
@@ -29,41 +43,62 @@ def looking_after(
 ) -> Iterator[Client | Operator]:
     """What is said on the command line counts for more than the environment; a server for more than the ledger. Where
     nothing is said and there is no ledger, it is the server at the usual address."""
-    if server is not None and store is not None:
-        raise SetupError("--server and --store are two places; name one of them")
-    named = server or (None if store else os.environ.get("TOOLYARD_SERVER"))
-    operator = None if named else find_operator(store, caller)
-    if operator is None:
+    elsewhere = server_named(server, store)
+    is_operator = elsewhere is None or elsewhere.startswith(UNIX) or bool(os.environ.get(TOKEN))
+    sending = _sending(elsewhere, store) if is_operator else None
+    if sending is None:
         if caller is not None:
-            raise SetupError("--caller is for the ledger; a server shows its callers their own calls")
-        with Client(address(named or DEFAULT_URL), key=key) as client:
+            raise SetupError(f"--caller is for operators; without {TOKEN} a server shows its callers their own calls")
+        with Client(address(elsewhere or DEFAULT_URL), key=key) as client:
             yield client
         return
-    with operator:
+    with Operator(sending, caller) as operator:
         yield operator
 
 
-def find_operator(store: str | None, caller: str | None) -> Operator | None:
+def operator_of(
+    server: str | None, store: str | None, where: str, *, caller: str | None = None, makes: bool = False
+) -> Operator:
+    """Where there must be a ledger, or one is made. `where` says in which one what is looked for is."""
+    refuse_servers(server, store, where)
+    sending = _sending(server_operated(server, store), store, makes=makes)
+    if sending is None:
+        raise SetupError(f"there is no ledger here; {where}")
+    return Operator(sending, caller)
+
+
+def _sending(elsewhere: str | None, store: str | None, *, makes: bool = False) -> Sending | None:
     """None where there is no ledger and none was named."""
+    if elsewhere is not None:
+        return named_server(elsewhere)
     settings = load_settings({} if store is None else {"store": store})
-    sending = reach(settings)
+    sending = reach_or_make(settings) if makes else reach(settings)
     if sending is None and store is not None:
         raise SetupError(f"there is no ledger at {store}")
-    return None if sending is None else Operator(sending, caller)
+    return sending
 
 
-def operator_of(store: str | None, where: str) -> Operator:
-    """Where there must be a ledger. `where` says in which one what is looked for is."""
-    refuse_servers(store, where)
-    operator = find_operator(store, None)
-    if operator is None:
-        raise SetupError(f"there is no ledger here; {where}")
-    return operator
+def named_server(server: str) -> Sending:
+    """As its operator. Raises SetupError."""
+    return named(server if server.startswith(UNIX) else address(server), os.environ.get(TOKEN))
 
 
-def refuse_servers(store: str | None, where: str) -> None:
-    """Who has a server elsewhere in mind must not change a ledger here."""
-    if store is None and (elsewhere := server_elsewhere(load_settings({}))):
+def server_named(server: str | None, store: str | None) -> str | None:
+    """On the command line, or in the environment where nothing is said there."""
+    if server is not None and store is not None:
+        raise SetupError("--server and --store are two places; name one of them")
+    return server or (None if store else os.environ.get("TOOLYARD_SERVER") or None)
+
+
+def server_operated(server: str | None, store: str | None) -> str | None:
+    """The same, where the environment also says that whoever asks operates it."""
+    elsewhere = server_named(server, store)
+    return elsewhere if server or os.environ.get(TOKEN) else None
+
+
+def refuse_servers(server: str | None, store: str | None, where: str) -> None:
+    """Who has a server elsewhere in mind, and does not operate it, must not change a ledger here."""
+    if server_operated(server, store) is None and store is None and (elsewhere := server_elsewhere(load_settings({}))):
         raise SetupError(f"{where} (not with TOOLYARD_SERVER, which is {elsewhere})")
 
 

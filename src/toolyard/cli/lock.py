@@ -10,10 +10,12 @@ import typer
 from ..model.changes import KINDS
 from ..model.errors import SetupError
 from ..model.lock import Difference, Lock, differences
+from ..server.admin_reach import reach
 from ..server.lock_reach import to_be_locked, tools_at, tools_of_workers
 from ..server.locking import read_lock, write_lock
 from ..server.settings import LOCK_FILE, Settings, load_settings
 from .failing import told
+from .ledger import OperatedServer, named_server, server_operated
 from .screen import say
 
 
@@ -32,6 +34,7 @@ def lock(
         bool, typer.Option("--workers", help="Also what workers offer now, asked of the server or its ledger.")
     ] = False,
     lock_file: Annotated[str | None, typer.Option(help="The lock (tools.lock).")] = None,
+    server: OperatedServer = None,
     store: Annotated[str | None, typer.Option(help="The ledger that knows the workers (sqlite:toolyard.db).")] = None,
     config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
 ) -> None:
@@ -47,7 +50,7 @@ def lock(
         raise SetupError("say what to lock: toolyard lock tools.py, or toolyard lock --workers")
     before = read_lock(path) if check or path.exists() else {}
     with told():
-        found = _found(before, settings, workers)
+        found = _found(before, settings, workers, server_operated(server, store))
     different = differences(before, found.values())
     if check:
         _checked(different, path, len(found))
@@ -56,9 +59,12 @@ def lock(
         say(_in_words(different) + f"{path} has {_count(len(found), 'tool')}.\n")
 
 
-def _found(before: Lock, settings: Settings, workers: bool) -> Lock:
+def _found(before: Lock, settings: Settings, workers: bool, elsewhere: str | None) -> Lock:
     own = tools_at(settings.tools) if settings.tools else None
-    return to_be_locked(before, own, tools_of_workers(settings) if workers else None)
+    if not workers:
+        return to_be_locked(before, own, None)
+    sending = reach(settings) if elsewhere is None else named_server(elsewhere)
+    return to_be_locked(before, own, tools_of_workers(sending))
 
 
 def _checked(different: Sequence[Difference], path: Path, count: int) -> None:

@@ -9,11 +9,11 @@ from msgspec import Raw
 from ..model.errors import SetupError
 from .calls import CallId, line
 from .failing import told
-from .ledger import Caller, Store, find_operator, refuse_servers
+from .ledger import WHERE, Caller, OperatedServer, Store, operator_of
 from .screen import pretty, say
 from .target import Json
 
-NO_LEDGER = "a call is settled in the ledger: run this where the server runs, or name the ledger with --store"
+NO_LEDGER = f"a call is settled in the ledger: {WHERE}"
 
 
 def resolve(
@@ -22,7 +22,7 @@ def resolve(
     done: Annotated[str | None, typer.Option(metavar="JSON", help="It was done, and this is its result.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="It was not done.")] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="Run it once more.")] = False,
-    server: Annotated[str | None, typer.Option(hidden=True)] = None,
+    server: OperatedServer = None,
     store: Store = None,
     caller: Caller = None,
     json: Json = False,
@@ -32,15 +32,8 @@ def resolve(
     toolyard resolve order-7 --done '{"receipt": 42}'
     """
     how = _how(done, failed, message, rerun)
-    if server:
-        raise SetupError(f"{NO_LEDGER} (not with --server)")
-    refuse_servers(store, NO_LEDGER)
-    with told():
-        operator = find_operator(store, caller)
-        if operator is None:
-            raise SetupError(f"there is no ledger here; {NO_LEDGER}")
-        with operator:
-            resolved = operator.resolve(call_id, how)
+    with told(), operator_of(server, store, NO_LEDGER, caller=caller) as operator:
+        resolved = operator.resolve(call_id, how)
     say(pretty(resolved) if json else line(resolved))
 
 

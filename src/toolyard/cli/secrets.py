@@ -13,23 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
-from ..client.operator import Operator
 from ..doors import open_door
 from ..model.caller import LOCAL
 from ..model.errors import SetupError
 from ..model.patterns import tool_pattern
 from ..model.secret import EVERY_TENANT, WhichSecret, secret_name, secret_value, tenant_name, user_name
 from ..server.admin_file import ledger_file
-from ..server.admin_reach import reach_or_make
 from ..server.settings import MEMORY, load_settings
 from .failing import told
-from .ledger import checked, operator_of, refuse_servers
+from .ledger import WHERE, OperatedServer, checked, operator_of, refuse_servers
 from .screen import complain, pretty, say
 from .tables import NOTHING, shown_time, table
 from .target import Json
 
 COLUMNS = ("NAME", "TOOLS", "TENANT", "USER", "STATE", "SINCE")
-NO_LEDGER = "secrets are in the ledger: run this where the server runs, or name the ledger with --store"
+NO_LEDGER = f"secrets are in the ledger: {WHERE}"
 
 Name = Annotated[str, typer.Argument(help="The secret's name, as tools declare it.")]
 Store = Annotated[str | None, typer.Option(help="The ledger that has the secrets (sqlite:toolyard.db).")]
@@ -56,6 +54,7 @@ def set_secret(
     tenant: Tenant = None,
     user: User = None,
     from_env: Annotated[str | None, typer.Option(metavar="VAR", help="Take the value from this variable.")] = None,
+    server: OperatedServer = None,
     store: Store = None,
 ) -> None:
     """Set a secret: its value is asked for, or read from standard input. It is kept sealed, and never shown.
@@ -69,10 +68,9 @@ def set_secret(
         )
     which = _which(name, tenant, user)
     patterns = [checked(each, tool_pattern, "--tool") for each in tool or ()]
-    refuse_servers(store, NO_LEDGER)
-    settings = load_settings({} if store is None else {"store": store})
+    refuse_servers(server, store, NO_LEDGER)
     value = _value(name, from_env)
-    with told(), Operator(reach_or_make(settings)) as operator:
+    with told(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
         made = operator.set_secret(which, value, patterns)
     say(f"{made['name']} is set for {_whose(made)}\n")
     needed_by = made.get("neededBy")
@@ -83,29 +81,31 @@ def set_secret(
 
 
 @secrets.command("list")
-def list_secrets(store: Store = None, json: Json = False) -> None:
+def list_secrets(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List the secrets, and what tools of a running server declare and nobody has set. Never their values."""
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.secrets()
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @secrets.command()
-def remove(name: Name, tenant: Tenant = None, user: User = None, store: Store = None) -> None:
+def remove(
+    name: Name, tenant: Tenant = None, user: User = None, server: OperatedServer = None, store: Store = None
+) -> None:
     """Remove a secret. Calls that begin from now on do not have it."""
     which = _which(name, tenant, user)
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         removed = operator.remove_secret(which)
     say(f"{removed['name']} is removed for {_whose(removed)}\n")
 
 
 @secrets.command()
-def rotate(store: Store = None) -> None:
+def rotate(server: OperatedServer = None, store: Store = None) -> None:
     """Seal everything anew with the first of the keys in secret_key, or of the key file.
 
     Put the new key in front of the old one and start the server again; then run this.
     """
-    with told(), operator_of(store, NO_LEDGER) as operator:
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
         done = operator.rotate_secrets()
     say(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
     if done["keys"] == 1:
@@ -121,7 +121,7 @@ def new_key(store: Store = None) -> None:
     What was sealed with it stays closed, and the audit log cannot be verified, unless the old key is found: put it
     behind the new one then.
     """
-    refuse_servers(store, NO_LEDGER)
+    refuse_servers(None, store, NO_LEDGER)
     settings = load_settings({} if store is None else {"store": store})
     path = ledger_file(settings.store)
     if settings.store == MEMORY or (path is not None and not path.exists()):

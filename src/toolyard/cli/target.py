@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -29,8 +30,16 @@ def connect(server: str = DEFAULT_URL, key: str | None = None, file: str | None 
         yield client
 
 
-def address(server: str) -> str:
+def address(server: str, option: str = "--server") -> str:
     """The server's address, without a slash at its end."""
-    if not server.startswith(("http://", "https://")):
-        raise SetupError(f"--server must be an address such as {DEFAULT_URL}, got {server!r}")
+    if not server.startswith(("http://", "https://")) or not _has_host(server):
+        raise SetupError(f"{option} must be an address such as {DEFAULT_URL}, got {server!r}")
     return server.rstrip("/")
+
+
+def _has_host(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -17,7 +17,7 @@ from ..model.call import CallContext, CallTool, Outcome
 from ..model.errors import Challenge, ServerError
 from ..model.seam import random_id
 from ..wires.contract import Reply, Request
-from .confirming import AsyncConfirm, Confirm, declined, shown
+from .confirming import AsyncConfirm, Confirm, declined, is_on_this_machine, shown
 from .flows import Flow, Pause, check_challenge, value_of
 from .sending import AsyncHttpSending, HttpSending
 from .speech import WIRES as WIRES
@@ -102,14 +102,17 @@ class Client:
         retries: int = 2,
         timeout_s: float = 60.0,
         confirm: Confirm | None = None,
+        trusted: bool | None = None,
         sending: Sending | None = None,
     ) -> None:
         """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP.
         `confirm` is asked before each call, with the tool as it is listed and the input; where it says no, nothing is
-        sent and Declined is raised. `sending` replaces HTTP."""
+        sent and Declined is raised. `trusted` says whether the hints in that are the server's, or MCP's defaults;
+        without it, those of a server on this machine are. `sending` replaces HTTP."""
         self._speech: Speech
         self._speech, address = speech_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
+        self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
         self._sending = sending or HttpSending(address, key, timeout_s)
 
     def __enter__(self) -> Self:
@@ -136,7 +139,7 @@ class Client:
         made, wait = command(tool_id, input, **options), bool(options.get("wait"))
         if self._confirm is not None:
             tools = self.list(all_versions="@" in tool_id)
-            if not self._confirm(shown(tools, tool_id), made.input):
+            if not self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input):
                 raise declined(tool_id)
         outcome: Outcome = self._drive(self._speech.call(made, self._retries, wait=wait))
         log_use(self._url, tool_id, outcome)
@@ -187,11 +190,13 @@ class AsyncClient:
         retries: int = 2,
         timeout_s: float = 60.0,
         confirm: AsyncConfirm | None = None,
+        trusted: bool | None = None,
         sending: AsyncSending | None = None,
     ) -> None:
         self._speech: Speech
         self._speech, address = speech_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
+        self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
         self._sending = sending or AsyncHttpSending(address, key, timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -216,7 +221,7 @@ class AsyncClient:
         made, wait = command(tool_id, input, **options), bool(options.get("wait"))
         if self._confirm is not None:
             tools = await self.list(all_versions="@" in tool_id)
-            said = self._confirm(shown(tools, tool_id), made.input)
+            said = self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input)
             if not (await said if inspect.isawaitable(said) else said):
                 raise declined(tool_id)
         outcome: Outcome = await self._drive(self._speech.call(made, self._retries, wait=wait))

@@ -1,13 +1,41 @@
-"""A person's yes before a call is sent: which tool, as its server describes it, and with what input."""
+"""A person's yes before a call is sent: which tool, as its server describes it, and with what input.
+
+What a server says of its own tools counts where somebody trusts the server: it is on this machine, or was named. Of any
+other, a tool is taken for what MCP takes it for when nothing is said: destructive.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..model.errors import Declined
 
 Confirm = Callable[[dict[str, Any], dict[str, Any]], bool]
 """Asked with a tool, as the server lists it, and the input that would be sent."""
 AsyncConfirm = Callable[[dict[str, Any], dict[str, Any]], bool | Awaitable[bool]]
+UNTRUSTED_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+"""MCP's defaults, in the place of whatever an untrusted server says of a tool."""
+
+
+def is_on_this_machine(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_named(url: str, trusted: Sequence[str]) -> bool:
+    """Whether an address is one of those, or below one of them."""
+    scheme, host, path = _place(url)
+    return any((scheme, host) == each[:2] and f"{path}/".startswith(f"{each[2]}/") for each in map(_place, trusted))
+
+
+def _place(url: str) -> tuple[str, tuple[str | None, int | None], str]:
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, (parts.hostname, port), parts.path.rstrip("/")
 
 
 def find_listed(tools: Sequence[dict[str, Any]], reference: str) -> dict[str, Any] | None:
@@ -29,9 +57,10 @@ def reference_of(tool: Mapping[str, Any]) -> str:
     return f"{meta['toolyard/id']}@{meta['toolyard/version']}" if "toolyard/id" in meta else str(tool["name"])
 
 
-def shown(tools: Sequence[dict[str, Any]], reference: str) -> dict[str, Any]:
+def shown(tools: Sequence[dict[str, Any]], reference: str, *, is_trusted: bool) -> dict[str, Any]:
     """What a person is shown of a tool; of one that is not listed, its name."""
-    return find_listed(tools, reference) or {"name": reference}
+    listed = find_listed(tools, reference) or {"name": reference}
+    return listed if is_trusted else {**listed, "annotations": UNTRUSTED_HINTS}
 
 
 def declined(reference: str) -> Declined:

@@ -1,14 +1,12 @@
 """Requests over HTTP, for the two clients."""
 
-import ssl
 from typing import Any
 
 from ..doors import open_door
 from ..model.errors import ServerError
 from ..wires.contract import Reply, Request
 
-_NO_CHECK_TIME = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the standard library has no name for."""
+UNIX = "unix:"
 
 
 class Unreachable(ServerError):
@@ -18,18 +16,20 @@ class Unreachable(ServerError):
 class HttpSending:
     """Keeps its connections."""
 
-    def __init__(
-        self, url: str, key: str | None, timeout_s: float, *, proxies: bool = True, certificate: str | None = None
-    ) -> None:
-        """`proxies`: whether it may go through those that the environment names. `certificate`: the one that the server
-        has, in PEM; without it, any will do that is good for its name."""
+    def __init__(self, url: str, key: str | None, timeout_s: float, *, proxies: bool = True) -> None:
+        """`proxies`: whether it may go through those that the environment names. `url` may also be `unix:PATH`, of a
+        socket."""
         self._http, self._url = open_door("http"), url
-        verify = True if certificate is None else _only(certificate)
-        self._client = self._http.Client(timeout=timeout_s, headers=_credentials(key), trust_env=proxies, verify=verify)
+        socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
+        self._base = url if socket is None else "http://localhost"
+        transport = None if socket is None else self._http.HTTPTransport(uds=socket)
+        self._client = self._http.Client(
+            timeout=timeout_s, headers=_credentials(key), trust_env=proxies, transport=transport
+        )
 
     def send(self, request: Request) -> Reply:
         try:
-            return _reply(self._client.request(**_arguments(self._url, request)))
+            return _reply(self._client.request(**_arguments(self._base, request)))
         except self._http.TransportError as error:
             raise _unreachable(self._url, error) from error
 
@@ -52,15 +52,6 @@ class AsyncHttpSending:
 
     async def close(self) -> None:
         await self._client.aclose()
-
-
-def _only(certificate: str) -> ssl.SSLContext:
-    """Trusts this one and no other, so neither its names nor its dates matter."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-    context.load_verify_locations(cadata=certificate)
-    return context
 
 
 def _credentials(key: str | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ from ..model.lifecycle import ENDED, Move, State
 from ..model.record import CallRecord
 from ..model.standing import Decision, ended_by
 from ..store.contract import Filter, Note, Store
-from ..trust.approvals import APPROVAL, Approvals
+from ..trust.approvals import APPROVAL, Approvals, number_in
 
 KIND = "decision"
 KEPT_S = 7 * 86400.0
@@ -28,16 +28,23 @@ class ApprovalDesk:
         return [call for call in reversed(found) if call is not None and call.waiting_for == APPROVAL]
 
     async def find(self, id: str) -> CallRecord:
-        """By its address, or by its number where that is all that is given. Raises PathNotFound."""
-        seq = self.approvals.seq_of(id)
-        call = None if seq is None else await self._store.row(seq)
-        if call is None:
-            raise PathNotFound("There is no such approval; it may have been decided long ago")
+        """By its address. One that was not given out for this very call is none. Raises PathNotFound."""
+        call = await self._numbered(number_in(id))
+        if call is None or not self.approvals.is_id(id, call.name):
+            raise _absent()
         return call
 
     async def numbered(self, id: str) -> CallRecord:
-        """For operators, who may leave the signature out."""
-        return await self.find(self.approvals.id_of(int(id)) if id.isascii() and id.isdigit() and len(id) < 19 else id)
+        """For operators, who may leave the signature out. Raises PathNotFound."""
+        if not id.isdigit():
+            return await self.find(id)
+        call = await self._numbered(number_in(id))
+        if call is None:
+            raise _absent()
+        return call
+
+    async def _numbered(self, seq: int | None) -> CallRecord | None:
+        return None if seq is None else await self._store.row(seq)
 
     async def status(self, id: str) -> str:
         """As `check_url` says it."""
@@ -63,7 +70,7 @@ class ApprovalDesk:
         if judged is None or judged.reason is not None:
             raise await self._late(call)
         said = _encode({"approved": approved, "by": by, "reason": reason})
-        await self._store.put_note(Note(KIND, call.key.tenant, "", str(call.seq), said), KEPT_S)
+        await self._store.put_note(Note(*_place(call), said), KEPT_S)
         return await self._store.row(call.seq) or call
 
     async def _late(self, call: CallRecord) -> Refused:
@@ -80,5 +87,13 @@ class ApprovalDesk:
 
 async def decision_of(store: Store, call: CallRecord) -> dict[str, object] | None:
     """What a person said of a call, as long as it is known."""
-    found = await store.note(KIND, call.key.tenant, "", str(call.seq))
+    found = await store.note(*_place(call))
     return None if found is None else msgspec.json.decode(found)
+
+
+def _place(call: CallRecord) -> tuple[str, str, str, str]:
+    return KIND, call.key.tenant, "", call.name.digest()
+
+
+def _absent() -> PathNotFound:
+    return PathNotFound("There is no such approval; it may have been decided long ago")

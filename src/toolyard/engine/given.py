@@ -14,7 +14,7 @@ from ..catalogue import Catalogue
 from ..model.call import CallContext
 from ..model.caller import Caller
 from ..model.errors import ToolNotFound
-from ..model.record import CallRecord
+from ..model.record import CallName, CallRecord
 from ..model.scrubbing import Scrubber, scrubber_of
 from ..model.standing import Standing, Who
 from ..store.contract import Note, Store
@@ -35,7 +35,7 @@ class Gift(Struct, frozen=True):
     call_id: str
     brought: bytes | None
     kept: bytes | None
-    seq: int
+    name: CallName
 
 
 class Given:
@@ -99,14 +99,14 @@ class Given:
         secrets = {id: value for id, value in context.secrets.items() if id not in brought.secrets}
         kept = None
         if tokens or secrets:
-            kept = self._ring.seal(PURPOSE, _encode(CallContext(tokens, secrets)), b"%d" % call.seq)
+            kept = self._ring.seal(PURPOSE, _encode(CallContext(tokens, secrets)), call.name.encoded())
             await self._store.put_note(Note(*_place(call.key.tenant, call.seq), kept), self._keep_s)
         self._remember(call, kept)
 
     def _scrubber(self, gift: Gift) -> Scrubber | None:
         contexts = [] if gift.brought is None else [opened(gift.call_id, gift.brought, self._ring)]
         if gift.kept is not None:
-            kept = self._ring.unseal(PURPOSE, gift.kept, b"%d" % gift.seq)
+            kept = self._ring.unseal(PURPOSE, gift.kept, gift.name.encoded())
             contexts.append(msgspec.json.decode(kept, type=CallContext))
         if not contexts:
             return None
@@ -115,7 +115,7 @@ class Given:
         return scrubber_of(secrets, tokens)
 
     def _remember(self, call: CallRecord, kept: bytes | None) -> Gift:
-        gift = Gift(call.attempt, call.key.call_id, call.sealed, kept, call.seq)
+        gift = Gift(call.attempt, call.key.call_id, call.sealed, kept, call.name)
         self._calls[call.session or "", call.request or ""] = gift
         if len(self._calls) > MOST:
             self._calls.popitem(last=False)

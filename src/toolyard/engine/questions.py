@@ -85,7 +85,7 @@ class Questions:
     async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Those that a call waits for now. `looks` is its caller, as it is known now."""
         if call.waiting_for == APPROVAL:
-            return [self.approvals.question(call.tool, call.seq)]
+            return [self.approvals.question(call.tool, call.name)]
         if call.waiting_for == AUTHORIZATION:
             return await self.awaited(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []

@@ -26,7 +26,7 @@ from ..model.errors import (
     ToolError,
 )
 from ..model.lifecycle import ENDED
-from ..model.record import CallRecord, Key, NewCall
+from ..model.record import CallName, CallRecord, Key, NewCall
 from ..model.running import Run
 from ..store.contract import Begun, Note
 from ..trust.approvals import APPROVAL, Approvals
@@ -252,7 +252,7 @@ class RecordedCalls:
             work.is_known()
             return await self._found(begun, work)
         if new.waiting_for is not None:
-            raise self._waits(begun.seq, work)
+            raise self._waits(new.name(begun.seq), work)
         if new.queue != "node":
             return await self._elsewhere(begun.seq, work)
         return await self._here(begun.seq, 1, work)
@@ -273,13 +273,11 @@ class RecordedCalls:
         """A call that has to wait and has no key is known again by its input: made once more it is answered with what
         became of it, and that only once."""
         new = work.new
-        new.fingerprint, *older = self._prints(command)
-        places = [
-            (HOLD, caller.tenant, caller.subject, f"{command.family} {each.hex()}")
-            for each in (new.fingerprint, *older)
-        ]
+        prints = self._prints(command)
+        new.fingerprint, new.older = prints[0], prints[1:]
+        places = [(HOLD, caller.tenant, caller.subject, f"{command.family} {each.hex()}") for each in prints]
         try:
-            place, held = await self._noted(places)
+            place, held = await self._noted(places, new)
         except BaseException:
             work.is_known()
             raise
@@ -288,26 +286,27 @@ class RecordedCalls:
         else:
             work.is_known()
             if held.waiting_for == APPROVAL:
-                raise self._waits(held.seq, work)
+                raise self._waits(held.name, work)
             ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq)).task
             outcome = await self._wait(held.key, ending, command.is_patient)
             if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
                 return outcome
         begun = await self._store.begin(new, None if new.queue == "node" else self._most_pending)
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
-        raise self._waits(begun.seq, work)
+        raise self._waits(new.name(begun.seq), work)
 
     async def _noted(
-        self, places: list[tuple[str, str, str, str]]
+        self, places: list[tuple[str, str, str, str]], new: NewCall
     ) -> tuple[tuple[str, str, str, str], CallRecord | None]:
-        """Where a note is, and the call that it names."""
+        """Where a note is, and the call that it names: one of the same caller with the same input, or none."""
         for place in places:
             if (noted := await self._store.note(*place)) is not None:
-                return place, await self._store.row(int(noted))
+                held = await self._store.row(int(noted))
+                return place, held if held is not None and new.is_like(held) else None
         return places[0], None
 
-    def _waits(self, seq: int, work: Work) -> MissingRequirements:
-        return self.approvals.missing(work.run.tool.wire_name, seq, work.base_url())
+    def _waits(self, call: CallName, work: Work) -> MissingRequirements:
+        return self.approvals.missing(work.run.tool.wire_name, call, work.base_url())
 
     def _cancel_later(self, seq: int) -> None:
         """The client has gone, so the task that ends the call is nobody's."""
@@ -324,7 +323,7 @@ class RecordedCalls:
         if known is None or known.state in ENDED:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
-            raise self.approvals.missing(known.tool, known.seq, self.approvals.base_url())
+            raise self.approvals.missing(known.tool, known.name, self.approvals.base_url())
         return await self._wait(key, self._enter(key, prints[0], elsewhere(self._store, known.seq)).task)
 
     async def _found(self, begun: Begun, work: Work) -> Outcome:
@@ -336,7 +335,7 @@ class RecordedCalls:
         if known is None or known.state in ENDED:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
-            raise self._waits(known.seq, work)
+            raise self._waits(known.name, work)
         if known.queue == "node" and known.holder == self._store.node and not self.runs(known):
             return await self._here(known.seq, known.attempt, work)
         return await elsewhere(self._store, known.seq)

@@ -1,5 +1,6 @@
 """A call as the ledger knows it."""
 
+from hashlib import sha256
 from typing import Literal
 
 import msgspec
@@ -28,6 +29,23 @@ class Key(Struct, frozen=True):
     subject: str
     family: str
     call_id: str
+
+
+class CallName(Struct, frozen=True):
+    """Which call is meant, wherever one is spoken of outside its row: in links, codes, notes and states. A number says
+    where to look; whose it is and what it asks for say that what is found there is the one."""
+
+    seq: int
+    key: Key
+    fingerprint: bytes
+
+    def encoded(self) -> bytes:
+        """To be signed, or sealed to."""
+        key = self.key
+        return _encode([self.seq, key.tenant, key.subject, key.family, key.call_id, self.fingerprint.hex()])
+
+    def digest(self) -> str:
+        return sha256(self.encoded()).hexdigest()
 
 
 class NewCall(Struct):
@@ -63,9 +81,19 @@ class NewCall(Struct):
     older: tuple[bytes, ...] = ()
     """Its fingerprints by keys that are not the newest any more."""
 
+    def name(self, seq: int) -> CallName:
+        """Once it is recorded under that number."""
+        return CallName(seq, self.key, self.fingerprint)
+
     def has(self, fingerprint: bytes | None) -> bool:
         """Whether what is known by this fingerprint is the same call."""
         return fingerprint == self.fingerprint or fingerprint in self.older
+
+    def is_like(self, call: "CallRecord") -> bool:
+        """Whether that is a call of the same caller, over the same wires, for the same."""
+        mine, other = self.key, call.key
+        is_same = (mine.tenant, mine.subject, mine.family) == (other.tenant, other.subject, other.family)
+        return is_same and self.has(call.fingerprint)
 
 
 class Ending(Struct):
@@ -121,6 +149,10 @@ class CallRecord(Struct):
     seen_at: float | None = None
     progress: bytes | None = None
     effects: str | None = None
+
+    @property
+    def name(self) -> CallName:
+        return CallName(self.seq, self.key, self.fingerprint)
 
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Self
@@ -12,17 +13,18 @@ from msgspec import Struct
 from ..model.errors import Place, SetupError
 from .settings import MEMORY
 
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _log = logging.getLogger("toolyard.server")
 
 
-class Access(Struct, frozen=True, omit_defaults=True):
+class Access(Struct, frozen=True):
     """How to ask a server about its ledger."""
 
     address: str
+    """Where callers find it; empty for an app that is mounted at an address which it does not know."""
     token: str
-    certificate: str | None = None
-    """The one that the server shows, where it speaks https. It need not be for this address: who can read it here
-    knows that it is the server's."""
+    socket: str
+    """The path of the operator's door."""
 
 
 def ledger_file(store: str) -> Path | None:
@@ -32,10 +34,16 @@ def ledger_file(store: str) -> Path | None:
 
 
 def read(ledger: Path) -> Access | None:
-    """What a server has left beside its ledger. It may be gone by now."""
+    """What a server has left beside its ledger. It may be gone by now. Raises SetupError for what is not the server's:
+    whoever sends a secret to it must know that nobody else put it there."""
     path = _beside(ledger)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Access)
+        with open(path, "rb", opener=_open) as file:
+            owners = (os.geteuid(), ledger.stat().st_uid)
+            status = os.fstat(file.fileno())
+            if status.st_uid not in owners or status.st_mode & OTHERS_MAY_WRITE:
+                raise SetupError("others can write this file, so it cannot be trusted; remove it", Place(str(path)))
+            return msgspec.json.decode(file.read(), type=Access)
     except PermissionError:
         raise SetupError("only who runs the server may look after its calls", Place(str(path))) from None
     except (OSError, msgspec.DecodeError):
@@ -43,33 +51,31 @@ def read(ledger: Path) -> Access | None:
 
 
 class AdminFile:
-    """There from `publish` until the end of the block. A server enters the block when it has the ledger and leaves it
-    while it still has it, so nobody else's file is ever touched."""
+    """There as long as the block. A server enters the block when it has the ledger and leaves it while it still has it,
+    so nobody else's file is ever touched."""
 
-    def __init__(self, store: str, token: str, certificate: str | None = None) -> None:
-        ledger = ledger_file(store)
-        self._path = None if ledger is None else _beside(ledger)
-        self._token, self._certificate = token, certificate
+    def __init__(self, ledger: Path, access: Access) -> None:
+        self._path, self._access = _beside(ledger), access
 
     def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
-    def publish(self, address: str) -> None:
         """Whole from the first moment that it is there."""
-        if self._path is None:
-            return
         try:
             descriptor, made = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(Access(address, self._token, self._certificate)))
+                file.write(msgspec.json.encode(self._access))
             os.replace(made, self._path)
         except OSError as error:
             _log.warning("%s cannot be written, so calls can only be looked after by callers: %s", self._path, error)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _beside(ledger: Path) -> Path:
-    return ledger.with_name(f"{ledger.name}.admin")
+    real = Path(os.path.realpath(ledger))
+    return real.with_name(f"{real.name}.admin")

@@ -1,4 +1,5 @@
-"""How the operator's tools get at a ledger: through the server that has it, or by opening it.
+"""How the operator's tools get at a ledger: through a server that is named, through the one that has it, or by opening
+it.
 
 A SQLite file has one writer. A server that has it says how it can be asked, in a file beside it; what a server that was
 killed left there answers to nobody, and the ledger is then free to be opened. In between, while a server starts or
@@ -9,10 +10,11 @@ import time
 from pathlib import Path
 
 from ..client.client import Sending
-from ..client.sending import HttpSending
+from ..client.sending import UNIX, HttpSending
 from ..doors import open_door
 from ..model.errors import Busy, Place, SetupError, ToolyardError
 from ..store.contract import StoreInUse
+from ..trust.addresses import is_safe
 from ..wires import admin as wire
 from ..wires.lifecycle import LIFECYCLE
 from .admin_file import Access, ledger_file, read
@@ -22,6 +24,21 @@ PATIENCE_S = 3.0
 LOOK_AGAIN_S = 0.1
 ANSWERS_WITHIN_S = 5.0
 TIMEOUT_S = 60.0
+
+
+def named(server: str, token: str | None) -> Sending:
+    """The server at this address, `https://…` or `unix:PATH`. Raises SetupError."""
+    if not server.startswith(UNIX) and not is_safe(server):
+        raise SetupError(
+            f"--server {server}: the operator's token goes to https://… alone, to http:// on this machine, or to "
+            "unix:PATH"
+        )
+    if not token:
+        raise SetupError(
+            f"{server} wants to know who operates it: set TOOLYARD_OPERATOR_TOKEN to its setting operator_token, or to "
+            "the token in the file beside its ledger (toolyard.db.admin)"
+        )
+    return HttpSending(server.rstrip("/"), token, TIMEOUT_S, proxies=not server.startswith(UNIX))
 
 
 def reach(settings: Settings) -> Sending | None:
@@ -63,7 +80,7 @@ def _file(path: Path, settings: Settings) -> Sending:
             if time.monotonic() > deadline:
                 raise SetupError(
                     "another process has this ledger and cannot be asked about it: a server that starts or stops, "
-                    "or an application that has toolyard in it; try again, or name its address with --server",
+                    "or one that could not say beside it how; try again, or name its address with --server",
                     Place(str(path)),
                 ) from None
         time.sleep(LOOK_AGAIN_S)
@@ -78,11 +95,11 @@ def _opened(settings: Settings) -> Sending:
 
 
 def _sending(access: Access, timeout_s: float) -> HttpSending:
-    return HttpSending(access.address, access.token, timeout_s, proxies=False, certificate=access.certificate)
+    return HttpSending(f"{UNIX}{access.socket}", access.token, timeout_s, proxies=False)
 
 
 def _answers(access: Access) -> bool:
-    """Whether it is that server, and not one that came after it or another program at its address."""
+    """Whether it is that server, and not one that came after it or another program at its socket."""
     sending = _sending(access, ANSWERS_WITHIN_S)
     try:
         return "calls" in LIFECYCLE.decode(sending.send(wire.encode_list({"limit": "1"})))

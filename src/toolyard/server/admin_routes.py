@@ -1,4 +1,5 @@
-"""`/v1/admin`: for the operator's own tools, which know its token from the file beside the ledger.
+"""`/v1/admin`: for the operator's own tools, which know its token from the file beside the ledger or from the
+environment.
 
 They are no part of the API, so the OpenAPI document does not have them. A caller's credentials do not open them, nor
 does coming from this machine.
@@ -24,10 +25,10 @@ ONE = wire.PATH + "/{call_id}"
 
 
 class OperatorsToken:
-    """Made anew at each start, and good for nothing else."""
+    """Made anew at each start unless the settings have one, and good for nothing else."""
 
-    def __init__(self) -> None:
-        self.text = secrets.token_urlsafe(32)
+    def __init__(self, given: str | None = None) -> None:
+        self.text = given or secrets.token_urlsafe(32)
 
     def __call__(self, headers: Mapping[bytes, bytes]) -> None:
         """Raises NotAuthenticated, in the words that a caller would be refused with."""

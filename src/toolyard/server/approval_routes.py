@@ -28,7 +28,7 @@ def admin_routes(decisions: Decisions, admit: Admit) -> list[Route]:
         admit(exchange.headers)
         approvals, base_url = desk.approvals, exchange.base_url()
         return wire.encode_approvals(
-            [_shown(desk, call, base_url, approvals.code_of(call.seq)) for call in await desk.waiting()]
+            [_shown(desk, call, base_url, approvals.code_of(call.name)) for call in await desk.waiting()]
         )
 
     def decide(approved: bool) -> Handler:
@@ -102,7 +102,7 @@ def routes(decisions: Decisions, catalogue: Catalogue) -> list[Route]:
 
 def _shown(desk: ApprovalDesk, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:
     """`base_url` is empty where nobody serves the page."""
-    id = desk.approvals.id_of(call.seq)
+    id = desk.approvals.id_of(call.name)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
 
 

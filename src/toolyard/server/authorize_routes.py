@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from ..doors import open_door
 from ..model.errors import ForeignPage, LimitReached, RequestError
+from ..trust.addresses import is_safe
 from ..trust.challenges import Asked
 from ..trust.patience import Failures
 from ..wires import oxp
@@ -17,7 +18,7 @@ from ..wires.contract import JSON, Reply
 from ..wires.family import encode
 from . import query
 from .exchange import Exchange
-from .pages.forms import Browser, Forms, cookie_of, is_private
+from .pages.forms import Browser, Forms, cookie_of
 from .pages.layout import FORM, html
 from .routes import Route
 from .witness import Witness
@@ -181,7 +182,7 @@ class AuthorizeDesk:
             return _failed(exchange, NO_MORE, 410)
         if asked.issuers and not self._signing_in.offered(asked):
             return _failed(exchange, NOT_THERE, 410)
-        return asked if is_private(base_url) else _failed(exchange, NOT_PRIVATE, 400)
+        return asked if is_safe(base_url) else _failed(exchange, NOT_PRIVATE, 400)
 
     async def _wrong(self, exchange: Exchange, asked: Asked) -> Reply:
         if self._failures is not None:

@@ -26,6 +26,7 @@ from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
 from ..engine.workers import Elsewhere, WorkerTools
 from ..model.errors import SettingsError
+from ..model.loopback import is_loopback
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
@@ -35,7 +36,7 @@ from ..running.threads import Threads
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
 from ..trust.approvals import Approvals
-from ..trust.authentication import Credentials, read_keys, token_verifier
+from ..trust.authentication import NOBODY, Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
 from ..trust.key_fit import hold_to_ledger
@@ -78,12 +79,13 @@ from .guard import Guard
 from .lag import LagWatch
 from .ledger import audit_of, open_store
 from .lifespan import lifespan
-from .limiting import Limiting, is_loopback
+from .limiting import Limiting
 from .listing import Listing
 from .locking import gate_of
 from .mcp.assembly import Ground, assembled
 from .mcp.refusals import MCP
 from .metrics import Metrics
+from .operators_door import OperatorsDoor
 from .pages.approving import ApprovalPages
 from .pages.forms import Forms
 from .readiness import Readiness
@@ -128,11 +130,10 @@ class Yard:
         self.limiting = Limiting(settings, seam.now)
         self.telling = telling_of(settings)
         self._put_together(seam)
-        self.access = Access(
-            settings.access,
-            [limit.who for limit in self.limiting.limits],
-            [rule.who for rule in settings.approvals],
-        )
+        limited, asking = [limit.who for limit in self.limiting.limits], [rule.who for rule in settings.approvals]
+        self.access = Access(settings.access, limited, asking)
+        self.local = partial(Access((), limited, asking).caller, NOBODY)
+        """Who started this process, as a caller: limits and approvals are about them too, rules are for others."""
         self._keys = KeyBook(self.store, read_keys(settings.api_keys), seam.now)
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
@@ -145,26 +146,23 @@ class Yard:
         self._life: AsyncExitStack | None = None
         self.started = False
         self.routes = self._routes(seam)
-        self.operators_token = admin_routes.OperatorsToken()
-        self.asgi = Shell(
-            [*self.routes, *self._forms, *self._mcp(seam), *self._admin(seam), *self._console(seam)],
-            BodyReader(settings.max_body_bytes, settings.max_json_depth),
-            Admission(
-                self.guard,
-                authenticate,
-                self.witness,
-                has_issuers=bool(settings.issuers),
-                failures=self.limiting.failures,
-                by_address=self.limiting.is_by_address,
-                operator=self.operators_token,
-            ),
-            WIRES,
-            lifespan(self.start, self.stop),
-            self.start,
-            settings,
-            self.limiting,
+        self.operators_token = token = admin_routes.OperatorsToken(settings.operator_token)
+        admission = Admission(
+            self.guard,
+            authenticate,
+            self.witness,
+            has_issuers=bool(settings.issuers),
+            failures=self.limiting.failures,
+            by_address=self.limiting.is_by_address,
+            operator=token,
         )
+        reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
+        life, admin = lifespan(self.start, self.stop), self._admin(seam)
+        routes = [*self.routes, *self._forms, *self._mcp(seam), *admin, *self._console(seam)]
+        self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
         self.asgi.streams.validity = self._validity
+        inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
+        self.door = OperatorsDoor(settings.store, token.text, inside, settings.public_url or "")
 
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
@@ -265,6 +263,7 @@ class Yard:
                 if self.limiting.limiter is not None:
                     sharing = Sharing(self.limiting.limiter, self.store, self._now)
                     stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))
+                await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
             self.readiness.status = "ok"
@@ -364,9 +363,12 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def telling_of(settings: Settings) -> Telling:
-    """Where only this machine can reach the server, text goes out as it is, unless the settings want it otherwise."""
-    safe_text: Any = settings.safe_text or ("off" if is_loopback(settings.host) else "escape")
+    safe_text: Any = settings.safe_text
     return Telling(safe_text, settings.max_output_bytes)
+
+
+async def _is_ready() -> None:
+    """The operator's door opens last."""
 
 
 async def stopped(task: "asyncio.Task[None]") -> None:

@@ -1,9 +1,9 @@
 """What the settings say of limits, and what holds where they say nothing: a server that only this machine can reach has
 none, one that others can reach has some."""
 
-import ipaddress
 from collections.abc import Callable, Sequence
 
+from ..model.loopback import is_loopback
 from ..trust.limit_rules import DEFAULTS
 from ..trust.limits import Limit, Limiter
 from ..trust.patience import Failures
@@ -15,13 +15,6 @@ from .stream_count import StreamCount
 FAILURES_PER_MINUTE = 60
 CONNECTIONS_PER_ADDRESS = 256
 STREAMS_PER_CALLER = 32
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Limiting:

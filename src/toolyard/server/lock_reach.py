@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..catalogue import Catalogue
+from ..client.client import Sending
 from ..client.operator import Operator
 from ..engine.workers import tool_of
 from ..model.errors import InvalidInput, Place, SetupError, ToolyardError
@@ -13,8 +14,6 @@ from ..model.lock import Lock, Locked, difference, locked
 from ..model.request import Definition
 from ..model.tool import Tool
 from ..wires.workers import decode_worker
-from .admin_reach import reach
-from .settings import Settings
 from .sources import sources_of
 
 OFFER = ".json"
@@ -31,11 +30,12 @@ def tools_at(targets: Iterable[str]) -> list[Locked]:
     return [replace(locked(tool), by_worker=False) for tool in catalogue.all()]
 
 
-def tools_of_workers(settings: Settings) -> list[Locked]:
+def tools_of_workers(sending: Sending | None) -> list[Locked]:
     """Those that workers offer now, from the server that runs or from its ledger. Raises SetupError."""
-    sending = reach(settings)
     if sending is None:
-        raise SetupError("there is no ledger here that could know of workers; name it with --store")
+        raise SetupError(
+            "there is no ledger here that could know of workers; name it with --store, or the server with --server"
+        )
     with Operator(sending) as operator:
         return [locked(_tool(each, "worker")) for each in operator.offers()]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..trust.access import Rule
+from ..trust.addresses import is_safe
 from ..trust.approval_rules import read_approvals
 from ..trust.approvals import ApprovalRule
 from ..trust.limit_rules import read_limits
@@ -101,6 +102,13 @@ def master_keys(value: Any) -> list[str]:
     if keys := texts(value):
         return keys
     raise Wrong("64 hexadecimal digits, or several of that, separated by commas")
+
+
+def operator_token(value: Any) -> str:
+    """It opens everything, so nobody must be able to guess it."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.~+/=-]{32,}", value):
+        return value
+    raise Wrong("at least 32 letters, digits or any of _.~+/=-; 'openssl rand -hex 32' makes one")
 
 
 def address(value: Any) -> str:
@@ -202,8 +210,7 @@ def _from_json(value: str) -> Any:
 
 def https(value: Any) -> str:
     """As it is: an issuer is compared letter for letter, and some end with a slash."""
-    loopback = r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?"
-    if isinstance(value, str) and re.fullmatch(rf"(https://[^/\s?#@]+|{loopback})(/[^\s?#]*)?", value):
+    if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", value) and is_safe(value):
         return value
     raise Wrong(HTTPS)
 

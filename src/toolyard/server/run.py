@@ -11,16 +11,15 @@ from types import FrameType
 import uvicorn
 
 from ..model.errors import SettingsError, SetupError
+from ..model.loopback import is_loopback
 from ..running.cores import no_core_files
-from .admin_file import AdminFile
 from .compose import Yard
 from .connections import Patience
 from .direct import Direct
 from .http import polite, sweep
 from .ledger_keys import has_keys
-from .limiting import is_loopback
 from .settings import Settings
-from .tls import certificate_of
+from .tls import check_certificate
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
@@ -34,7 +33,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     settings = yard.settings
     if not settings.core_files:
         no_core_files()
-    certificate = certificate_of(settings)
+    check_certificate(settings)
     allow_files(settings.max_connections + OWN_FILES)
     patience = Patience(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
@@ -58,19 +57,13 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
     address = address_of(listener, "https" if settings.tls_cert else "http")
     yard.asgi.public_url = yard.asgi.public_url or address
     yard.guard.knows_host = True
-    admin = AdminFile(settings.store, yard.operators_token.text, certificate)
-
-    def ready() -> None:
-        admin.publish(address)
-        announce(address)
-
-    server = Server(config, yard, ready)
+    yard.door.address = address
+    server = Server(config, yard, lambda: announce(address))
 
     async def live() -> None:
         async with yard.lifetime():
             refuse_unsafe(settings, yard.needs_credentials)
-            with admin:
-                await server.serve(sockets=[listener])
+            await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(live())
@@ -109,7 +102,7 @@ class Server(uvicorn.Server):
 def listen(settings: Settings) -> socket.socket:
     """A listening socket. Raises SetupError when the address is taken or not safe to listen on, or without the
     certificate that the settings name."""
-    certificate_of(settings)
+    check_certificate(settings)
     if not is_loopback(settings.host):
         refuse_unsafe(settings, settings.has_authentication or asyncio.run(has_keys(settings)))
     host, port = settings.host, settings.port

@@ -31,6 +31,7 @@ from .readers import (
     issuers,
     limits,
     master_keys,
+    operator_token,
     origins,
     providers,
     rules,
@@ -111,6 +112,12 @@ class Settings:
         secret=True,
     )
     api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
+    operator_token: str | None = row(
+        None,
+        "What lets 'toolyard approvals --server' and the like in from elsewhere; without it, each start has its own.",
+        operator_token,
+        secret=True,
+    )
     jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
     access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
@@ -124,7 +131,9 @@ class Settings:
     )
     lock_allows_new: bool = row(False, "Serve tools of which the lock has no version at all.", switch)
     limits: list[Limit] | None = row(
-        None, "How much who may call: [[limits]] tables. Away from loopback there are some; [] has none.", limits
+        None,
+        "How much who may call: [[limits]] tables. Away from loopback and over pipes there are some; [] has none.",
+        limits,
     )
     auth_failures_per_minute: int | None = row(
         None,
@@ -158,10 +167,8 @@ class Settings:
     queue_wait_s: float = row(10.0, "How long a call waits for one of its tool's concurrent runs to end.", seconds)
     threads: int = row(32, "How many sync tools run at once.", whole(1, 10_000))
     processes: int = row(os.cpu_count() or 1, 'How many tools with runs="process" run at once.', whole(1, 1000))
-    safe_text: str | None = row(
-        None,
-        "Hidden characters in text for models: escape, flag or off. Away from loopback, escape.",
-        choice("escape", "flag", "off"),
+    safe_text: str = row(
+        "escape", "Hidden characters in text for models: escape, flag or off.", choice("escape", "flag", "off")
     )
     max_output_bytes: int = row(
         256 * 2**10, "The longest text of a result that a model is given whole.", whole(1024, 2**40)

@@ -12,6 +12,7 @@ from ..model.errors import SetupError
 from ..model.running import Source
 from ..running.cores import no_core_files
 from ..store.contract import StoreInUse
+from ..trust.limit_rules import OVER_PIPES
 from ..wires.contract import JSON
 from .compose import Yard
 from .ending import Ending
@@ -41,7 +42,7 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
         yard.approvals.nobody = NOBODY
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
     around = Surroundings(
-        _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or ""
+        _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or "", yard.local()
     )
     serving = asyncio.ensure_future(StdioServer(yard.mcp, around, Line(pipes.output)).serve(lines))
 
@@ -81,6 +82,8 @@ def _checked(settings: Settings) -> Callable[[bytes], None]:
 
 async def _started(sources: list[Source], settings: Settings) -> Yard:
     """On the ledger that the settings name, or on the first of the user's own that nobody has."""
+    if settings.limits is None:
+        settings = replace(settings, limits=list(OVER_PIPES))
     if settings.store != Settings().store:
         yard = Yard(sources, settings)
         await yard.start()

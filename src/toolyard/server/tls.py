@@ -13,12 +13,11 @@ from .settings import Settings
 _first = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----").search
 
 
-def certificate_of(settings: Settings) -> str | None:
-    """The certificate that the server shows, in PEM, without those that vouch for it. None: it speaks plain http.
-    Raises SettingsError where it could not show one."""
+def check_certificate(settings: Settings) -> None:
+    """Raises SettingsError for a certificate that the server could not show."""
     cert, key = settings.tls_cert, settings.tls_key
     if cert is None and key is None:
-        return None
+        return
     if cert is None or key is None:
         there, lacking = ("tls_key", "tls_cert") if cert is None else ("tls_cert", "tls_key")
         raise SettingsError(f"{there} is set and {lacking} is not; set both for https, or neither")
@@ -32,7 +31,6 @@ def certificate_of(settings: Settings) -> str | None:
             f"tls_cert: {cert!r} has no certificate; expected PEM, with -----BEGIN CERTIFICATE-----"
         ) from None
     _fit(cert, key)
-    return pem
 
 
 def _content(name: str, path: str) -> bytes:

@@ -58,6 +58,12 @@ class Begun(Struct):
     """The fingerprint of a call whose payload was removed, but whose key is still taken."""
 
 
+def begun_of(key: Key, fingerprint: bytes, there: CallRecord | None) -> Begun:
+    """What has a key: the call that it names, if that is the one which took it."""
+    is_it = there is not None and there.key == key and there.fingerprint == fingerprint
+    return Begun(0, known=there) if is_it else Begun(0, tombstone=fingerprint)
+
+
 class Filter(Struct, frozen=True):
     """Which calls to list. What is None does not matter."""
 

@@ -33,7 +33,7 @@ from .postgres_hints import Listener, Poller, Sender, channel_of
 from .postgres_lease import NOT_FLUSHED, Lease
 from .postgres_link import Connection, Link, store_down
 from .postgres_nodes import Finish
-from .postgres_rows import SQL, Told, begun_of, call_of, columns, encode, key_values, session_of, standing_of, text
+from .postgres_rows import SQL, Told, call_of, columns, encode, found_by, key_values, session_of, standing_of, text
 from .postgres_schema import migrate
 from .postgres_slots import Slots
 from .postgres_standing import Decide
@@ -131,7 +131,7 @@ class PostgresStore(KeptForTrust):
     async def find(self, key: Key) -> Begun | None:
         wanted = [(value,) for value in (0, *key_values(key))]
         rows = await self._fetch(SQL.known, *wanted)
-        return next((begun_of(taken_by, fingerprint, row) for _, taken_by, fingerprint, *row in rows), None)
+        return next((found_by(key, fingerprint, row) for _, _, fingerprint, *row in rows), None)
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
         sql, values = queries.newest(tenant, subject, call_id)

@@ -17,7 +17,7 @@ from .hints import came as came_with
 from .postgres_batches import MOST_BYTES_AT_ONCE
 from .postgres_events import Happened, announce, lock_sessions
 from .postgres_link import Connection
-from .postgres_rows import SQL, Row, Told, begun_of, columns, key_values, new_values, ran_values, text
+from .postgres_rows import SQL, Row, Told, columns, found_by, key_values, new_values, ran_values, text
 
 ROUNDS = 5
 """How often a key may be free and taken again under our eyes."""
@@ -98,7 +98,9 @@ async def find_known(connection: Connection, calls: Sequence[Beginning]) -> None
         return
     wanted = [(place, *key_values(each.call.key)) for place, each in enumerate(calls)]
     for place, taken_by, fingerprint, *row in await connection.fetch(SQL.known, *columns(wanted)):
-        calls[place].outcome = begun_of(taken_by, fingerprint, row, calls[place].seq)
+        made = calls[place]  # under its own number, if the write was made before
+        is_made = taken_by == made.seq
+        made.outcome = Begun(made.seq) if is_made else found_by(made.call.key, fingerprint, row)
 
 
 async def add_turn(

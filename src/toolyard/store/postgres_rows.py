@@ -10,7 +10,7 @@ from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import Session, SessionTool
 from ..model.standing import DIRECT, Standing
-from .contract import Begun
+from .contract import Begun, begun_of
 from .hints import Topic
 from .statements import statements
 
@@ -94,12 +94,9 @@ def standing_of(row: Sequence[Any]) -> Standing:
     return standing
 
 
-def begun_of(taken_by: int, fingerprint: bytes, row: Sequence[Any], mine: int = 0) -> Begun:
-    """What has the key. `mine` is the number that was to have it, and has it if the write was made before."""
-    if taken_by == mine:
-        return Begun(mine)
-    there = None if row[0] is None else call_of(row)
-    return Begun(0, known=there, tombstone=None if there else fingerprint)
+def found_by(key: Key, fingerprint: bytes, row: Sequence[Any]) -> Begun:
+    """What has the key."""
+    return begun_of(key, fingerprint, None if row[0] is None else call_of(row))
 
 
 def session_of(id: str, row: Sequence[Any]) -> Session:

@@ -9,6 +9,13 @@ from .postgres_link import BREAKS, Connection, down, first_connection, hang_up, 
 MIGRATING = 0x746F6F6C79617264
 """The lock that one node holds while it migrates, and the others wait for."""
 VERSION = "SELECT max(version) FROM ledger_schema"
+NUMBERS_GO_ON = """
+SELECT setval('calls_seq', newest)
+FROM (SELECT greatest((SELECT max(seq) FROM calls), (SELECT max(seq) FROM questions), (SELECT max(seq) FROM answers),
+    (SELECT max(seq) FROM call_events)) AS newest) AS there, calls_seq
+WHERE newest >= last_value + is_called::integer
+"""
+"""Some ways to copy a database (logical replication, a dump of its data alone) leave its sequences behind."""
 
 
 async def migrate(url: str) -> str:
@@ -34,6 +41,7 @@ async def _migrate(connection: Connection, url: str) -> None:
         for migration in missing("postgres", await _applied(connection), str(place(url))):
             await connection.execute(migration.sql)
             await connection.execute("INSERT INTO ledger_schema VALUES ($1)", migration.number)
+        await connection.execute(NUMBERS_GO_ON)
 
 
 async def _applied(connection: Connection) -> int:

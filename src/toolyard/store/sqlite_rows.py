@@ -10,7 +10,7 @@ from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
 from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
-from .contract import Begun, Filter, Wanted, key_conflict, only_stars, queue_full
+from .contract import Begun, Filter, Wanted, begun_of, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
 
@@ -64,10 +64,7 @@ def known(cursor: apsw.Cursor, key: Key) -> Begun | None:
     taken = cursor.execute(SQL.key, values(key)).fetchone()
     if taken is None:
         return None
-    there = call(cursor, "seq = ?", (taken[0],))
-    if there is not None and there.key != key:
-        there = None  # the number of a call that was removed may be another's by now
-    return Begun(0, known=there, tombstone=None if there else taken[1])
+    return begun_of(key, taken[1], call(cursor, "seq = ?", (taken[0],)))
 
 
 def call(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> CallRecord | None:

@@ -1,7 +1,8 @@
-"""Addresses that secrets may be sent to."""
+"""Addresses that secrets may be sent to, by a program or by a person at a page."""
 
-from ipaddress import ip_address
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
+
+from ..model.loopback import is_loopback
 
 
 def is_safe(url: str) -> bool:
@@ -10,11 +11,5 @@ def is_safe(url: str) -> bool:
         parts = urlsplit(url)
     except ValueError:
         return False
-    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts)))
-
-
-def _is_loopback(parts: SplitResult) -> bool:
-    try:
-        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+    host = parts.hostname or ""
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))

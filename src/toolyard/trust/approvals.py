@@ -1,8 +1,8 @@
 """Which calls wait for a person's yes, and where that person can give it.
 
 A call that waits is a call in the ledger, so a yes is for that call and its input, and for it alone: it cannot be used
-for another, nor twice. Its address names the call and is signed; to say yes there takes a code besides, which callers
-are not shown: whoever asks must not be able to answer.
+for another, nor twice. Its address has the call's number and a signature over the number, the caller and the input; to
+say yes there takes a code besides, made likewise, which callers are not shown: whoever asks must not be able to answer.
 """
 
 import base64
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ..model.caller import Caller
 from ..model.errors import Challenge, Missing, MissingRequirements, nobody_can_approve
+from ..model.record import CallName
 from ..model.running import Question
 from ..model.tool import Tool
 from .access import Who, matches
@@ -86,9 +87,9 @@ class Approvals:
         if self.nobody:
             raise nobody_can_approve(tool_name, self.nobody)
 
-    def missing(self, tool_name: str, seq: int, base_url: str) -> MissingRequirements:
+    def missing(self, tool_name: str, call: CallName, base_url: str) -> MissingRequirements:
         """What is said of a call that waits."""
-        id = self.id_of(seq)
+        id = self.id_of(call)
         url = f"{base_url}{PATH}/{id}"
         return MissingRequirements(
             f"{tool_name} waits for approval by a person",
@@ -96,29 +97,26 @@ class Approvals:
             developer_message=f"call again once {url} says that it was approved; it is for this input alone",
         )
 
-    def question(self, tool_name: str, seq: int) -> Question:
+    def question(self, tool_name: str, call: CallName) -> Question:
         """As a client's person is sent there."""
-        url = f"{self.base_url()}{PATH}/{self.id_of(seq)}"
+        url = f"{self.base_url()}{PATH}/{self.id_of(call)}"
         return Question(APPROVAL, "url", f"{tool_name} waits for approval by a person", url=url)
 
-    def id_of(self, seq: int) -> str:
-        return _id(seq, self._ring.sign(_SIGNED, b"%d" % seq))
+    def id_of(self, call: CallName) -> str:
+        return _id(call.seq, self._ring.sign(_SIGNED, call.encoded()))
 
-    def seq_of(self, id: str) -> int | None:
-        """None for an address that was not given out."""
-        number = id.partition("-")[0]
-        if not (number.isascii() and number.isdigit() and len(number) < 19):
-            return None
-        given_out = [_id(int(number), each) for each in self._ring.signatures(_SIGNED, b"%d" % int(number))]
-        return int(number) if any(compare_digest(each.encode(), id.encode()) for each in given_out) else None
+    def is_id(self, given: str, call: CallName) -> bool:
+        """Whether this address was given out for that call."""
+        ids = [_id(call.seq, each) for each in self._ring.signatures(_SIGNED, call.encoded())]
+        return any(compare_digest(id.encode(), given.encode()) for id in ids)
 
-    def code_of(self, seq: int) -> str:
+    def code_of(self, call: CallName) -> str:
         """What a person has to know to decide at the address. Operators are shown it, callers are not."""
-        return _code(self._ring.sign(_CODE, b"%d" % seq))
+        return _code(self._ring.sign(_CODE, call.encoded()))
 
-    def is_code(self, seq: int, given: str) -> bool:
+    def is_code(self, given: str, call: CallName) -> bool:
         typed = plain(given).encode()
-        codes = map(_code, self._ring.signatures(_CODE, b"%d" % seq))
+        codes = map(_code, self._ring.signatures(_CODE, call.encoded()))
         return any(compare_digest(typed, plain(code).encode()) for code in codes)
 
 
@@ -133,6 +131,12 @@ def asked(predicate: Predicate, input: Mapping[str, Any], *, otherwise: bool = T
         _log.warning("a function that says whether an approval is needed gave %.80r; it must be True or False", said)
         return otherwise
     return said
+
+
+def number_in(id: str) -> int | None:
+    """The number of the call that an address would be of, whether or not it was given out."""
+    number = id.partition("-")[0]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else None
 
 
 def plain(code: str) -> str:

@@ -12,6 +12,8 @@ DEFAULTS = (
     Limit("calls from one address", ("address",), calls_per_minute=1200),
 )
 """For a server that others can reach."""
+OVER_PIPES = (Limit("calls over the pipe", ("caller",), calls_per_minute=6000, at_once=256),)
+"""For a server that one program started. No person's work comes near it; a program that has run wild does."""
 
 
 def read_limits(given: Any) -> list[Limit]:

@@ -6,7 +6,6 @@ is an operator, so no code is asked for.
 
 from collections.abc import Mapping
 
-from ...model.errors import PathNotFound
 from ...model.record import CallRecord
 from ...store.contract import Store
 from ...wires.admin import caller_name
@@ -15,7 +14,7 @@ from ..decisions import OPERATOR, Decider, Decisions
 from .frame import age, code, facts, json_text, shown
 from .visits import Action, Done, Page, View, Visit
 
-ONE = "/approvals/{number}"
+ONE = "/approvals/{id}"
 
 
 class Approvals:
@@ -40,16 +39,14 @@ class Approvals:
         return await self._decide(visit, False, fields.get("reason", "")[:MOST_REASON])
 
     async def _decide(self, visit: Visit, approved: bool, reason: str) -> Done:
-        call = await self._store.row(visit.number())
-        if call is None:
-            raise PathNotFound("There is no such call; it may have been removed")
+        call = await self._decisions.desk.find(visit.exchange.parameters["id"])
         by = Decider(OPERATOR, visit.exchange.address)
         await self._decisions.decide(call, by, approved=approved, reason=reason)
         return Done("", f"/calls/{call.seq}")
 
     async def _one(self, visit: Visit, call: CallRecord) -> str:
         whole = call if call.input else await self._store.row(call.seq) or call
-        at = f"/approvals/{call.seq}"
+        at = f"/approvals/{self._decisions.desk.approvals.id_of(call.name)}"
         link = visit.link(f"/calls/{call.seq}/input", "Read all of it before you decide")
         rows = [
             ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),

@@ -7,9 +7,10 @@ no script can read it, and over TLS its name is one that only this very host can
 from html import escape
 
 from ...model.errors import ForeignPage, RequestError
+from ...trust.addresses import is_safe
 from ...wires.contract import Reply
 from ..exchange import Exchange
-from ..pages.forms import Browser, Forms, cookie_name, cookie_of, is_https, is_private
+from ..pages.forms import Browser, Forms, cookie_name, cookie_of, is_https
 from ..pages.layout import FORM, alert, html, page, paragraph
 from ..witness import Witness
 from .sessions import CODE_S, SESSION_S, Codes, Sessions, Tries
@@ -41,18 +42,18 @@ class Door:
 
     async def session_of(self, exchange: Exchange) -> str | None:
         """Of the browser that sent this; None where it has none that is good."""
-        id = cookie_of(exchange, COOKIE) if is_private(exchange.base_url()) else None
+        id = cookie_of(exchange, COOKIE) if is_safe(exchange.base_url()) else None
         return id if id is not None and await self._sessions.has(id) else None
 
     async def show(self, exchange: Exchange) -> Reply:
-        if not is_private(exchange.base_url()):
+        if not is_safe(exchange.base_url()):
             return self._page(exchange, alert(NOT_PRIVATE), 403)
         if await self.session_of(exchange) is not None:
             return _go(exchange, ROOT)
         return self._ask(exchange)
 
     async def enter(self, exchange: Exchange) -> Reply:
-        if not is_private(exchange.base_url()):
+        if not is_safe(exchange.base_url()):
             return self._page(exchange, alert(NOT_PRIVATE), 403)
         try:
             fields = self._forms.read(exchange, _url(exchange, ENTER))

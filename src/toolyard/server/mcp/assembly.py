@@ -72,7 +72,7 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
     sessions = McpSessions(store, ground.ring, seam.new_id)
-    completions = Completions(ground.node, questions.approvals, subscriptions)
+    completions = Completions(ground.node, subscriptions)
     calling.when_sent = completions.expect
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)

@@ -207,8 +207,8 @@ class Calling:
         """The answers may have come meanwhile, perhaps with this very request."""
         call = await self._store.row(seq)
         questions = [] if call is None else await self._engine.questions.open(call, peer.caller)
-        if questions:
-            state = self._states.make(seq, peer.caller, digest_of(request.tool.id, request.params.arguments))
+        if call is not None and questions:
+            state = self._states.make(call, peer.caller, digest_of(request.tool.id, request.params.arguments))
             outlet.respond(encode_input_required(questions, state, peer.revision))
 
     def hand_out(self, call_id: str, tool: Tool, peer: Peer, outlet: Outlet) -> None:

@@ -15,7 +15,7 @@ from ...engine.held import Node
 from ...model.errors import Missing
 from ...store.contract import Note
 from ...store.hints import Topic
-from ...trust.approvals import Approvals
+from ...trust.approvals import number_in
 from ...wires.mcp.questions import COMPLETE
 from .peer import Peer
 from .subscriptions import Subscriptions
@@ -31,8 +31,8 @@ Tell = Callable[[str, dict[str, Any]], None]
 class Completions:
     """Of this node's clients, and what others have noted for them."""
 
-    def __init__(self, node: Node, approvals: Approvals, subscriptions: Subscriptions) -> None:
-        self._node, self._store, self._approvals, self._subscriptions = node, node.store, approvals, subscriptions
+    def __init__(self, node: Node, subscriptions: Subscriptions) -> None:
+        self._node, self._store, self._subscriptions = node, node.store, subscriptions
         self._expected: OrderedDict[tuple[str, str], Callable[[], None]] = OrderedDict()
         """By session and elicitation: what to call to watch no more."""
 
@@ -41,7 +41,7 @@ class Completions:
         if not peer.revision.completes or peer.session is None:
             return
         for each in missing.authorization:
-            self._watch(self._approvals.seq_of(each.id) if missing.approval else each.id, each.id, peer, peer.session)
+            self._watch(number_in(each.id) if missing.approval else each.id, each.id, peer, peer.session)
 
     @contextmanager
     def heard_by(self, peer: Peer, tell: Tell) -> Iterator[None]:

@@ -54,9 +54,9 @@ class Following:
         self, tool: Tool, params: Call, state: str, peer: Peer, outlet: Outlet, channel: NewChannel
     ) -> bytes:
         """With the client's answers. What is still open is asked again."""
-        seq = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
+        seq, digest = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
         call = await self._store.row(seq)
-        if call is None:
+        if call is None or call.name.digest() != digest:
             raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
         if not call.keyed and tool.on_disconnect != "continue":
             outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
@@ -140,7 +140,7 @@ class Following:
         if after.state in ENDED:
             self._given.keep(tool, after.outcome(), peer.caller)
             return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
-        state = self._states.make(call.seq, peer.caller, digest_of(tool.id, params.arguments))
+        state = self._states.make(call, peer.caller, digest_of(tool.id, params.arguments))
         return encode_input_required(await self._questions.open(after, peer.caller), state, peer.revision)
 
 

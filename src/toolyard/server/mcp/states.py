@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from ...model.caller import Caller
+from ...model.record import CallRecord
 from ...trust.keys import BrokenSeal, KeyRing
 from ...wires.mcp.envelope import INVALID_PARAMS, RpcError
 
 PURPOSE = "mcp request state"
+TOO_OLD = "is too old; call the tool again without it"
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -22,13 +24,14 @@ class States:
     def __init__(self, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
         self._ring, self._keep_s, self._now = ring, keep_s, now
 
-    def make(self, seq: int, caller: Caller, request: bytes) -> str:
-        content = msgspec.json.encode([seq, self._now() + self._keep_s])
+    def make(self, call: CallRecord, caller: Caller, request: bytes) -> str:
+        content = msgspec.json.encode([call.seq, self._now() + self._keep_s, call.name.digest()])
         sealed = self._ring.seal(PURPOSE, content, _bound(caller, request))
         return base64.urlsafe_b64encode(sealed).decode()
 
-    def open(self, state: str, caller: Caller, request: bytes) -> int:
-        """The call's number. Raises RpcError for what is not ours, not this caller's, or too old."""
+    def open(self, state: str, caller: Caller, request: bytes) -> tuple[int, str]:
+        """The call's number, and its name's digest. Raises RpcError for what is not ours, not this caller's, or too
+        old."""
         try:
             sealed = base64.urlsafe_b64decode(state.encode("ascii"))
             if base64.urlsafe_b64encode(sealed).decode() != state:
@@ -36,10 +39,13 @@ class States:
             content = self._ring.unseal(PURPOSE, sealed, _bound(caller, request))
         except (ValueError, BrokenSeal):
             raise _refused("is not one that this server gave out for this request") from None
-        seq, until = msgspec.json.decode(content, type=tuple[int, float])
+        try:
+            seq, until, digest = msgspec.json.decode(content, type=tuple[int, float, str])
+        except msgspec.ValidationError:  # one of an older toolyard's
+            raise _refused(TOO_OLD) from None
         if self._now() > until:
-            raise _refused("is too old; call the tool again without it")
-        return seq
+            raise _refused(TOO_OLD)
+        return seq, digest
 
 
 def digest_of(name: str, arguments: Any) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from ...model.caller import LOCAL
+from ...model.caller import LOCAL, Caller
 from ...model.errors import RequestError, ToolyardError
 from ...wires.mcp.envelope import (
     INTERNAL_ERROR,
@@ -94,6 +94,8 @@ class Surroundings(Struct):
     """Who only waits is told to stop waiting."""
     base_url: Callable[[], str] = str
     """Where a server that shares the ledger has its pages."""
+    caller: Caller = LOCAL
+    """Whoever started the process, with the limits that are about them."""
 
 
 class StdioServer:
@@ -109,7 +111,8 @@ class StdioServer:
     async def serve(self, lines: "asyncio.Queue[bytes | None]") -> None:
         """Until None comes, and what is under way has ended. Who cancels this has waited long enough."""
         try:
-            with self._parts.subscriptions.hearing(Subscriber(self._wanted, self._tell, LOCAL, session=SESSION)):
+            hearing = Subscriber(self._wanted, self._tell, self._around.caller, session=SESSION)
+            with self._parts.subscriptions.hearing(hearing):
                 while (line := await lines.get()) is not None:
                     await self._line.has_room()
                     if line.strip():
@@ -165,7 +168,7 @@ class StdioServer:
             if message.method is UNSET or message.id is UNSET:
                 await self._told(message)
                 return
-            peer = modern_peer(message, params_of(message), LOCAL)
+            peer = modern_peer(message, params_of(message), self._around.caller)
         except RpcError as error:
             last(encode_error(id_of(line), error))
             return
@@ -174,7 +177,7 @@ class StdioServer:
     async def _told(self, message: Incoming) -> None:
         """What wants no answer."""
         if message.method is UNSET:
-            await self._parts.answers.take(message, LOCAL)
+            await self._parts.answers.take(message, self._around.caller)
         elif message.method == "notifications/cancelled":
             try:
                 id = decode_params(message, Cancelled).id
@@ -211,7 +214,7 @@ class StdioServer:
             self._wanted.uris = tuple(state.subscriptions)
             return b"{}"
         revision = HANDSHAKE[state.version]
-        older = Peer(revision, LOCAL, state.capabilities, state.log_level, SESSION)
+        older = Peer(revision, self._around.caller, state.capabilities, state.log_level, SESSION)
         return await self._parts.dispatcher.answer(message, older, outlet, self._around.base_url)
 
     def _initialize(self, message: Incoming) -> bytes:

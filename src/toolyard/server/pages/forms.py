@@ -17,7 +17,6 @@ from ...model.errors import BodyTooLarge, ForeignPage, MalformedRequest, Unsuppo
 from ...trust.keys import KeyRing
 from ...wires.contract import Reply
 from ..exchange import Exchange
-from ..limiting import is_loopback
 from .layout import FORM, html
 
 PURPOSE = "form"
@@ -87,11 +86,6 @@ class Forms:
 
 def is_https(url: str) -> bool:
     return url.startswith("https:")
-
-
-def is_private(url: str) -> bool:
-    """Whether what a person does at this address stays between them and it: TLS, or this machine."""
-    return is_https(url) or is_loopback(urlsplit(url).hostname or "")
 
 
 def cookie_name(url: str, plain: str = COOKIE) -> str:

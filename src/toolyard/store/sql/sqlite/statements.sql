@@ -28,11 +28,13 @@ SELECT seq, tenant, subject, session, request, reference, queue, on_lost, run_s,
     heartbeat, progress, effects, digest
 FROM calls
 
+-- A number is never given twice, also where the newest calls were removed.
 -- name: begin
-INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
+INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
     user_id, trace_id, sealed, on_lost, queue, session, turn, run_s, state, attempt, holder, created_at, started_at,
     queue_until, deadline_at, waiting_for)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM numbers),
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: name_request
 UPDATE calls SET request = CASE
@@ -41,10 +43,11 @@ UPDATE calls SET request = CASE
 WHERE seq = :seq
 
 -- name: record
-INSERT INTO calls (tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
+INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
     user_id, trace_id, on_lost, state, code, attempt, created_at, finished_at, duration_ms, value, value_blob, error,
     effects)
-VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
+VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM numbers),
+    ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: finish
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
