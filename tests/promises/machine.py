@@ -131,11 +131,11 @@ class Machine(RuleBasedStateMachine):
     def call(
         self, person: Person = ADA, wire: str = "oxp", thread: bool = False, key: str | None = None,
         user: str | None = None, node: int = 0,
-    ) -> Sent:  # fmt: skip
+    ) -> None:  # fmt: skip
         """A tool that answers at once."""
         tool = "Desk.Look" if thread else "Desk.Note"
         input = self._input(tool, person, user, details={"a": [1, {"b": None}]})
-        return self.on.run(self._call(person, wire, tool, input, key, user, node))
+        self.on.run(self._call(person, wire, tool, input, key, user, node))
 
     @rule(
         person=callers, wire=all_wires, tool=st.sampled_from(GATED), key=keys, user=users,
@@ -144,36 +144,36 @@ class Machine(RuleBasedStateMachine):
     def call_slowly(
         self, person: Person = ADA, wire: str = "oxp", tool: str = "Desk.Wait", key: str | None = None,
         user: str | None = None, flag: Any = None, node: int = 0,
-    ) -> Sent:  # fmt: skip
+    ) -> None:  # fmt: skip
         """A tool that runs until somebody lets it end."""
         if tool == "Desk.Single" and wire in PATIENT:
             wire = "oxp"  # who stands in line on a wire that waits shows no sign of it
         input = self._input(tool, person, user, flag=flag)
-        return self.on.run(self._call(person, wire, tool, input, key, user, node))
+        self.on.run(self._call(person, wire, tool, input, key, user, node))
 
     @rule(person=callers, wire=all_wires, tool=st.sampled_from(["Desk.Retry", "Desk.Picky", "Desk.Pay"]), key=keys,
           user=users, node=nodes)  # fmt: skip
     def call_another(
         self, person: Person = ADA, wire: str = "oxp", tool: str = "Desk.Pay", key: str | None = None,
         user: str | None = None, node: int = 0,
-    ) -> Sent:  # fmt: skip
+    ) -> None:  # fmt: skip
         """One that fails at first, one with a validator, one that a person has to agree to."""
-        return self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node))
+        self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node))
 
     @rule(person=callers, wire=all_wires, how=st.sampled_from(["secret", "object", "cycle", "empty"]), key=keys,
           node=nodes)  # fmt: skip
     def call_what_changes_its_input(
         self, person: Person = ADA, wire: str = "oxp", how: str = "secret", key: str | None = None, node: int = 0
-    ) -> Sent:
+    ) -> None:
         input = self._input("Desk.Mutate", person, None, how=how, request={"headers": {"accept": "*/*"}})
-        return self.on.run(self._call(person, wire, "Desk.Mutate", input, key, None, node))
+        self.on.run(self._call(person, wire, "Desk.Mutate", input, key, None, node))
 
     @rule(person=callers, wire=all_wires, how=st.sampled_from(["return", "fail", "crash"]), key=keys, node=nodes)
     def call_what_says_its_secret(
         self, person: Person = ADA, wire: str = "oxp", how: str = "return", key: str | None = None, node: int = 0
-    ) -> Sent:
+    ) -> None:
         input = self._input("Sms.Send", person, None, how=how)
-        return self.on.run(self._call(person, wire, "Sms.Send", input, key, None, node))
+        self.on.run(self._call(person, wire, "Sms.Send", input, key, None, node))
 
     @rule(index=which, wire=st.none() | all_wires, node=nodes)
     def call_the_same_again(self, index: int = 0, wire: str | None = None, node: int = 0) -> None:
@@ -324,12 +324,12 @@ class Machine(RuleBasedStateMachine):
         person=st.sampled_from([MALLORY, TRUSTY, EVE]), tool=st.sampled_from(WORKERS_TOOLS),
         needs=st.sampled_from(["", HELD, "FAX_KEY", GITHUB]), node=nodes,
     )  # fmt: skip
-    def offer(self, person: Person = MALLORY, tool: str = "Job.Do", needs: str = "", node: int = 0) -> Heard:
+    def offer(self, person: Person = MALLORY, tool: str = "Job.Do", needs: str = "", node: int = 0) -> None:
         """A worker comes, perhaps with a tool that wants to know something."""
-        return self.on.run(self._offer(person, "w", [_definition(tool, needs)], node))
+        self.on.run(self._offer(person, "w", [_definition(tool, needs)], node))
 
     @rule(person=st.sampled_from([MALLORY, EVE]), how=st.sampled_from(["chain", "twice", "clash"]), node=nodes)
-    def offer_something_hostile(self, person: Person = EVE, how: str = "chain", node: int = 0) -> Heard:
+    def offer_something_hostile(self, person: Person = EVE, how: str = "chain", node: int = 0) -> None:
         """A definition that should hurt nobody but whoever brings it."""
         if how == "chain":
             defs: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(CHAIN)}
@@ -339,7 +339,7 @@ class Machine(RuleBasedStateMachine):
             tools = [_definition("Bad.Twice"), _definition("Bad.Twice")]
         else:
             tools = [_definition("Bad.Clash") | {"name": "Desk_Note"}]
-        return self.on.run(self._offer(person, "bad", tools, node))
+        self.on.run(self._offer(person, "bad", tools, node))
 
     async def _offer(self, person: Person, name: str, tools: list[dict[str, Any]], node: int) -> Heard:
         world = self.world
@@ -356,8 +356,8 @@ class Machine(RuleBasedStateMachine):
     def call_a_workers_tool(
         self, person: Person = ADA, wire: str = "oxp", tool: str = "Job.Do", key: str | None = None,
         user: str | None = None, node: int = 0,
-    ) -> Sent:  # fmt: skip
-        return self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node))
+    ) -> None:  # fmt: skip
+        self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node))
 
     @rule(person=st.sampled_from([MALLORY, TRUSTY, EVE, ADA]), worker=st.sampled_from(["w", "v"]), node=nodes)
     def claim(self, person: Person = MALLORY, worker: str = "w", node: int = 0) -> None:
@@ -449,9 +449,9 @@ class Machine(RuleBasedStateMachine):
     @rule(person=callers, wire=all_wires, key=keys, user=users, node=nodes)
     def call_with_an_account(
         self, person: Person = ADA, wire: str = "oxp", key: str | None = None, user: str | None = "uma", node: int = 0
-    ) -> Sent:
+    ) -> None:
         """If there is one; else its caller is given a link."""
-        return self.on.run(
+        self.on.run(
             self._call(person, wire, "Desk.Read", self._input("Desk.Read", person, user), key, user, node)
         )
 
@@ -554,8 +554,12 @@ class Machine(RuleBasedStateMachine):
             if (await self._health(node)).status != 200:
                 break
             await asyncio.sleep(0.1)
-        await asyncio.sleep(1.0)
-        return (await self._health(node)).status, False
+        for _ in range(20):  # and stays so, although others go on reading
+            self.on.send(Listener(PROBER, ANY), Request("GET", "/v1/calls"), node)
+            await asyncio.sleep(0.05)
+            if (await self._health(node)).status == 200:
+                return 200, False
+        return 503, False
 
     async def _until_answered(self, request: Request, node: int) -> None:
         """With its result: that it still runs is no answer."""

@@ -117,7 +117,9 @@ def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
                 yield f"the key {which} was answered {one.told} and then {other.told}"
         for sent in calls:
             told = sent.told
-            if told is None or told.kind not in ("failure", "refused") or told.is_limit or sent.tool not in OWN:
+            if told is None or told.kind not in ("failure", "refused") or told.can_retry or told.is_limit:
+                continue
+            if sent.tool not in OWN:
                 continue
             before = [one for one in said if one.elapsed <= sent.elapsed and 0 <= sent.at - one.at < RETENTION_S]
             if before and seen.world.sent.index(before[0]) < seen.world.sent.index(sent):

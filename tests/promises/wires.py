@@ -14,6 +14,8 @@ CAN: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 FAMILY = ("oxp", "otc", "draft")
 MCP = ("mcp-new", "mcp-new-tasks", "mcp-old", "mcp-old-task")
 WIRES = (*FAMILY, *MCP)
+LIMIT = "Too many calls"
+"""How whoever has made too many of them is refused, on every wire."""
 
 
 @dataclass
@@ -114,7 +116,7 @@ def _refused(body: dict[str, Any]) -> Told:
         "waiting" if missing.get("approval") or "waits for approval" in message else "refused",
         link=links[0] if links else _link_in(message + str(body.get("developer_message", ""))),
         code=code[1] if code else None,
-        is_limit="retry_after_ms" in body,
+        is_limit=LIMIT in message,
         message=message,
     )
 
@@ -149,7 +151,7 @@ def _mcp_told(heard: Heard) -> Told:
         is_approval = any("/approvals/" in link for link in links)
         return Told(
             "waiting" if is_approval else "refused", link=links[0] if links else None, message=message,
-            is_limit="retry_after_ms" in message,
+            is_limit=LIMIT in message,
         )  # fmt: skip
     return _result_told(said["result"])
 
@@ -167,10 +169,9 @@ def _result_told(result: dict[str, Any]) -> Told:
     text = " ".join(str(each.get("text", "")) for each in result.get("content", ()))
     if result.get("isError"):
         flags = result.get("_meta", {}).get("toolyard/error", {})
-        is_limit = bool(flags.get("retry_after_ms"))
         kind = "running" if "still running" in text else "waiting" if "waits for approval" in text else "failure"
         return Told(
-            kind, None, None, bool(flags.get("can_retry")), link=_link_in(text), is_limit=is_limit, message=text
+            kind, None, None, bool(flags.get("can_retry")), link=_link_in(text), is_limit=LIMIT in text, message=text
         )
     value = result.get("structuredContent")
     return Told("success", None, json.loads(text) if value is None and text.startswith("{") else value)

@@ -29,6 +29,10 @@ class Person:
     scope: str = ""
     is_limited: bool = False
 
+    def __repr__(self) -> str:
+        """By the name that it has here, so that a walk that hypothesis prints can be taken again."""
+        return self.subject.upper()
+
 
 ADA = Person("acme", "ada")
 BEN = Person("acme", "ben", is_limited=True)
