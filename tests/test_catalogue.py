@@ -91,7 +91,7 @@ def test_lists_are_ordered_by_id_and_then_by_version() -> None:
 
 def test_each_change_has_a_version_and_is_told(catalogue: Catalogue) -> None:
     told: list[int] = []
-    catalogue.subscribe(lambda: told.append(catalogue.version))
+    catalogue.subscribe(lambda change: told.append(catalogue.version))
     before, added = catalogue.version, tool("Other")
     catalogue.add(added)
     catalogue.remove(added)
@@ -125,7 +125,7 @@ def test_the_same_tool_may_be_added_again(catalogue: Catalogue) -> None:
 
 def test_all_are_added_or_none(catalogue: Catalogue) -> None:
     told: list[str] = []
-    catalogue.subscribe(lambda: told.append("changed"))
+    catalogue.subscribe(lambda change: told.append("changed"))
     before = catalogue.version
     with pytest.raises(DefinitionError):
         catalogue.add(tool("New"), tool())

@@ -5,13 +5,22 @@ call costs the same with one tool as with a thousand. Each change raises `versio
 the catalogue (listing bytes) is kept under (version, view).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
 
 from .model.caller import EVERYTHING, View
 from .model.errors import DefinitionError, ToolNotFound
 from .model.tool import REFERENCE, Tool, Version
 
 LONGEST_REFERENCE = 256
+
+
+class Change(Struct, frozen=True):
+    """What came and what went. A listener looks at that alone: a change costs what is in it, and not what is there."""
+
+    added: tuple[Tool, ...]
+    removed: tuple[Tool, ...]
 
 
 class Catalogue:
@@ -22,35 +31,47 @@ class Catalogue:
         self._tools: dict[str, dict[Version, Tool]] = {}
         self._references: dict[str, Tool] = {}
         self._names: dict[str, Tool] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._taken: dict[str, Tool] = {}
+        self._listeners: list[Callable[[Change], None]] = []
         self.add(*tools)
 
     def __len__(self) -> int:
         """How many tools, whatever their versions."""
         return len(self._tools)
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after each change."""
+    def subscribe(self, listener: Callable[[Change], None]) -> None:
+        """Calls `listener` after each change. One that raises has the change taken back."""
         self._listeners.append(listener)
 
     def add(self, *tools: Tool) -> None:
         """All of them or, when one is refused, none."""
-        merged = {id: dict(versions) for id, versions in self._tools.items()}
-        names = {tool.wire_name: tool for tool in self.all()}
-        for tool in tools:
-            _refuse_twice(merged.get(tool.id, {}).get(tool.version), tool)
-            _refuse_taken_name(names.setdefault(tool.wire_name, tool), tool)
-            merged.setdefault(tool.id, {})[tool.version] = tool
-        self._replace(merged)
+        self.change(add=tools)
 
     def remove(self, *tools: Tool) -> None:
         """What is not there is not missed."""
-        gone = set(map(id, tools))
-        kept = {
-            name: {version: tool for version, tool in versions.items() if id(tool) not in gone}
-            for name, versions in self._tools.items()
-        }
-        self._replace({name: versions for name, versions in kept.items() if versions})
+        self.change(remove=tools)
+
+    def change(self, *, add: Iterable[Tool] = (), remove: Iterable[Tool] = ()) -> None:
+        """One change, however many tools come and go: whoever listens is told once. All of it or, when a tool or a
+        listener refuses, none. Raises DefinitionError."""
+        changed: dict[str, dict[Version, Tool]] = {}
+        added, removed = list[Tool](), list[Tool]()
+        for tool in remove:
+            versions = self._versions_in(changed, tool.id)
+            if versions.get(tool.version) is tool:
+                del versions[tool.version]
+                removed.append(tool)
+        for tool in add:
+            versions = self._versions_in(changed, tool.id)
+            _refuse_twice(versions.get(tool.version), tool)
+            if tool.version not in versions:
+                versions[tool.version] = tool
+                added.append(tool)
+        self._replace(changed, self._taken_after(changed), Change(tuple(added), tuple(removed)))
+
+    def taken(self, wire_name: str) -> Tool | None:
+        """A tool, in whichever of its versions, that has this name on the wires."""
+        return self._taken.get(wire_name)
 
     def resolve(self, reference: str, view: View = EVERYTHING, *, latest: bool = False) -> Tool:
         """The tool a reference means. `latest` allows the draft's `@latest`. Raises ToolNotFound, in the same words
@@ -77,23 +98,42 @@ class Catalogue:
         there = [versions[v] for _, versions in sorted(self._tools.items()) for v in sorted(versions)]
         return there if view is EVERYTHING else [tool for tool in there if view.lists(tool)]
 
-    def _replace(self, tools: dict[str, dict[Version, Tool]]) -> None:
-        references: dict[str, Tool] = {}
-        for id, versions in tools.items():
-            references[id] = versions[max(versions)]
-            for version, tool in versions.items():
-                references[f"{id}@{version}"] = tool
-                if version.minor == version.patch == 0:
-                    references[f"{id}@{version.major}"] = tool
-        before = self._tools, self._references, self._names
-        self._tools, self._references = tools, references
-        self._names = {tool.wire_name: tool for tool in self.newest()}
+    def _versions_in(self, changed: dict[str, dict[Version, Tool]], id: str) -> dict[Version, Tool]:
+        if id not in changed:
+            changed[id] = dict(self._tools.get(id, {}))
+        return changed[id]
+
+    def _taken_after(self, changed: dict[str, dict[Version, Tool]]) -> dict[str, Tool]:
+        """Which tool has which name on the wires, in any of its versions. Raises DefinitionError for a name of two."""
+        taken = dict(self._taken)
+        for id in changed:
+            for tool in self._tools.get(id, {}).values():
+                taken.pop(tool.wire_name, None)
+        for versions in changed.values():
+            for tool in versions.values():
+                _refuse_taken_name(taken.setdefault(tool.wire_name, tool), tool)
+        return taken
+
+    def _replace(self, changed: dict[str, dict[Version, Tool]], taken: dict[str, Tool], change: "Change") -> None:
+        """Only what belongs to the changed ids is made anew; the rest is copied, which costs next to nothing."""
+        before = self._tools, self._references, self._names, self._taken
+        tools, references, names = dict(self._tools), dict(self._references), dict(self._names)
+        for id, versions in changed.items():
+            for spelling, _ in _spellings(id, tools.pop(id, {})):
+                references.pop(spelling, None)
+            if (newest := self._references.get(id)) is not None:
+                names.pop(newest.wire_name, None)
+            if versions:
+                tools[id] = versions
+                references.update(_spellings(id, versions))
+        names.update((tools[id][max(tools[id])].wire_name, tools[id][max(tools[id])]) for id in changed if id in tools)
+        self._tools, self._references, self._names, self._taken = tools, references, names, taken
         self.version += 1
         try:
             for listener in self._listeners:
-                listener()
+                listener(change)
         except BaseException:
-            self._tools, self._references, self._names = before
+            self._tools, self._references, self._names, self._taken = before
             raise
 
     def _newest(self, id: str, view: View) -> Tool | None:
@@ -120,6 +160,16 @@ class Catalogue:
             f"Tool '{id.replace('.', '_')}' was not found",
             developer_message=_why_not(id, version, versions),
         )
+
+
+def _spellings(id: str, versions: dict[Version, Tool]) -> Iterator[tuple[str, Tool]]:
+    """Every way to write it, and what that means."""
+    if versions:
+        yield id, versions[max(versions)]
+    for version, tool in versions.items():
+        yield f"{id}@{version}", tool
+        if version.minor == version.patch == 0:
+            yield f"{id}@{version.major}", tool
 
 
 def _version(tool: Tool) -> Version:

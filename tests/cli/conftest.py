@@ -71,6 +71,19 @@ def fail() -> None:
 
 
 @kit.tool
+def knock(door: str) -> None:
+    """Knocks at a door."""
+    with open("knocks", "a", encoding="utf-8") as knocks:
+        knocks.write(door + "\\n")
+    raise ToolError("No such door", can_retry=True, retry_after_ms=5, additional_prompt_content="doors: front")
+
+
+@kit.tool(requires=authorization("google"))
+def mine() -> None:
+    """Needs an account."""
+
+
+@kit.tool
 def crash() -> None:
     """Crashes."""
     raise RuntimeError("a secret text")

@@ -128,7 +128,13 @@ def test_missing_and_unknown_parameters_are_named(ask: Any) -> None:
 
 
 def test_a_failure_on_purpose_is_told(ask: Any) -> None:
-    assert ask("call", "Kit.Fail") == Ended(1, "", "It is closed\n  on Sundays\n  try Monday\n")
+    assert ask("call", "Kit.Fail") == Ended(1, "", "It is closed\n  try Monday\n")
+
+
+@pytest.mark.parametrize("option", ["-v", "--verbose"])
+def test_what_is_for_developers_is_shown_where_it_is_wished(ask: Any, option: str) -> None:
+    assert ask("call", "Kit.Fail", option) == Ended(1, "", "It is closed\n  try Monday\n  on Sundays\n")
+    assert ask("call", "Kit.Nowhere", option).err.endswith("\n  Kit.Nowhere is not a tool of this server\n")
 
 
 def test_a_failure_as_json_is_whole_and_on_standard_output(server: Served, folder: Path) -> None:
@@ -161,7 +167,7 @@ def test_a_crash_does_not_show_its_text(ask: Any) -> None:
 def test_an_unknown_tool_is_not_found(ask: Any) -> None:
     ended = ask("call", "Kit.Nowhere", "a=1")
     assert ended.code == 1
-    assert ended.err.splitlines() == ["Tool 'Kit_Nowhere' was not found", "  Kit.Nowhere is not a tool of this server"]
+    assert ended.err == "Tool 'Kit_Nowhere' was not found\n  (-v says more)\n"
 
 
 def test_what_a_tool_needs_can_be_passed(ask: Any) -> None:
@@ -236,7 +242,7 @@ def test_the_servers_address_is_an_option_or_a_variable(
     assert here("call", "Kit.Nothing", "--server", server.address + "/").code == 0
 
 
-@pytest.mark.parametrize("verb", [["call", "Kit.Add", "a=1", "b=2"], ["list"]])
+@pytest.mark.parametrize("verb", [["call", "-v", "Kit.Add", "a=1", "b=2"], ["list"]])
 def test_a_server_that_is_not_there_is_named(folder: Path, verb: list[str]) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
     ended = toolyard(*verb, "--server", nobody, folder=folder)

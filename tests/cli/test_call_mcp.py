@@ -31,7 +31,7 @@ def test_a_failure_is_told(ask: Any) -> None:
     ended = ask("call", "Kit.Fail")
     assert (ended.code, ended.out, ended.err) == (1, "", "It is closed\ntry Monday\n")
     ended = ask("call", "Kit.Missing")
-    assert (ended.code, ended.err) == (1, "Tool 'Kit.Missing' was not found\n  The server does not list it\n")
+    assert (ended.code, ended.err) == (1, "Tool 'Kit.Missing' was not found\n  (-v says more)\n")
     ended = ask("call", "Kit.Needs", "--secret", "KEY=k")
     assert (ended.code, ended.out) == (1, "")
     assert "MCP has no place for secrets" in ended.err
@@ -48,3 +48,19 @@ def test_what_mcp_cannot_tell_is_said(ask: Any) -> None:
     ended = ask("calls")
     assert (ended.code, ended.out) == (1, "")
     assert "without /mcp" in ended.err
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+def test_a_wrong_argument_is_sent_once(server: Served, here: Any, folder: Path, wire: str) -> None:
+    (folder / "knocks").unlink(missing_ok=True)
+    ended = here("call", "Kit.Knock", "door=side", "--server", server.address + wire)
+    assert (ended.code, [line.strip() for line in ended.err.splitlines()]) == (1, ["No such door", "doors: front"])
+    assert (folder / "knocks").read_text() == "side\n"
+
+
+@pytest.mark.parametrize("wire", ["", "/mcp"])
+def test_the_link_of_a_missing_account_is_shown(server: Served, here: Any, folder: Path, wire: str) -> None:
+    ended = here("call", "Kit.Mine", "--no-wait", "--server", server.address + wire)
+    lines = ended.err.splitlines()
+    assert (ended.code, len(lines), "google" in lines[0]) == (1, 2, True)
+    assert lines[1].startswith(f"  open {server.address}/authorize/")

@@ -126,6 +126,18 @@ def test_nobody_is_asked_where_nobody_is(server: Served, dropped: Path, tmp_path
     assert dropped.exists()
 
 
+def test_a_file_is_asked_about_like_a_server(server: Served, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    call = ("call", "Kit.Drop", "name=all", "--file", "tools.py")
+    ended = at_a_terminal(tmp_path, "n\n", *call)
+    assert 'Kit.Drop (its server calls it destructive): Drops it.\n  input {"name":"all"}\n' in ended.out
+    assert (ended.code, (tmp_path / "dropped").exists()) == (1, False)
+    assert at_a_terminal(tmp_path, "y\n", *call).out.endswith("dropped\n")
+    assert at_a_terminal(tmp_path, "", *call, "--yes").out == "dropped\n"
+    assert at_a_terminal(tmp_path, "", "call", "Kit.Look", "name=it", *call[3:]).out == "saw it\n"
+    assert toolyard(*call, folder=tmp_path) == Ended(0, "dropped\n", "")
+
+
 # --- a server elsewhere --------------------------------------------------------------------------
 
 
@@ -155,7 +167,7 @@ def test_without_a_terminal_a_call_elsewhere_needs_a_yes(
     more: dict[str, Any] = {"folder": tmp_path, "variables": elsewhere(server)}
     ended = toolyard(*call, **more, input="y\n")
     assert (ended.code, ended.out, dropped.exists()) == (2, "", False)
-    assert f"calls at {ELSEWHERE}{wire} are asked about" in ended.err
+    assert "calls at this server are asked about" in ended.err
     assert "pass --yes" in ended.err
     assert toolyard(*call, "--yes", **more) == Ended(0, "dropped\n", "")
 

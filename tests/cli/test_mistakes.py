@@ -53,5 +53,5 @@ def test_it_is_refused(here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_empty_call_id_is_not_no_call_id(here: Run, server: Served) -> None:
-    ended = here("call", "Kit.Nothing", "--call-id", "", "--server", server.address)
+    ended = here("call", "Kit.Nothing", "-v", "--call-id", "", "--server", server.address)
     assert (ended.code, "call_id must have 1 to 256 characters" in ended.err) == (1, True)

@@ -132,7 +132,10 @@ def test_only_a_call_whose_outcome_is_not_known_is_settled(yard: Yard) -> None:
         (["--done", "{1}"], "--done is not JSON: "),
         (["--done", "fine"], "--done is not JSON: "),
         (["why", "--rerun"], "'why' is too much; a message goes with --failed"),
-        (["--rerun", "--server", "http://127.0.0.1:9"], "http://127.0.0.1:9 wants to know who operates it: set TOOLYARD_OPER"),
+        (
+            ["--rerun", "--server", "http://127.0.0.1:9"],
+            "http://127.0.0.1:9 wants to know who operates it: set TOOLYARD_OPER",
+        ),
         (["--rerun"], "there is no ledger here; a call is settled in the ledger: "),
         (["--rerun", "--store", "sqlite:none.db"], "there is no ledger at sqlite:none.db"),
         (["--rerun", "--store", "none"], "--store must be sqlite:FILE or postgresql://USER@HOST/DATABASE, got 'none'"),

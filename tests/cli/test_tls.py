@@ -51,3 +51,19 @@ def test_a_certificate_that_is_replaced_on_disk_locks_nobody_out(yard: Yard) -> 
 def test_without_its_certificate_it_does_not_start(yard: Yard) -> None:
     said = "toolyard: tls_key is set and tls_cert is not; set both for https, or neither\n"
     assert yard.toolyard("serve", "tools.py", TOOLYARD_TLS_KEY="a.key") == Ended(2, "", said)
+
+
+def test_a_call_and_a_list_trust_the_ca_they_are_told_of(yard: Yard) -> None:
+    authority = signed(yard.folder, "authority", is_authority=True)
+    with yard.serving(**signed(yard.folder, "leaf", authority).variables):
+        address = json.loads(yard.admin.read_bytes())["address"]
+        for verb, out in ((("call", "Kit.Quick", "text=hi"), ""), (("list",), "Kit.Quick")):
+            there = (*verb, "--server", address)
+            refused = yard.toolyard(*there)
+            assert (refused.code, refused.out, "running?" in refused.err) == (1, "", False)
+            assert refused.err.startswith(f"The certificate of {address} is not trusted")
+            for told in ({"TOOLYARD_CA": str(authority.cert_file)}, {"SSL_CERT_FILE": str(authority.cert_file)}):
+                assert yard.toolyard(*there, **told).code == 0
+            ended = yard.toolyard(*there, "--ca", str(authority.cert_file))
+            assert (ended.code, out in ended.out) == (0, True)
+        assert yard.toolyard("call", "Kit.Quick", "--server", address, "--ca", "nowhere.pem").code == 2

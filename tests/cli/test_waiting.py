@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from toolyard.cli import waiting
-from toolyard.client.sending import Unreachable
+from toolyard.client.sending import NotVerified, Unreachable
 from toolyard.model.call import Outcome
-from toolyard.model.errors import Busy, Challenge, Missing, MissingRequirements
+from toolyard.model.errors import Busy, Challenge, Missing, MissingRequirements, ToolError
 
 GONE = Unreachable("No answer from http://a; is the server running?")
 BUSY = Busy("Starting", retry_after_ms=10)
@@ -54,7 +54,7 @@ def wait(server: Any) -> Outcome:
 def test_a_server_that_comes_back_is_asked_again(slept: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     server = Server([ASKED, GONE, BUSY, DONE], ["pending", GONE, GONE, BUSY, "pending", "completed"])
     assert wait(server) is DONE
-    assert slept == [1, 1, 2, 4, 1, 1, 2], "longer each time, and from the beginning once it was there"
+    assert slept == [1, 1, 2, 4, 1, 1, 0.01], "longer each time, and from the beginning once it was there"
     said = capsys.readouterr().err
     assert said.count("No answer from http://a; trying again") == 2
     assert said.count("waiting for approval: http://a/1") == 1
@@ -73,4 +73,35 @@ def test_one_that_stays_away_is_given_up_with_the_id_to_come_back_with(
 def test_one_that_was_never_there_is_not_waited_for(slept: list[float]) -> None:
     with pytest.raises(Unreachable):
         wait(Server([GONE], []))
+    assert slept == []
+
+
+# --- calls that are made again -------------------------------------------------------------------
+
+
+def test_whoever_waits_for_a_limit_is_told_for_how_long(slept: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    assert wait(Server([Busy("Too many calls", retry_after_ms=20_000), DONE], [])) is DONE
+    assert slept == [20]
+    assert capsys.readouterr().err == "Too many calls; trying again in 20 s\n"
+
+
+def test_a_person_is_waited_for_no_less_than_the_server_says(slept: list[float]) -> None:
+    patience = Busy("Starting", retry_after_ms=10_000)
+    assert wait(Server([ASKED, DONE], [patience, "completed"])) is DONE
+    assert slept == [10]
+
+
+def test_a_wrong_argument_is_not_sent_again(slept: list[float]) -> None:
+    said: dict[str, Any] = {"can_retry": True, "retry_after_ms": 5}
+    wrong = Outcome("k", 1.0, error=ToolError("No such door", additional_prompt_content="ids: 42", **said))
+    assert wait(Server([wrong], [])) is wrong
+    assert slept == []
+    later = Outcome("k", 1.0, error=ToolError("Not now", **said))
+    assert wait(Server([later, DONE], [])) is DONE
+    assert slept == [0.005]
+
+
+def test_a_certificate_does_not_get_better_by_waiting(slept: list[float]) -> None:
+    with pytest.raises(NotVerified):
+        wait(Server([ASKED], [NotVerified("The certificate of https://a is not trusted")]))
     assert slept == []

@@ -1,13 +1,19 @@
 """The clients against a real server."""
 
 import asyncio
+import socket
+import ssl
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conformance.serving import running
+from tests.server.certificates import Signed, signed
 from toolyard import (
     AsyncClient,
     Client,
@@ -19,7 +25,10 @@ from toolyard import (
     ToolNotFound,
 )
 from toolyard.client.confirming import UNTRUSTED_HINTS
-from toolyard.client.sending import Unreachable
+from toolyard.client.sending import NotVerified, Unreachable
+from toolyard.model.errors import Problem, SetupError, ToolyardError
+from toolyard.wires import oxp
+from toolyard.wires.contract import Reply
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +166,95 @@ def test_use_is_logged_without_what_was_said(address: str, caplog: pytest.LogCap
     assert said[0].endswith("ms, call logged")
     assert "+47" not in "".join(said)
     assert "sk-1" not in "".join(said)
+
+
+def test_calls_that_came_to_nothing_are_logged_too(
+    address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no(tool: dict[str, Any], input: dict[str, Any]) -> bool:
+        return False
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody, nothing = (f"http://127.0.0.1:{each.getsockname()[1]}" for each in (silent, gone))
+        gone.close()
+        with caplog.at_level("INFO", "toolyard.client"):
+            cases: list[tuple[str, str, dict[str, Any]]] = [
+                (address, "Calculator.Add", {}),
+                (address, "Calculator.Add", {"confirm": no}),
+                (address, "No.Tool", {}),
+                (nobody, "Calculator.Add", {"timeout_s": 0.01}),
+                (nothing, "Calculator.Add", {}),
+            ]
+            for url, tool, options in cases:
+                with Client(url, **options) as client, pytest.raises(ToolyardError):
+                    client.call(tool, {"a": "hunter2"}, call_id="logged")
+    said = [record.getMessage() for record in caplog.records if record.name == "toolyard.client"]
+    assert said == [
+        f"Calculator.Add at {address}: refused (InvalidInput), call logged",
+        f"Calculator.Add at {address}: declined, call logged",
+        f"No.Tool at {address}: refused (ToolNotFound), call logged",
+        f"Calculator.Add at {nobody}: timed out, call logged",
+        f"Calculator.Add at {nothing}: no answer, call logged",
+    ]
+
+
+def test_the_servers_own_message_of_a_refused_input_is_kept() -> None:
+    body = b'{"message": "Nothing here fits", "parameter_errors": {"a": "Must be even"}}'
+    with pytest.raises(InvalidInput, match="Nothing here fits") as refused:
+        oxp.FLAT.decode_outcome(Reply(422, body, []))
+    assert refused.value.problems == (Problem("a", "Must be even"),)
+    with pytest.raises(InvalidInput, match="The server answered with status 422"):
+        oxp.FLAT.decode_outcome(Reply(422, b'{"parameter_errors": ["a"]}', []))
+
+
+# --- certificates --------------------------------------------------------------------------------
+
+
+@contextmanager
+def https(made: Signed) -> Iterator[str]:
+    """A server that answers everything with an empty list of tools."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", "13")
+            self.end_headers()
+            self.wfile.write(b'{"items": []}')
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Not here."""
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.cert_file, made.key_file)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        listening.socket = context.wrap_socket(listening.socket, server_side=True)
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        try:
+            yield f"https://127.0.0.1:{listening.server_port}"
+        finally:
+            listening.shutdown()
+
+
+def test_a_certificate_nobody_vouches_for_is_named_as_what_is_wrong(tmp_path: Path) -> None:
+    authority = signed(tmp_path, "authority", is_authority=True)
+    with https(signed(tmp_path, "leaf", authority)) as url:
+        with Client(url) as client, pytest.raises(NotVerified, match=r"certificate of .* is not trusted") as refused:
+            client.list()
+        assert "running?" not in refused.value.message
+        with Client(url, ca=str(authority.cert_file)) as client:
+            assert client.list() == []
+
+        async def all_of_it() -> list[Any]:
+            async with AsyncClient(url, ca=str(authority.cert_file)) as client:
+                return await client.list()
+
+        assert asyncio.run(all_of_it()) == []
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_file_without_a_ca_is_refused(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SetupError, match="is no file of certificates"):
+        Client("https://yard.example", ca=str(file))

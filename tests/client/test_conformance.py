@@ -63,10 +63,12 @@ def test_the_client_waits_retry_after_ms_before_it_retries(wire: WireName) -> No
     flow = call(spoken, CallTool("Kit.Flaky", {}), retries=2)
     assert isinstance(flow.send(None), Request)
     failed = ToolError("Not now", can_retry=True, retry_after_ms=1500)
-    assert flow.send(spoken.encode_error(failed, CallTool("Kit.Flaky", {}, "1"))) == Pause(1.5)
+    assert flow.send(spoken.encode_error(failed, CallTool("Kit.Flaky", {}, "1"))) == Pause(1.5, "Not now")
     assert isinstance(flow.send(None), Request)
     at_once = ToolError("Not now", can_retry=True)
-    assert flow.send(spoken.encode_error(at_once, CallTool("Kit.Flaky", {}, "1"))) == Pause(FIRST_PAUSE_S * 2)
+    assert flow.send(spoken.encode_error(at_once, CallTool("Kit.Flaky", {}, "1"))) == Pause(
+        FIRST_PAUSE_S * 2, "Not now"
+    )
 
 
 def test_the_client_does_not_retry_when_can_retry_is_absent(wire: WireName) -> None:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from tests.conformance.serving import running
 from toolyard import AsyncClient, Client, ToolError
 from toolyard.client.client import command
-from toolyard.client.flows import WAIT_S, Flow, Pause, call_to_its_end, show_call
+from toolyard.client.flows import LONGEST_PAUSE_S, WAIT_S, Flow, Pause, call, call_to_its_end, show_call
 from toolyard.model.call import Outcome
 from toolyard.model.errors import Busy, KeyConflict, PathNotFound
 from toolyard.wires import oxp
@@ -150,7 +150,7 @@ def test_what_has_failed_is_tried_again_as_often_as_was_wished() -> None:
     failed = shown(state="ERROR", error={"message": "closed", "can_retry": True, "retry_after_ms": 5})
     asked, outcome = answered(flow(1), result(error=RETRY), failed, result(error=RETRY), failed)
     assert paths(asked) == ["/tools/call", "/v1/calls/c", "pause", "/tools/call", "/v1/calls/c"]
-    assert asked[2] == Pause(0.005)
+    assert asked[2] == Pause(0.005, "closed")
     assert outcome.error is not None
     assert outcome.error.message == "closed"
 
@@ -183,3 +183,30 @@ def test_a_long_wait_is_many_short_ones() -> None:
 def test_an_option_nobody_knows_is_refused(tmp_path: Path) -> None:
     with Client("http://127.0.0.1:9") as client, pytest.raises(TypeError, match="secrets, tokens, wait"):
         client.call("Kit.Later", waits=True)  # type: ignore[call-arg]
+
+
+# --- as long as told -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [35, 120])
+def test_it_never_comes_back_earlier_than_told(seconds: int) -> None:
+    limited = oxp.FLAT.encode_error(Busy("Too many calls", retry_after_ms=seconds * 1000))
+    asked, _ = answered(flow(1), limited, result(b"1"))
+    assert asked[1] == Pause(seconds, "Too many calls")
+    failed = result(error=ToolError("not now", can_retry=True, retry_after_ms=seconds * 1000))
+    asked, _ = answered(call(oxp.FLAT, command("Kit.Later", {}), 1), failed, result(b"1"))
+    assert asked[1] == Pause(seconds, "not now")
+
+
+def test_who_is_told_to_wait_too_long_gives_up_and_knows_why() -> None:
+    ms = int(LONGEST_PAUSE_S * 1000) + 1
+    limited = oxp.FLAT.encode_error(Busy("Too many calls", retry_after_ms=ms))
+    with pytest.raises(Busy, match="Too many calls") as given_up:
+        answered(flow(2), limited)
+    assert given_up.value.retry_after_ms == ms
+    asked, outcome = answered(
+        call(oxp.FLAT, command("Kit.Later", {}), 2), result(error=ToolError("no", can_retry=True, retry_after_ms=ms))
+    )
+    assert paths(asked) == ["/tools/call"]
+    assert outcome.error is not None
+    assert outcome.error.retry_after_ms == ms

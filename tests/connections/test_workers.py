@@ -3,6 +3,7 @@ it claims the call, as fresh as it is then."""
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,11 +13,17 @@ from toolyard.trust.published_keys import NoAnswer
 
 from ..trust.identity_provider import Provider
 from .stage import HERE, Scene
-from .test_holding import connect, get, link_in, play, post, used
+from .test_holding import connect, get, link_in, post, used
+from .test_holding import play as play_with
 from .test_meanwhile import AN_HOUR, asks_for_its_account, disconnect, has_account, result, token_of
 
 NEEDS = {"authorization": [{"id": "idp", "oauth2": {"scopes": ["mail.read"]}}], "secrets": [], "user_id": False}
 TOOL: dict[str, Any] = {"id": "Far.Read", "requirements": NEEDS, "input_schema": {"type": "object"}}
+
+
+def play(story: Callable[[Scene], Awaitable[None]], provider: Provider, **settings: Any) -> None:
+    """With workers that are trusted."""
+    play_with(story, provider, **{"workers": [{"trusted": True}], **settings})
 
 
 async def register(stage: Scene, **more: Any) -> None:
@@ -192,3 +199,43 @@ def test_what_no_key_opens_is_given_to_nobody_and_ends(provider: Provider) -> No
         assert "none of the server's keys" in (await calling)["error"]["message"]
 
     play(story, provider)
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_given"),
+    [
+        ([], False),
+        ([{"tools": ["Far.*"]}], False),
+        ([{"who": {"subject": "local"}, "tools": ["Far.*"]}], False),
+        ([{"who": {"subject": "local"}, "tools": ["Far.Read"]}], True),
+    ],
+)
+def test_a_worker_that_nobody_trusts_is_given_an_account_only_where_it_and_its_tool_are_named(
+    rules: list[dict[str, Any]], is_given: bool, provider: Provider
+) -> None:
+    async def story(stage: Scene) -> None:
+        await has_account(stage)
+        await register(stage)
+        session = await used(stage, "Far_Read")
+        claims = await claim(stage)
+        assert [token_in(each) for each in claims] == ([await token_of(stage)] if is_given else [])
+        if not is_given:
+            assert "needs authorization at idp" in (await result(stage, session))["content"], "it would wait in vain"
+            body = {"tool_id": "Far.Read", "context": {"user_id": "local"}}
+            refused = await post(stage, "/tools/call", body)
+            assert "a worker that is not trusted" in refused["developer_message"]
+
+    play(story, provider, workers=rules)
+
+
+def test_a_worker_that_nobody_trusts_is_given_what_the_call_brings(provider: Provider) -> None:
+    async def story(stage: Scene) -> None:
+        await register(stage)
+        body = {"tool_id": "Far.Read", "context": {"authorization": [{"id": "idp", "token": "mine"}]}}
+        calling = asyncio.ensure_future(post(stage, "/tools/call", body))
+        (claimed,) = await claim(stage, 20)
+        assert token_in(claimed) == "mine"
+        assert await respond(stage, claimed, "done") == 200
+        assert (await calling)["value"] == "done"
+
+    play(story, provider, workers=[])

@@ -90,6 +90,7 @@ def ran(call_id: str, outcome: int | ToolError, input: dict[str, Any] | None = N
     made = kit.tools[0]
     run = Run(made, call_id, Caller("default", "ada", "user"), input or {"a": 1}, QuietChannel(), trace_id="trace")
     command = CallTool("Kit.Tool", run.input, wire="oxp", family="oxp")
+    command.keep_input()
     if isinstance(outcome, ToolError):
         return command, run, Outcome(call_id, 2.5, error=outcome)
     return command, run, Outcome(call_id, 1.5, Raw(str(outcome).encode()))

@@ -263,3 +263,15 @@ async def test_a_worker_gets_calls_of_the_tenants_it_serves_alone(
             assert await store.beat([beat(other, attempt, "call-1", DIRECT)]) == [None]
             assert await store.answer(answer(other, attempt, request="call-1", session=DIRECT)) is None
         assert await store.request(other, DIRECT, "call-1") is None
+
+
+async def test_who_serves_very_many_tools_is_given_the_oldest_calls_of_whichever_were_called(store: Store) -> None:
+    serves = [f"Kit.T{number}@1.0.0" for number in range(1500)]
+    for place, number in enumerate((1400, 3, 1400, 700)):
+        await store.begin(worker_call(f"call-{place}", reference=serves[number]))
+    await store.begin(worker_call(key=Key("elsewhere", "ada", "oxp", "k"), reference=serves[0]))
+    who = Who(WORKER.tenant, WORKER.subject, "w", frozenset(serves))
+    found = [each.reference for each in await store.requests(Wanted(who, limit=100))]
+    assert found == [serves[number] for number in (1400, 3, 1400, 700)]
+    assert [each.reference for each in await store.claim(Wanted(who, limit=3))] == found[:3]
+    assert [each.reference for each in await store.claim(Wanted(who, limit=3))] == found[3:]

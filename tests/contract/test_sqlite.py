@@ -104,13 +104,13 @@ async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(
     store = await make_store()
     connection = apsw.Connection(str(tmp_path / "ledger.db"))
     connection.execute("ALTER TABLE keys RENAME TO away")
-    connection.execute("ALTER TABLE nodes RENAME TO nodes_away")
+    connection.execute("ALTER TABLE blobs RENAME TO blobs_away")
     with pytest.raises(StoreDown):
         await store.begin(call())
     with pytest.raises(StoreDown):
         await store.check()
     connection.execute("ALTER TABLE away RENAME TO keys")
-    connection.execute("ALTER TABLE nodes_away RENAME TO nodes")
+    connection.execute("ALTER TABLE blobs_away RENAME TO blobs")
     connection.close()
     await store.check()
     assert (await store.begin(call())).seq > 0

@@ -111,14 +111,27 @@ async def test_a_released_key_leaves_no_tombstone(store: Store, clock: Clock) ->
     assert await store.find(KEY) is None
 
 
-async def test_who_ends_late_does_not_free_a_key_that_is_anothers_by_then(store: Store, clock: Clock) -> None:
-    first = await store.begin(call())
+@pytest.mark.parametrize("waiting_for", [None, "approval"])
+async def test_a_key_stays_taken_while_its_call_has_not_ended(
+    store: Store, clock: Clock, waiting_for: str | None
+) -> None:
+    begun = await store.begin(call(waiting_for=waiting_for))
+    for _ in range(3):
+        await clock.advance(KEY_TTL_S + 1)
+        await store.sweep(10)
+        assert there((await store.begin(call())).known).seq == begun.seq
+
+
+async def test_a_key_stays_taken_after_a_long_call_as_long_as_after_any(store: Store, clock: Clock) -> None:
+    begun = await store.begin(call())
     await clock.advance(KEY_TTL_S + 1)
+    await store.finish(begun.seq, 1, DONE)
+    await clock.advance(KEY_TTL_S - 1)
     await store.sweep(10)
-    second = await store.begin(call())
-    assert second.seq > first.seq
-    assert await store.finish(first.seq, 1, RETRY) is None
-    assert there(there(await store.find(KEY)).known).seq == second.seq
+    assert (await store.begin(call())).tombstone == b"fingerprint"
+    await clock.advance(2)
+    await store.sweep(10)
+    assert (await store.begin(call())).seq > 0
 
 
 async def test_calls_of_every_kind_are_removed(store: Store, clock: Clock) -> None:

@@ -162,7 +162,7 @@ def test_a_failure_says_what_the_model_should_know_and_no_more(client: Connect, 
     result = client(revision).call("Kit_Fail").result()
     assert result["isError"] is True
     assert text_of(result) == "It is closed\nTry Monday."
-    assert result["_meta"]["toolyard/error"] == {"can_retry": True, "retry_after_ms": 7}
+    assert result["_meta"]["toolyard/error"] == {"can_retry": True, "retry_after_ms": 7, "has_prompt_content": True}
     assert "Sundays" not in str(result)
     crashed = client(revision).call("Kit_Crash").result()
     assert crashed["isError"] is True
@@ -250,7 +250,11 @@ def test_a_client_that_cannot_send_anybody_anywhere_is_told(client: Connect) -> 
         result = client(revision).call("Kit_Authorized").result()
         assert result["isError"] is True
         assert "http" in text_of(result)
-    assert client(MODERN).call("Kit_Authorized").error()["code"] == -32021
+    error = client(MODERN).call("Kit_Authorized").error()
+    assert error["code"] == -32021
+    assert error["data"]["requiredCapabilities"] == {"elicitation": {"url": {}}}
+    link = error["data"]["elicitations"][0]["url"]
+    assert error["message"].endswith(f"open {link}")
 
 
 def test_a_declared_need_is_checked_before_the_run(client: Connect, stage: Stage, name: str) -> None:

@@ -82,7 +82,7 @@ def test_more_calls_than_threads_all_end() -> None:
         async with async_client(kit, threads=2) as yard:
             return set(await asyncio.gather(*(yard.call("Threads.WhichThread") for _ in range(200))))
 
-    assert asyncio.run(many()) <= {"toolyard-0", "toolyard-1"}
+    assert asyncio.run(many()) <= {"toolyard-tool-thread-0", "toolyard-tool-thread-1"}
 
 
 def test_a_thread_that_runs_too_long_is_given_up_and_told() -> None:

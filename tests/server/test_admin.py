@@ -309,7 +309,9 @@ async def of_several_tenants(path: Path) -> None:
     try:
         for tenant, subject in (("default", "ada"), ("other", "ada"), ("other", "bob")):
             run = Run(TOOL, "c", Caller(tenant, subject), {}, QuietChannel())
-            await store.record([(CallTool("Kit.Quick", {}, wire="oxp", family="oxp"), run, Outcome("c", 1.0))] * 60)
+            await store.record(
+                [(CallTool("Kit.Quick", {}, wire="oxp", family="oxp", input_json=b"{}"), run, Outcome("c", 1.0))] * 60
+            )
         desk = AdminDesk(store)
         with pytest.raises(Refused, match="id: ada, other/ada, other/bob; say whose"):
             await desk.show("c", None)

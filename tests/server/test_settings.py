@@ -262,7 +262,14 @@ def test_what_kubernetes_says_of_a_service_called_toolyard_is_not_a_setting(vari
 
 
 def test_variables_of_others_are_not_settings() -> None:
-    others = {"TOOLYARD_SERVER": "http://a", "TOOLYARD_KEY": SECRET, "PORT": "1", "toolyard_port": "2"}
+    others = {
+        "TOOLYARD_SERVER": "http://a",
+        "TOOLYARD_KEY": SECRET,
+        "TOOLYARD_CA": "a",
+        "TOOLYARD_TRUST": "b",
+        "PORT": "1",
+        "toolyard_port": "2",
+    }
     assert load_settings({}, others) == Settings()
 
 

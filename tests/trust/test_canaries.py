@@ -223,6 +223,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     set_it = ("secrets", "set", "KEY", "--tool", "Leaky.*", "--tool", "Far.*")
     assert toolyard(*set_it, folder=tmp_path, input=HELD).code == 0
     mean = {"TOOLYARD_SHOW_EXCEPTIONS": "true", "TOOLYARD_LOG_LEVEL": "debug"}
+    mean["TOOLYARD_WORKERS"] = '[{"trusted": true}]'
     with serving("leaky.py", folder=tmp_path, variables=mean) as served:
         made = Stage(tmp_path, served)
         yield made

@@ -41,9 +41,9 @@ async def given(store: Store, caller: Caller = ADA, tool: Tool = SEND, **context
     return dict(filled.given.secrets)
 
 
-def strangers_tool(*, is_trusted: bool) -> Tool:
+def workers_tool(**trust: bool) -> Tool:
     definition = Definition("Sms.Send", requirements=Requirements(secrets=("KEY",)), read_only=True, tags=("phone",))
-    return tool_of(definition, "robot", None, is_trusted=is_trusted)
+    return tool_of(definition, "robot", None, **{"is_trusted": False, **trust})
 
 
 def test_the_most_specific_is_used(tmp_path: Path) -> None:
@@ -70,24 +70,31 @@ def test_what_the_call_brings_wins_and_what_the_tool_does_not_declare_is_not_for
 
 
 @pytest.mark.parametrize(
-    ("patterns", "own", "trusted", "strangers"),
+    ("patterns", "own", "trusted", "named"),
     [
         ((), True, True, False),
-        (("Sms.*",), True, True, True),
-        (("Sms.Send@1.*", "Mail.*"), False, True, True),
+        (("Sms.*",), True, True, False),
+        (("Sms.Sen?",), True, True, False),
+        (("Sms.Send",), True, True, True),
+        (("Sms.Send@1",), False, True, True),
+        (("Sms.Send@1.0.0",), False, True, True),
+        (("Sms.Send@2",), False, False, False),
+        (("Sms.Send@1.*", "Mail.*"), False, True, False),
         (("#phone",), True, True, False),
         (("@read_only",), True, True, False),
         (("@open_world",), False, False, False),
-        (("Mail.*",), False, False, False),
+        (("Mail.*", "Mail.Send"), False, False, False),
     ],
 )
 def test_only_tools_that_fit_are_given_it(
-    patterns: tuple[str, ...], own: bool, trusted: bool, strangers: bool, tmp_path: Path
+    patterns: tuple[str, ...], own: bool, trusted: bool, named: bool, tmp_path: Path
 ) -> None:
+    """A stranger's is given none, whatever it is called: it chose that name itself."""
+
     async def work(store: Store) -> None:
         await held(store).put(WhichSecret("KEY", "acme"), "kept", patterns)
-        tools = (SEND, strangers_tool(is_trusted=True), strangers_tool(is_trusted=False))
-        assert [bool(await given(store, tool=tool)) for tool in tools] == [own, trusted, strangers]
+        tools = (SEND, workers_tool(is_trusted=True), workers_tool(is_named=True), workers_tool())
+        assert [bool(await given(store, tool=tool)) for tool in tools] == [own, trusted, named, False]
 
     in_file(tmp_path / "a.db", work)
 

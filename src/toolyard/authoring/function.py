@@ -47,6 +47,7 @@ class Function:
         for parameter in self.signature.parameters:
             if parameter.hidden:
                 self.input_schema["properties"][parameter.property]["x-non-inferrable"] = True
+        self.has_validators = has_code(arguments.core_schema)
         self._bind: Callable[[Any], dict[str, Any]] = arguments.validator.validate_python
         self._bind_json: Callable[[bytes], dict[str, Any]] = arguments.validator.validate_json
         self.output_schema, self.dump = self._result()
@@ -121,6 +122,29 @@ class Function:
                 'or @toolkit.tool(recursion="open") to leave it open in the schema',
             )
 
+
+def has_code(schema: Any) -> bool:
+    """Whether something besides pydantic's own code runs where this core schema validates: validators, factories of
+    defaults, types with code of their own. Where it cannot be told it is taken to."""
+    pending, seen = [schema], set[int]()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Mapping):
+            if any(part.get(name) for name in _RUNS):
+                return True
+            pending.extend(value for name, value in part.items() if name not in _ASIDE)
+        elif isinstance(part, list | tuple):
+            pending.extend(part)
+        elif callable(part) and not isinstance(part, type):
+            return True
+    return False
+
+
+_RUNS = ("post_init", "custom_init", "default_factory")
+_ASIDE = ("metadata", "serialization", "cls")
 
 _typed_dict: Any = TypedDict
 

@@ -9,9 +9,11 @@ import msgspec
 import typer
 
 from ..client.client import DEFAULT_URL, CallOptions
-from ..client.confirming import shown
+from ..client.confirming import hints_of, shown
+from ..client.speech import speaks_mcp
 from ..model.call import Outcome
 from ..model.errors import (
+    Busy,
     InvalidInput,
     MissingRequirements,
     SetupError,
@@ -23,8 +25,8 @@ from ..model.seam import random_id
 from .confirming import Trust, asking_of, confirm, is_trusted
 from .options import filled, named
 from .screen import complain, pretty, say
-from .target import File, Json, Key, Server, connect
-from .waiting import outcome_of
+from .target import Ca, File, Json, Key, Server, connect, loaded
+from .waiting import outcome_of, retried
 
 NOBODY = "with --file there is no server that could ask; start one, and call it there: toolyard serve"
 INTERRUPTED = 128 + signal.SIGINT
@@ -36,6 +38,7 @@ def call(
     input: Annotated[str | None, typer.Option(help="The input as JSON, @file, or - for standard input.")] = None,
     server: Server = DEFAULT_URL,
     key: Key = None,
+    ca: Ca = None,
     file: File = None,
     json: Json = False,
     user_id: Annotated[str | None, typer.Option(help="The user this call is for.")] = None,
@@ -60,13 +63,16 @@ def call(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the call.")] = False,
     trust: Trust = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show what an error says to developers, too.")
+    ] = False,
 ) -> None:
     """Call a tool and print what it returns. Where a person has to agree first, show where, and wait.
 
     toolyard call Calculator.Add a=10 b=5
     """
     trusted = file is not None or is_trusted(server, trust)
-    asking = asking_of(confirmed, yes, server if file is None else "", trusted)
+    asking = asking_of(confirmed, yes, tells_hints=file is not None or speaks_mcp(server), is_trusted=trusted)
     words, given = named(arguments, "NAME=VALUE"), _whole_input(input)
     options: CallOptions = {
         "user_id": user_id,
@@ -75,14 +81,17 @@ def call(
         "call_id": random_id() if call_id is None else call_id,
         "wait": bool(wait),
     }
-    with connect(server, key, file) as client:
+    sources = loaded(file)
+    with connect(server, key, sources, ca) as client:
         try:
             if words or asking != "never":
                 listed = shown(client.list(all_versions="@" in tool), tool, is_trusted=trusted)
                 given |= typed(words, listed.get("input_schema") or listed.get("inputSchema") or {})
-                confirm(tool, listed, given, asking, trusted)
+                confirm(tool, listed | hints_of(listed, sources), given, asking, trusted)
             if file is None and wait is not False:
                 outcome = outcome_of(client, tool, given, options)
+            elif file is None:
+                outcome = retried(client, tool, given, options)
             else:  # and nobody else can be at a server that is only here for this call
                 outcome = client.outcome(tool, given, **options)
         except ToolyardError as error:
@@ -90,13 +99,13 @@ def call(
                 raise
             if file is not None and isinstance(error, MissingRequirements) and error.missing.approval:
                 error = nobody_can_approve(tool, f"{NOBODY} {file}")
-            _fail(error, given, json)
+            _fail(error, given, json, verbose)
         except KeyboardInterrupt:
             if file is not None:
                 raise
             complain(f"\nNot waited for; look for it with: toolyard show {options['call_id']}\n")
             raise typer.Exit(INTERRUPTED) from None
-    _show(outcome, json)
+    _show(outcome, json, verbose)
 
 
 def typed(words: dict[str, str], schema: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +166,9 @@ def _whole_input(text: str | None) -> dict[str, Any]:
         raise SetupError(f"--input is not a JSON object: {error}") from None
 
 
-def _show(outcome: Outcome, json: bool) -> None:
+def _show(outcome: Outcome, json: bool, verbose: bool) -> None:
     if outcome.error is not None:
-        _fail(outcome.error, {}, json, outcome)
+        _fail(outcome.error, {}, json, verbose, outcome)
     try:
         _show_value(outcome, json)
         sys.stdout.flush()
@@ -182,7 +191,9 @@ def _show_value(outcome: Outcome, json: bool) -> None:
         say(pretty(value))
 
 
-def _fail(error: ToolyardError, given: dict[str, Any], json: bool, outcome: Outcome | None = None) -> None:
+def _fail(
+    error: ToolyardError, given: dict[str, Any], json: bool, verbose: bool, outcome: Outcome | None = None
+) -> None:
     """Says what went wrong, on standard error (as JSON: on standard output), and ends with 1."""
     if json:
         body: dict[str, Any] = {
@@ -194,7 +205,7 @@ def _fail(error: ToolyardError, given: dict[str, Any], json: bool, outcome: Outc
         body["error"] |= {name: value for name, value in _details(error).items() if value is not None}
         say(pretty(body))
     else:
-        complain("\n".join(_sentences(error, given)) + "\n")
+        complain("\n".join([*_sentences(error, given), *_for_developers(error, verbose)]) + "\n")
     raise typer.Exit(1)
 
 
@@ -206,7 +217,9 @@ def _details(error: ToolyardError) -> dict[str, Any]:
         details["missing_requirements"] = msgspec.to_builtins(error.missing)
     elif isinstance(error, ToolError):
         details |= {"can_retry": error.can_retry, "retry_after_ms": error.retry_after_ms}
-        details["additional_prompt_content"] = error.additional_prompt_content
+        details["additional_prompt_content"] = error.additional_prompt_content or None
+    elif isinstance(error, Busy):
+        details["retry_after_ms"] = error.retry_after_ms
     return details
 
 
@@ -214,15 +227,24 @@ def _sentences(error: ToolyardError, given: dict[str, Any]) -> list[str]:
     lines = [error.message]
     if isinstance(error, InvalidInput):
         lines += [f"  {p.path}: {p.sentence}{_got(p.path, given)}" for p in error.problems]
-    elif error.developer_message:
-        lines.append(f"  {error.developer_message}")
     if isinstance(error, MissingRequirements):
         lines += [f"  open {challenge.url}" for challenge in error.missing.authorization]
         lines += [f"  pass --secret {id}=…" for id in error.missing.secrets]
         lines += ["  pass --user-id …"] if error.missing.user_id else []
     elif isinstance(error, ToolError) and error.additional_prompt_content:
         lines.append(f"  {error.additional_prompt_content}")
+    elif isinstance(error, Busy):
+        lines.append(f"  try again in {error.retry_after_ms / 1000:g} s")
     return lines
+
+
+def _for_developers(error: ToolyardError, verbose: bool) -> list[str]:
+    """Where the message may be all that there is, that there is more."""
+    if not error.developer_message or isinstance(error, InvalidInput):
+        return []
+    if verbose:
+        return [f"  {error.developer_message}"]
+    return [] if isinstance(error, ToolError | MissingRequirements) else ["  (-v says more)"]
 
 
 def _got(path: str, given: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..client.confirming import declined, is_named, is_on_this_machine
-from ..client.speech import MCP_PATH
 from ..model.errors import SetupError
 from .screen import complain, in_json
 from .target import address
@@ -32,7 +31,7 @@ def is_trusted(server: str, trusted: list[str] | None) -> bool:
     return is_on_this_machine(address(server)) or is_named(server, named)
 
 
-def asking_of(confirmed: bool, yes: bool, server: str, is_trusted: bool) -> Asking:
+def asking_of(confirmed: bool, yes: bool, *, tells_hints: bool, is_trusted: bool) -> Asking:
     """Before which tools. Raises SetupError where a call must be asked about, and nobody is there."""
     if confirmed and yes:
         raise SetupError("--confirm asks before the call, and --yes does not; choose one of them")
@@ -40,12 +39,12 @@ def asking_of(confirmed: bool, yes: bool, server: str, is_trusted: bool) -> Aski
         return "always" if confirmed else "never"
     has_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if is_trusted:
-        return "destructive" if has_terminal and server.rstrip("/").endswith(MCP_PATH) else "never"
+        return "destructive" if has_terminal and tells_hints else "never"
     if has_terminal:
         return "always"
     raise SetupError(
-        f"calls at {server} are asked about, because it is neither on this machine nor trusted, and there is no "
-        "terminal to ask at; pass --yes to make this call, or --trust for every server that you trust"
+        "calls at this server are asked about, because it is neither on this machine nor trusted, and there is no "
+        "terminal to ask at; pass --yes to make this call, or name the server with --trust"
     )
 
 

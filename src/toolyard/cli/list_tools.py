@@ -9,18 +9,19 @@ from ..client.confirming import reference_of
 from ..model.hidden import in_one_line
 from .failing import told
 from .screen import pretty, say
-from .target import File, Json, Key, Server, connect
+from .target import Ca, File, Json, Key, Server, connect, loaded
 
 
 def list_tools(
     server: Server = DEFAULT_URL,
     key: Key = None,
+    ca: Ca = None,
     file: File = None,
     json: Json = False,
     versions: Annotated[bool, typer.Option("--all", help="Every version, not only the newest.")] = False,
 ) -> None:
     """List the tools of a server or file."""
-    with connect(server, key, file) as client, told():
+    with connect(server, key, loaded(file), ca) as client, told():
         tools = client.list(all_versions=versions)
     if json:
         say(pretty(tools))

@@ -1,5 +1,6 @@
-"""A call for which a person has to do something first: the link is shown, and the call made again once it is done.
+"""A call at a terminal: whoever sits there is told what is waited for, and for how long.
 
+For some calls a person has to do something first: the link is shown, and the call made again once it is done.
 That may take long, and a server may be started anew meanwhile. The call is in its ledger, so it is asked for again,
 with growing pauses, until the server has been away for too long.
 """
@@ -10,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..client.client import CallOptions, Client
-from ..client.sending import Unreachable
+from ..client.flows import Flow, Pause, tried
+from ..client.sending import NotVerified, Unreachable
 from ..model.call import Outcome
-from ..model.errors import Busy, Challenge, MissingRequirements
+from ..model.errors import Busy, Challenge, MissingRequirements, ToolError
 from .screen import complain
 
 T = TypeVar("T")
@@ -20,6 +22,34 @@ LOOK_AGAIN_S = 1.0
 LONGEST_PAUSE_S = 30.0
 GIVE_UP_S = 600.0
 """How long a server may be away."""
+RETRIES = 2
+UNSAID_S = 1.0
+"""Nobody wonders about a pause that is shorter."""
+
+
+def retried(client: Client, tool: str, given: Mapping[str, Any], options: CallOptions) -> Outcome:
+    """The call, and again where the same call may do better; not without a word."""
+
+    def once() -> Flow:
+        yield from ()
+        return client.outcome(tool, given, **options)
+
+    flow = tried(once, RETRIES, _may_help)
+    while True:
+        try:
+            step = next(flow)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        assert isinstance(step, Pause)  # noqa: S101
+        if step.seconds >= UNSAID_S:
+            _say(f"{step.reason}; trying again in {step.seconds:g} s\n")
+        time.sleep(step.seconds)
+
+
+def _may_help(error: ToolError) -> bool:
+    """What a tool adds for a model's next attempt says that it wants another input."""
+    return error.can_retry is True and error.additional_prompt_content is None
 
 
 def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: CallOptions) -> Outcome:
@@ -27,7 +57,7 @@ def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: Cal
     known: set[str] = set()
 
     def ask() -> Outcome:
-        return client.outcome(tool, given, **options)
+        return retried(client, tool, given, options)
 
     while True:
         try:
@@ -59,6 +89,8 @@ def _patiently(ask: Callable[[], T], options: CallOptions) -> T:
     while True:
         try:
             return ask()
+        except NotVerified:
+            raise
         except (Unreachable, Busy) as error:
             now = time.monotonic()
             if gone_since is None:
@@ -67,7 +99,8 @@ def _patiently(ask: Callable[[], T], options: CallOptions) -> T:
             elif now - gone_since > GIVE_UP_S:
                 _say(f"Not waited for any longer; look for it with: toolyard show {options['call_id']}\n")
                 raise
-        time.sleep(pause)
+            told_s = error.retry_after_ms / 1000 if isinstance(error, Busy) else 0.0
+        time.sleep(max(pause, told_s))
         pause = min(pause * 2, LONGEST_PAUSE_S)
 
 

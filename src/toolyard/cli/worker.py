@@ -21,7 +21,7 @@ from ..worker.worker import Options, Worker, sources_of
 from .failing import told
 from .options import seconds, whole
 from .screen import say
-from .target import Key, Server, address
+from .target import Ca, Key, Server, address
 
 Level = Literal["debug", "info", "warning", "error"]
 _name = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
@@ -34,6 +34,7 @@ def worker(
     ],
     server: Server = DEFAULT_URL,
     key: Key = None,
+    ca: Ca = None,
     name: Annotated[str | None, typer.Option(help="The worker's name (made from host and process).")] = None,
     concurrency: Annotated[
         int,
@@ -52,7 +53,7 @@ def worker(
 
     toolyard worker heavy.py --server https://yard.example
     """
-    options = Options(address(server), named(name), key, concurrency, grace, core_files)
+    options = Options(address(server), named(name), key, concurrency, grace, ca, core_files)
     sources = sources_of(targets)
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     if not len(catalogue):

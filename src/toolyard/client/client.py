@@ -9,17 +9,17 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol, Self, TypedDict, Unpack
 
 from ..model.call import CallContext, CallTool, Outcome
-from ..model.errors import Challenge, ServerError
+from ..model.errors import Challenge, Declined, ServerError, ToolyardError
 from ..model.seam import random_id
 from ..wires.contract import Reply, Request
 from .confirming import AsyncConfirm, Confirm, declined, is_on_this_machine, shown
 from .flows import Flow, Pause, check_challenge, value_of
-from .sending import AsyncHttpSending, HttpSending
+from .sending import AsyncHttpSending, HttpSending, TimedOut, Unreachable
 from .speech import WIRES as WIRES
 from .speech import Speech, speech_of
 from .speech import WireName as WireName
@@ -74,6 +74,24 @@ def log_use(url: str, tool_id: str, outcome: Outcome) -> None:
     _log.info("%s at %s: %s in %g ms, call %s", tool_id, url, ended, outcome.duration_ms, outcome.call_id)
 
 
+@contextmanager
+def logging_failures(url: str, made: CallTool) -> Iterator[None]:
+    """Logs a call that came to no outcome: declined, refused, not answered."""
+    try:
+        yield
+    except ToolyardError as error:
+        _log.info("%s at %s: %s, call %s", made.tool_id, url, _why(error), made.call_id)
+        raise
+
+
+def _why(error: ToolyardError) -> str:
+    if isinstance(error, Declined):
+        return "declined"
+    if isinstance(error, Unreachable):
+        return "timed out" if isinstance(error, TimedOut) else "no answer"
+    return f"refused ({type(error).__name__})"
+
+
 def drive(flow: Flow, sending: Sending) -> Any:
     """Sends what the flow asks for, and returns what it ends with."""
     reply: Reply | None = None
@@ -101,11 +119,13 @@ class Client:
         wire: WireName | None = None,
         retries: int = 2,
         timeout_s: float = 60.0,
+        ca: str | None = None,
         confirm: Confirm | None = None,
         trusted: bool | None = None,
         sending: Sending | None = None,
     ) -> None:
-        """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP.
+        """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP. `ca`
+        is the file of the authorities that may have signed the server's certificate, if not those of the system.
         `confirm` is asked before each call, with the tool as it is listed and the input; where it says no, nothing is
         sent and Declined is raised. `trusted` says whether the hints in that are the server's, or MCP's defaults;
         without it, those of a server on this machine are. `sending` replaces HTTP."""
@@ -113,7 +133,7 @@ class Client:
         self._speech, address = speech_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
         self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
-        self._sending = sending or HttpSending(address, key, timeout_s)
+        self._sending = sending or HttpSending(address, key, timeout_s, ca=ca)
 
     def __enter__(self) -> Self:
         return self
@@ -137,11 +157,12 @@ class Client:
     def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
         """How the call ended, a tool's failure included."""
         made, wait = command(tool_id, input, **options), bool(options.get("wait"))
-        if self._confirm is not None:
-            tools = self.list(all_versions="@" in tool_id)
-            if not self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input):
-                raise declined(tool_id)
-        outcome: Outcome = self._drive(self._speech.call(made, self._retries, wait=wait))
+        with logging_failures(self._url, made):
+            if self._confirm is not None:
+                tools = self.list(all_versions="@" in tool_id)
+                if not self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input):
+                    raise declined(tool_id)
+            outcome: Outcome = self._drive(self._speech.call(made, self._retries, wait=wait))
         log_use(self._url, tool_id, outcome)
         return outcome
 
@@ -189,6 +210,7 @@ class AsyncClient:
         wire: WireName | None = None,
         retries: int = 2,
         timeout_s: float = 60.0,
+        ca: str | None = None,
         confirm: AsyncConfirm | None = None,
         trusted: bool | None = None,
         sending: AsyncSending | None = None,
@@ -197,7 +219,7 @@ class AsyncClient:
         self._speech, address = speech_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
         self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
-        self._sending = sending or AsyncHttpSending(address, key, timeout_s)
+        self._sending = sending or AsyncHttpSending(address, key, timeout_s, ca=ca)
 
     async def __aenter__(self) -> Self:
         return self
@@ -219,12 +241,13 @@ class AsyncClient:
     ) -> Outcome:
         """As `Client.outcome`."""
         made, wait = command(tool_id, input, **options), bool(options.get("wait"))
-        if self._confirm is not None:
-            tools = await self.list(all_versions="@" in tool_id)
-            said = self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input)
-            if not (await said if inspect.isawaitable(said) else said):
-                raise declined(tool_id)
-        outcome: Outcome = await self._drive(self._speech.call(made, self._retries, wait=wait))
+        with logging_failures(self._url, made):
+            if self._confirm is not None:
+                tools = await self.list(all_versions="@" in tool_id)
+                said = self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input)
+                if not (await said if inspect.isawaitable(said) else said):
+                    raise declined(tool_id)
+            outcome: Outcome = await self._drive(self._speech.call(made, self._retries, wait=wait))
         log_use(self._url, tool_id, outcome)
         return outcome
 

@@ -5,11 +5,13 @@ other, a tool is taken for what MCP takes it for when nothing is said: destructi
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..model.errors import Declined
+from ..model.loopback import is_loopback
+from ..model.running import Source
+from ..wires.mcp.tools import annotations_of
 
 Confirm = Callable[[dict[str, Any], dict[str, Any]], bool]
 """Asked with a tool, as the server lists it, and the input that would be sent."""
@@ -19,11 +21,7 @@ UNTRUSTED_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHi
 
 
 def is_on_this_machine(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def is_named(url: str, trusted: Sequence[str]) -> bool:
@@ -61,6 +59,12 @@ def shown(tools: Sequence[dict[str, Any]], reference: str, *, is_trusted: bool) 
     """What a person is shown of a tool; of one that is not listed, its name."""
     listed = find_listed(tools, reference) or {"name": reference}
     return listed if is_trusted else {**listed, "annotations": UNTRUSTED_HINTS}
+
+
+def hints_of(listed: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
+    """The hints of a file's tool, which the wire that lists it has no place for."""
+    tools = [tool for source in sources for tool in source.tools if tool.reference == listed.get("id")]
+    return {"annotations": annotations_of(tools[0])} if tools else {}
 
 
 def declined(reference: str) -> Declined:

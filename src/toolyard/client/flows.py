@@ -23,13 +23,15 @@ from ..wires.working import encode_cancel_call
 
 
 class Pause(Struct, frozen=True):
-    """Wait so long, then go on."""
+    """Wait so long, then go on. `reason` is what a person may be told meanwhile."""
 
     seconds: float
+    reason: str = ""
 
 
 Flow = Generator[Request | Pause, Reply | None, Any]
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 120.0
+"""Who is told to wait longer gives up instead: coming back earlier than told would be the worse mistake."""
 FIRST_PAUSE_S = 0.25
 WAIT_S = 20.0
 """How long one request waits for a call's end. Who wants to wait longer asks again."""
@@ -45,20 +47,24 @@ def call_to_its_end(wire: Wire, command: CallTool, retries: int) -> Flow:
     return (yield from tried(lambda: _waited_for(wire, command), retries))
 
 
-def tried(once: Callable[[], Flow], retries: int) -> Flow:
-    """Once, and again where the server says that this may help."""
+def says_retry(error: ToolError) -> bool:
+    return error.can_retry is True
+
+
+def tried(once: Callable[[], Flow], retries: int, may_help: Callable[[ToolError], bool] = says_retry) -> Flow:
+    """Once, and again where this may help, never earlier than the server says."""
     for attempt in range(retries + 1):
         try:
             outcome = yield from once()
         except Busy as busy:
             if attempt == retries:
                 raise
-            yield Pause(pause_of(busy.retry_after_ms, attempt))
+            yield pause_after(busy, attempt)
             continue
         error = outcome.error
-        if error is None or not error.can_retry or attempt == retries:
+        if error is None or not may_help(error) or attempt == retries or not _is_soon(error.retry_after_ms):
             return outcome
-        yield Pause(pause_of(error.retry_after_ms, attempt))
+        yield Pause(pause_of(error.retry_after_ms, attempt), error.message)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -83,7 +89,7 @@ def _ended(call_id: str) -> Flow:
         except RequestError:
             return None
         except Busy as busy:
-            yield Pause(pause_of(busy.retry_after_ms, 0))
+            yield pause_after(busy)
             continue
         state = shown.get("state")
         if state is None:
@@ -252,7 +258,19 @@ def _hide(tool: dict[str, Any]) -> None:
         schema["required"] = [name for name in schema["required"] if name not in hidden]
 
 
+def pause_after(busy: Busy, attempt: int = 0) -> Pause:
+    """Raises what the server said where that takes too long."""
+    if not _is_soon(busy.retry_after_ms):
+        raise busy
+    return Pause(pause_of(busy.retry_after_ms, attempt), busy.message)
+
+
 def pause_of(retry_after_ms: int | None, attempt: int) -> float:
     """How long to wait before another attempt, in seconds."""
-    wanted = FIRST_PAUSE_S * 2**attempt if retry_after_ms is None else retry_after_ms / 1000
-    return min(max(wanted, 0.0), LONGEST_PAUSE_S)
+    if retry_after_ms is None:
+        return min(FIRST_PAUSE_S * float(2**attempt), LONGEST_PAUSE_S)
+    return max(retry_after_ms / 1000, 0.0)
+
+
+def _is_soon(retry_after_ms: int | None) -> bool:
+    return retry_after_ms is None or retry_after_ms <= LONGEST_PAUSE_S * 1000

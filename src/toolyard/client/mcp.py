@@ -34,7 +34,7 @@ from ..wires.mcp.results import (
     value_of,
 )
 from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25
-from .flows import Flow, Pause, pause_of, tried
+from .flows import Flow, Pause, pause_after, pause_of, tried
 
 MOST_PAGES = 1000
 KEEP_S = 60.0
@@ -272,7 +272,7 @@ class Mcp:
             try:
                 return self._result((yield from self._ask(method, params)))
             except Busy as busy:
-                yield Pause(pause_of(busy.retry_after_ms, 0))
+                yield pause_after(busy)
 
 
 def _is_lost(place: Place, heard: Heard) -> bool:
@@ -284,7 +284,11 @@ def _is_lost(place: Place, heard: Heard) -> bool:
 
 def _poll_s(task: Mapping[str, Any]) -> float:
     wanted = task.get("pollIntervalMs", task.get("pollInterval"))
-    return min(wanted / 1000, LONGEST_POLL_S) if isinstance(wanted, int | float) and wanted >= 0 else POLL_S
+    if not isinstance(wanted, int | float) or wanted < 0:
+        return POLL_S
+    if wanted > LONGEST_POLL_S * 1000:
+        raise broken(f"The server wants to be asked about its task in {wanted / 1000:g} s, which is too long", task)
+    return wanted / 1000
 
 
 def _compile(schema: dict[str, Any]) -> Any:

@@ -63,11 +63,16 @@ class Family:
         yield from ()
 
 
+def speaks_mcp(url: str) -> bool:
+    """What a client speaks there that is not told."""
+    return urlsplit(url).path.rstrip("/").endswith(MCP_PATH)
+
+
 def speech_of(url: str, wire: WireName | None) -> tuple[Speech, str]:
     """By the wire's name, or else by what the address ends in; and the address that requests are sent to."""
     path = urlsplit(url).path
     if wire is None:
-        wire = "mcp" if path.rstrip("/").endswith(MCP_PATH) else "oxp"
+        wire = "mcp" if speaks_mcp(url) else "oxp"
     if wire != "mcp":
         return Family(WIRES[wire]), url.rstrip("/")
     return Mcp(url if path else url + MCP_PATH, "" if path else MCP_PATH), url

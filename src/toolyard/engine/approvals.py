@@ -1,15 +1,12 @@
 """Whether a worker's tool is as somebody approved it. Asked again and again, and judged once."""
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Protocol
 
-import msgspec
-
-from ..model.request import Definition
 from ..model.tool import Tool
 
 MOST_KNOWN = 10_000
-_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Approval(Protocol):
@@ -32,9 +29,13 @@ class Approvals:
         self._revision = lock.revision()
         self._known: dict[bytes, str | None] = {}
 
-    def objection(self, definition: Definition, made: Callable[[], Tool]) -> str | None:
-        """`made` makes the tool of the definition."""
-        revision, key = self._lock.revision(), _encode(definition)
+    def revision(self) -> int:
+        """Of the lock."""
+        return self._lock.revision()
+
+    def objection(self, definition: bytes, made: Callable[[], Tool]) -> str | None:
+        """`definition` is JSON, and `made` makes the tool of it."""
+        revision, key = self._lock.revision(), sha256(definition).digest()
         if revision != self._revision or len(self._known) >= MOST_KNOWN:
             self._revision, self._known = revision, {}
         if key not in self._known:

@@ -6,6 +6,8 @@ so there is a look now and then. Where nothing waits and no other node can make 
 
 import asyncio
 
+from msgspec.structs import replace
+
 from ..catalogue import Catalogue
 from ..model.caller import Caller
 from ..model.connection import KIND
@@ -22,7 +24,7 @@ from .deciding import decision_of
 from .engine import Engine, Limits
 from .lacking import ending_for
 from .recorded import Work
-from .recovery import command_of, context_of
+from .recovery import UNREADABLE, caller_of, command_of, context_of
 
 AT_ONCE = 100
 LOOK_AGAIN_S = 5.0
@@ -78,7 +80,7 @@ class Awaited:
                 Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)
                 for each in error.missing.authorization
             ]
-        except (ToolyardError, BrokenSeal):
+        except (ToolyardError, BrokenSeal, *UNREADABLE):
             return []
         return []
 
@@ -91,7 +93,7 @@ class Awaited:
             if (ending := ending_for(call, error)) is not None:
                 await self._store.decide(Decision(call.seq, AUTHORIZATION, ending))
             return
-        except (ToolyardError, BrokenSeal):
+        except (ToolyardError, BrokenSeal, *UNREADABLE):
             return  # it still waits, and ends when it has waited too long
         work.is_known()  # it counts once it runs
         then = work.new.waiting_for
@@ -103,8 +105,10 @@ class Awaited:
     async def _ready(self, call: CallRecord, issuer: str | None = None) -> Work:
         """Raises MissingRequirements while it is not."""
         tool = self._catalogue.resolve(call.reference)
-        caller = Caller(call.key.tenant, call.key.subject, issuer=issuer)
-        command = await self._engine.filled(tool, command_of(call, context_of(call, self._ring)), caller)
+        brought = context_of(call, self._ring)
+        caller = caller_of(call, brought, tool)
+        caller = caller if issuer is None else replace(caller, issuer=issuer)
+        command = await self._engine.filled(tool, command_of(call, brought), caller)
         return self._engine.work(tool, command, caller, QuietChannel(), self._engine.questions.base_url)
 
 

@@ -8,7 +8,7 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..catalogue import Catalogue
-from ..model.call import NO_CONTEXT, CallContext, CallTool, Outcome
+from ..catalogue import Catalogue, Change
+from ..model.call import NO_CONTEXT, Brought, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, ToolError
 from ..model.offer import Offer
-from ..model.record import NewCall, new_call
+from ..model.record import CallRecord, NewCall, new_call
 from ..model.running import Channel, Host, QuietChannel, Run, Runner
 from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM, Seam
@@ -41,12 +41,12 @@ from ..trust.requirements import Requirer, declared
 from .held import Node
 from .long import LongCalls
 from .questions import Questions
-from .recorded import RecordedCalls, Work
+from .recorded import Check, RecordedCalls, Work
 from .recorder import Recorder
 from .slots import Slots
 
 _log = logging.getLogger("toolyard.engine")
-_encode = msgspec.json.Encoder().encode
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 T = TypeVar("T")
 
 
@@ -79,6 +79,8 @@ class Plan(Struct, frozen=True):
     is_remote: bool
     may_wait: bool
     """Whether a call of it may have to wait for a person."""
+    runs_authors_code: bool
+    """Whether validators, or a function that decides about approvals, run for the check of a call."""
 
 
 class Engine:
@@ -112,13 +114,22 @@ class Engine:
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
-        self.prepare()
-        catalogue.subscribe(self.prepare)
+        self._follow(Change(tuple(catalogue.all()), ()))
+        catalogue.subscribe(self._follow)
 
-    def prepare(self) -> None:
-        """A plan for each tool that has none. Raises DefinitionError for a schema that cannot be checked."""
-        there = self._catalogue.all()
-        self._plans = {tool: self._plans.get(tool) or self._plan(tool) for tool in there}
+    def adopt(self, plans: Mapping[Tool, Plan]) -> None:
+        """Of tools that are about to come into the catalogue: then nothing has to be worked out when they do."""
+        self._plans.update(plans)
+
+    def forget(self, tool: Tool) -> None:
+        """One that did not come after all."""
+        self._plans.pop(tool, None)
+
+    def _follow(self, change: Change) -> None:
+        """A plan for each tool that came and has none. Raises DefinitionError for a schema that cannot be checked."""
+        self._plans.update({tool: self.plan(tool) for tool in change.added if tool not in self._plans})
+        for tool in change.removed:
+            self._plans.pop(tool, None)
 
     def resolve(self, reference: str, caller: Caller, *, latest: bool = False) -> Tool:
         """The tool that a caller means. Raises ToolNotFound, or Forbidden where its credentials are not for it."""
@@ -130,6 +141,7 @@ class Engine:
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> Coroutine[Any, Any, Outcome]:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
+        command.keep_input()
         plan = self._plans[tool]
         if command.call_id is not None or plan.is_remote or plan.may_wait:
             call = self._record(plan, tool, command, caller, channel, base_url)
@@ -144,14 +156,20 @@ class Engine:
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Coroutine[Any, Any, Outcome]:
         if plan.has_requirements:
-            return self._record_filled(tool, command, caller, channel, base_url)
-        return self._recorded.call(command, caller, lambda: self.work(tool, command, caller, channel, base_url))
+            return self._record_filled(plan, tool, command, caller, channel, base_url)
+        prove = partial(self.work, tool, command, caller, channel, base_url)
+        return self._recorded.call(command, caller, Check(prove, base_url, plan.runs_authors_code))
 
     async def _record_filled(
-        self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         filled = await self.filled(tool, command, caller)
-        return await self._recorded.call(filled, caller, lambda: self.work(tool, filled, caller, channel, base_url))
+        prove = partial(self.work, tool, filled, caller, channel, base_url)
+        return await self._recorded.call(filled, caller, Check(prove, base_url, plan.runs_authors_code))
+
+    def runs_authors_code(self, tool: Tool) -> bool:
+        """Whether the author's code runs for the check of a call."""
+        return self._plans[tool].runs_authors_code
 
     async def filled(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         """A call with what is kept here for it, as `work` needs it: each time that it may have to be made."""
@@ -274,6 +292,7 @@ class Engine:
             command.trace_id, context.user_info, given.secrets, given.tokens, self.resources.get(tool.host),
             asking=self._ask, answers=command.answers,
             scrubber=scrubber_of(given.secrets, given.tokens) if plan.has_requirements else None,
+            input_json=command.input_json,
         )  # fmt: skip
         return arguments, run
 
@@ -281,10 +300,10 @@ class Engine:
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
+        command.keep_input()
         filled = await self.filled(tool, command, caller)
-        start = self._recorded.detach(
-            filled, caller, lambda: self.work(tool, filled, caller, channel, base_url, may_wait=True)
-        )
+        prove = partial(self.work, tool, filled, caller, channel, base_url, may_wait=True)
+        start = self._recorded.detach(filled, caller, Check(prove, base_url, self.runs_authors_code(tool)))
         return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:
@@ -295,21 +314,29 @@ class Engine:
         store, recorder, row = self._node.store, self._recorder, None
         try:
             if recorder is not None and (row := recorder.take(outcome)) is None:
-                await recorder.flushed()
+                await recorder.flush()
             if row is None:
                 if await store.get(caller.tenant, caller.subject, outcome.call_id) is not None:
                     return True
                 caller = replace(caller, user_id=command.context.user_id or caller.user_id)
                 run = Run(tool, outcome.call_id, caller, command.input, QuietChannel(), command.trace_id)
                 row = (command, run, outcome)
-            await store.record([row])
+            return await store.record([row]) == 0
         except StoreDown as down:
             _log.warning("a large result could not be kept: %s", down.developer_message)
             return False
-        return True
+
+    async def recorded_call(self, caller: Caller, call_id: str) -> CallRecord | None:
+        """The caller's newest call of that id."""
+        return await self._node.store.get(caller.tenant, caller.subject, call_id)
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something that nobody waits for."""
+        self._node.beside(work)
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
+        command.keep_input()
         return await self._recorded.replay(command, caller) if command.call_id is not None else None
 
     def work(
@@ -325,6 +352,7 @@ class Engine:
         """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
         it after all takes back what it was admitted for. With `may_wait` a user's account that is not connected is not
         wrong: the call waits for it."""
+        command.keep_input()
         plan = self._plans[tool]
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
@@ -336,7 +364,7 @@ class Engine:
                     raise
                 arguments, run = self._checked(plan, tool, command, caller, channel, None)
                 waiting_for = AUTHORIZATION
-            if waiting_for is None and plan.may_wait and self._approvals.are_needed(tool, command.input, caller):
+            if waiting_for is None and plan.may_wait and self._needs_approval(tool, command, caller):
                 self._approvals.refuse_where_nobody_can(tool.wire_name)
                 waiting_for = APPROVAL
         except BaseException:
@@ -347,6 +375,10 @@ class Engine:
         stops = (tool.on_disconnect or ("continue" if new.keyed else "cancel")) == "cancel"
         attempted = partial(attempt, plan.recipe, arguments, run, self._monotonic)
         return Work(new, run, attempted, plan.slots, stops, admitted, base_url)
+
+    def _needs_approval(self, tool: Tool, command: CallTool, caller: Caller) -> bool:
+        """Whoever decides that sees the input as it came, and has a copy of its own."""
+        return self._approvals.are_needed(tool, _decode(command.input_json), caller)
 
     def _described(self, command: CallTool, run: Run, waiting_for: str | None = None) -> NewCall:
         """What is recorded of a call before it runs, with what a later attempt would need of what was brought. What is
@@ -360,8 +392,10 @@ class Engine:
             new.waiting_for, new.queue_s = waiting_for, self._approvals.wait_s
         needs_context = tool.on_lost == "rerun" or new.queue == "worker" or waiting_for is not None
         brought = declared(tool, command.context) if needs_context else NO_CONTEXT
-        if needs_context and (brought.secrets or brought.tokens or run.user_info):
-            context = CallContext(brought.tokens, brought.secrets, run.caller.user_id, run.user_info)
+        caller = run.caller
+        speaks = bool(tool.requirements) and (caller.user_id or caller.issuer) is not None
+        if needs_context and (brought.secrets or brought.tokens or run.user_info or speaks):
+            context = Brought(brought.tokens, brought.secrets, caller.user_id, run.user_info, caller.issuer)
             new.sealed = self._seal(_encode(context), run.call_id.encode())
         return new
 
@@ -379,7 +413,8 @@ class Engine:
         _log.error("%s gave a result that breaks its output schema at %s", tool.reference, where)
         return hidden(self._bounds, tool, f"the result breaks the output schema at {where}")
 
-    def _plan(self, tool: Tool) -> Plan:
+    def plan(self, tool: Tool) -> Plan:
+        """From any thread: a large schema takes a while. Raises DefinitionError for one that cannot be checked."""
         input_check = compile_schema(tool.input_schema, tool)
         return Plan(
             bind=tool.code.bind,
@@ -389,7 +424,8 @@ class Engine:
             slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
             is_remote=tool.runs == "worker",
-            may_wait=self._approvals.may_be_needed(tool),
+            may_wait=(may_wait := self._approvals.may_be_needed(tool)),
+            runs_authors_code=may_wait or tool.code.has_validators,
         )
 
     def _slots(self, tool_id: str, size: int) -> Slots:

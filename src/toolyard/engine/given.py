@@ -6,21 +6,22 @@ as long as the call may take: the worker may answer to another node, and after i
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
 from ..catalogue import Catalogue
 from ..model.call import CallContext
-from ..model.caller import Caller
 from ..model.errors import ToolNotFound
 from ..model.record import CallName, CallRecord
 from ..model.scrubbing import Scrubber, scrubber_of
 from ..model.standing import Standing, Who
+from ..model.tool import Tool
 from ..store.contract import Note, Store
 from ..trust.keys import KeyRing
 from .engine import Engine
-from .recovery import command_of, context_of, opened
+from .recovery import caller_of, command_of, context_of, opened
 
 KIND = PURPOSE = "given"
 MOST = 10_000
@@ -39,17 +40,27 @@ class Gift(Struct, frozen=True):
 
 
 class Given:
-    """Remembers which calls were given something; opens it for each use anew. `keep_s`: how long a call may take."""
+    """Remembers which calls were given something; opens it for each use anew. `keep_s`: how long a call may take.
+    `may_be_given`: whether somebody may have what is kept here for a tool."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing, keep_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        engine: Engine,
+        ring: KeyRing,
+        keep_s: float,
+        may_be_given: Callable[[Who, Tool], bool],
+    ) -> None:
         self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
-        self._keep_s = keep_s
+        self._keep_s, self._may_be_given = keep_s, may_be_given
         self._calls: OrderedDict[tuple[str, str], Gift] = OrderedDict()
         """By session and request."""
 
-    async def context_of(self, call: CallRecord) -> CallContext:
-        """Of a call that a worker claims. Raises BrokenSeal; MissingRequirements and Unavailable where it lacks what is
-        kept here."""
+    async def context_of(self, call: CallRecord, who: Who) -> CallContext | None:
+        """Of a call that a worker has claimed; None where what is kept for it is not for this worker. Raises
+        BrokenSeal; MissingRequirements and Unavailable where it lacks what is kept here; Forbidden where its caller may
+        not speak for the user that it names."""
         brought = context_of(call, self._ring)
         if not self.may_be_kept(call):
             self._remember(call, None)
@@ -59,8 +70,9 @@ class Given:
         except ToolNotFound:  # its worker is about to go
             self._remember(call, None)
             return brought
-        caller = Caller(call.key.tenant, call.key.subject)
-        context = await self._engine.context(tool, command_of(call, brought), caller)
+        if not self._may_be_given(who, tool):
+            return None
+        context = await self._engine.context(tool, command_of(call, brought), caller_of(call, brought, tool))
         await self._note(call, brought, context)
         return context
 
@@ -104,7 +116,7 @@ class Given:
         self._remember(call, kept)
 
     def _scrubber(self, gift: Gift) -> Scrubber | None:
-        contexts = [] if gift.brought is None else [opened(gift.call_id, gift.brought, self._ring)]
+        contexts: list[CallContext] = [] if gift.brought is None else [opened(gift.call_id, gift.brought, self._ring)]
         if gift.kept is not None:
             kept = self._ring.unseal(PURPOSE, gift.kept, gift.name.encoded())
             contexts.append(msgspec.json.decode(kept, type=CallContext))

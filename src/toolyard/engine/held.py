@@ -13,16 +13,17 @@ from typing import Any, cast
 import msgspec
 
 from ..model.call import Outcome
-from ..model.errors import KeyConflict
+from ..model.errors import KeyConflict, ToolError
 from ..model.lifecycle import ENDED, Move
-from ..model.record import ending_of
+from ..model.record import CallRecord, ending_of
 from ..model.running import Run
 from ..model.standing import ended_by
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
 
 TRY_STORE_AGAIN_S = 0.25
-LOOK_AGAIN_S = 1.0
+LOOK_AGAIN_S = 0.5
+FOR_EVER_S = float("inf")
 NOT_KNOWN = "The server stopped while the tool ran; whether it was done is not known"
 _log = logging.getLogger("toolyard.ledger")
 _encode = msgspec.json.Encoder().encode
@@ -77,6 +78,13 @@ class Held:
             except StoreDown as down:
                 _log.error("an outcome waits to be recorded: %s", down.developer_message)
                 await asyncio.sleep(TRY_STORE_AGAIN_S)
+            except Exception:  # whatever is wrong with it: its call must end
+                if outcome.error is not None:
+                    raise
+                _log.exception("%s (call %s): its result cannot be recorded", self.run.tool.id, self.run.call_id)
+                lost = ToolError(f"{self.run.tool.id} ran, and its result could not be recorded", can_retry=False)
+                outcome = Outcome(outcome.call_id, outcome.duration_ms, error=lost)
+                ending = ending_of(outcome)
             else:
                 break
         if winner is None:
@@ -142,16 +150,28 @@ class Node:
 
 
 async def elsewhere(store: Store, seq: int) -> Outcome:
-    """Waits for the end of a call that somebody else runs."""
+    """Waits for the end of a call that somebody else runs, until whoever waits is cancelled."""
+    while True:
+        try:
+            row = await until_ended(store, seq, FOR_EVER_S, stays=True)
+        except StoreDown:
+            await asyncio.sleep(TRY_STORE_AGAIN_S)
+            continue
+        if row is None:
+            raise KeyConflict("This call's result is no longer kept")
+        if row.state in ENDED:
+            return row.outcome()
+
+
+async def until_ended(store: Store, seq: int, wait_s: float, *, stays: bool = False) -> CallRecord | None:
+    """A call once it has ended, the time is up, or the server leaves; None where it is not kept. Everybody waits here
+    who waits for nothing but the end; who `stays` is told of the leaving in another way."""
+    now = asyncio.get_running_loop().time
+    deadline = now() + wait_s
     with store.hints.waiting(Topic.ENDED, seq) as bell:
         while True:
-            try:
-                row = await store.row(seq)
-            except StoreDown:
-                await asyncio.sleep(TRY_STORE_AGAIN_S)
-                continue
-            if row is None:
-                raise KeyConflict("This call's result is no longer kept")
-            if row.state in ENDED:
-                return row.outcome()
-            await bell.wait(LOOK_AGAIN_S)
+            row = await store.row(seq)
+            left = deadline - now()
+            if row is None or row.state in ENDED or left <= 0 or (store.hints.is_leaving and not stays):
+                return row
+            await bell.wait(min(left, LOOK_AGAIN_S))

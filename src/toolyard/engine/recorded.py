@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
@@ -24,6 +24,7 @@ from ..model.errors import (
     RequestError,
     StillRunning,
     ToolError,
+    Unavailable,
 )
 from ..model.lifecycle import ENDED
 from ..model.record import CallName, CallRecord, Key, NewCall
@@ -45,6 +46,17 @@ _log = logging.getLogger("toolyard.ledger")
 
 Attempt = Callable[[], Awaitable[Outcome]]
 """Runs the tool: everything after the call was checked and recorded."""
+
+
+class Check(Struct, frozen=True):
+    """How a call is proved valid."""
+
+    prove: "Callable[[], Work]"
+    """Raises what is wrong with it."""
+    base_url: Callable[[], str] = str
+    """The server's address, as its client has it."""
+    runs_authors_code: bool = True
+    """Whether validators or a rule of the author's run for it: not for a call that is known already."""
 
 
 class Work(Struct):
@@ -76,6 +88,8 @@ class Running(Struct):
     """A recorded call that somebody on this node waits for."""
 
     task: "asyncio.Task[Outcome]"
+    recorded: "asyncio.Future[None]"
+    """Done when it is in the ledger: nothing is promised of it before."""
     is_here: bool = False
     """Whether this node runs it."""
 
@@ -91,33 +105,42 @@ class RecordedCalls:
         self._running: dict[tuple[Key, bytes], Running] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
 
-    async def call(self, command: CallTool, caller: Caller, check: Callable[[], Work]) -> Outcome:
-        """`check` proves the call valid, or raises what is wrong with it. A known key with the same fingerprint is
-        answered before anything is checked, one with another only after."""
+    async def call(self, command: CallTool, caller: Caller, check: Check) -> Outcome:
+        """A known key with the same fingerprint is answered before anything is checked, one with another only after.
+        (Where no code of the author's runs for the check, that is one look at the ledger less: `begin` finds it.)"""
         if command.call_id is None:
-            work = check()
+            work = check.prove()
             if work.new.waiting_for is not None:
                 return await self._collected(command, caller, work)
             return await self._wait(work.new.key, self._start(work), command.is_patient, can_join=False)
         key = Key(caller.tenant, caller.subject, command.family, command.call_id)
         prints = self._prints(command)
-        running = next((self._running[key, each] for each in prints if (key, each) in self._running), None)
-        if running is not None:
-            return await self._wait(key, running.task, command.is_patient)
+        if (running := self._joinable(key, prints)) is not None:
+            return await self._wait(key, running, command.is_patient)
+        if check.runs_authors_code:
+            if (known := await self._known(key, prints, check.base_url, command.is_patient)) is not None:
+                return known
+            if (running := self._joinable(key, prints)) is not None:  # it came meanwhile
+                return await self._wait(key, running, command.is_patient)
         try:
-            work = check()
+            work = check.prove()
         except (RequestError, LimitReached):
-            known = await self._known(key, prints)
+            known = await self._known(key, prints, check.base_url, command.is_patient)
             if known is None:
                 raise
             return known
         work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
         return await self._wait(key, self._start(work), command.is_patient)
 
-    async def detach(self, command: CallTool, caller: Caller, check: Callable[[], Work]) -> int:
+    def _joinable(self, key: Key, prints: tuple[bytes, ...]) -> Running | None:
+        return next((self._running[key, each] for each in prints if (key, each) in self._running), None)
+
+    async def detach(self, command: CallTool, caller: Caller, check: Check) -> int:
         """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
+        if check.runs_authors_code and (known := await self._known_number(command, caller)) is not None:
+            return known
         try:
-            work = check()
+            work = check.prove()
         except LimitReached:
             known = await self._known_number(command, caller)
             if known is None:
@@ -158,11 +181,11 @@ class RecordedCalls:
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
         key = Key(caller.tenant, caller.subject, command.family, command.call_id or "")
-        return await self._known(key, self._prints(command))
+        return await self._known(key, self._prints(command), self.approvals.base_url, command.is_patient)
 
     def _prints(self, command: CallTool) -> tuple[bytes, ...]:
         """What the same call is known by."""
-        return self._fingerprints.all_of(command.tool_id, command.context.user_id, command.input)
+        return self._fingerprints.all_of(command.tool_id, command.context.user_id, Raw(command.input_json))
 
     def let_go(self) -> None:
         """Nobody waits any more for what runs elsewhere: who asked is told to come back."""
@@ -208,8 +231,16 @@ class RecordedCalls:
         running = self._running.get((call.key, call.fingerprint))
         return running is not None and running.is_here
 
-    def _start(self, work: Work) -> "asyncio.Task[Outcome]":
-        return self._enter(work.new.key, work.new.fingerprint, self._once(work), work.admitted).task
+    def is_nobodys(self, call: CallRecord | None) -> bool:
+        """Whether a call that this node should be running is not: the store failed just when it was recorded."""
+        if call is None or call.queue != "node" or call.state in ENDED:
+            return False
+        return call.holder == self._store.node and not self.runs(call)
+
+    def _start(self, work: Work) -> Running:
+        recorded = asyncio.get_running_loop().create_future()
+        once = self._once(work, recorded)
+        return self._enter(work.new.key, work.new.fingerprint, once, work.admitted, recorded)
 
     def _enter(
         self,
@@ -217,9 +248,15 @@ class RecordedCalls:
         fingerprint: bytes,
         work: "asyncio._CoroutineLike[Outcome]",
         admitted: Admitted | None = None,
+        recorded: "asyncio.Future[None] | None" = None,
     ) -> Running:
-        task = asyncio.get_running_loop().create_task(work)
-        running = self._running[key, fingerprint] = Running(task)
+        """Without `recorded` it is in the ledger already."""
+        loop = asyncio.get_running_loop()
+        if recorded is None:
+            recorded = loop.create_future()
+            recorded.set_result(None)
+        task = loop.create_task(work)
+        running = self._running[key, fingerprint] = Running(task, recorded)
         task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
         if admitted is not None:
             task.add_done_callback(lambda done: admitted.end())
@@ -232,22 +269,24 @@ class RecordedCalls:
         if not task.cancelled() and task.exception() is not None:
             _log.debug("call %s was not made: %s", which[0].call_id, task.exception())  # its callers are told
 
-    async def _once(self, work: Work) -> Outcome:
+    async def _once(self, work: Work, recorded: "asyncio.Future[None]") -> Outcome:
         """Who has to stand in line does so before anything is recorded, but not for what is known already."""
         if work.slots is None:
-            return await self._recorded(work)
-        new = work.new
-        prints = new.fingerprint, *new.older
-        known = await self._known(new.key, prints, work.is_known) if new.keyed else None
-        if known is not None:
-            return known
+            return await self._recorded(work, recorded)
+        begun = await self._store.find(work.new.key) if work.new.keyed else None
+        if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
+            recorded.set_result(None)
+            work.is_known()
+            return await self._found(begun, work)
         async with work.slots.turn(work.run.caller):
-            return await self._recorded(work)
+            return await self._recorded(work, recorded)
 
-    async def _recorded(self, work: Work) -> Outcome:
+    async def _recorded(self, work: Work, recorded: "asyncio.Future[None]") -> Outcome:
         new = work.new
         most = None if new.queue == "node" else self._most_pending
         begun = await self._store.begin(new, most)
+        if not recorded.done():
+            recorded.set_result(None)
         if begun.seq == 0:
             work.is_known()
             return await self._found(begun, work)
@@ -287,7 +326,7 @@ class RecordedCalls:
             work.is_known()
             if held.waiting_for == APPROVAL:
                 raise self._waits(held.name, work)
-            ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq)).task
+            ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq))
             outcome = await self._wait(held.key, ending, command.is_patient)
             if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
                 return outcome
@@ -313,18 +352,18 @@ class RecordedCalls:
         self._node.beside(self._store.cancel(seq))
 
     async def _known(
-        self, key: Key, prints: tuple[bytes, ...], when_found: Callable[[], None] = lambda: None
+        self, key: Key, prints: tuple[bytes, ...], base_url: Callable[[], str], is_patient: bool
     ) -> Outcome | None:
         begun = await self._store.find(key)
         if begun is None or _fingerprint(begun) not in prints:
             return None
-        when_found()
         known = begun.known
         if known is None or known.state in ENDED:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
-            raise self.approvals.missing(known.tool, known.name, self.approvals.base_url())
-        return await self._wait(key, self._enter(key, prints[0], elsewhere(self._store, known.seq)).task)
+            raise self.approvals.missing(known.tool, known.name, base_url())
+        running = self._joinable(key, prints) or self._enter(key, prints[0], elsewhere(self._store, known.seq))
+        return await self._wait(key, running, is_patient)
 
     async def _found(self, begun: Begun, work: Work) -> Outcome:
         """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
@@ -336,16 +375,21 @@ class RecordedCalls:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
             raise self._waits(known.name, work)
-        if known.queue == "node" and known.holder == self._store.node and not self.runs(known):
+        if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)
         return await elsewhere(self._store, known.seq)
 
-    async def _wait(
-        self, key: Key, task: "asyncio.Task[Outcome]", is_patient: bool = False, *, can_join: bool = True
-    ) -> Outcome:
+    async def _wait(self, key: Key, running: Running, is_patient: bool = False, *, can_join: bool = True) -> Outcome:
+        """Who will not wait longer is told to come back, but not before there is something to come back for: a place
+        in line and a write that is under way have limits of their own."""
+        task, recorded = running.task, running.recorded
         done, _ = await asyncio.wait((task,), timeout=None if is_patient else self._sync_wait_s)
-        if done and not task.cancelled():
+        if not done and not recorded.done():
+            await asyncio.wait((task, recorded), return_when=asyncio.FIRST_COMPLETED)
+        if task.done() and not task.cancelled():
             return task.result()
+        if not recorded.done():
+            raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
 
 

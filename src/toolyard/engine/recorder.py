@@ -8,10 +8,9 @@ import asyncio
 import logging
 
 from ..model.call import CallTool, Outcome
-from ..model.errors import ServerError
 from ..model.record import Ran
 from ..model.running import Run
-from ..store.contract import Store
+from ..store.contract import Store, StoreDown
 
 FLUSH_S = 0.02
 MOST_WAITING = 10_000
@@ -24,17 +23,19 @@ class Recorder:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: list[Ran] = []
-        self._flushing: asyncio.Task[None] | None = None
+        self._there = asyncio.Event()
+        self._writing = asyncio.Lock()
         self.lost = 0
 
     def add(self, command: CallTool, run: Run, outcome: Outcome) -> None:
         """Cheap: a row in a list. A store that does not keep up costs rows, not calls, and says how many."""
-        if len(self._waiting) >= MOST_WAITING:
+        count = len(self._waiting)
+        if count >= MOST_WAITING:
             self.lost += 1
             return
         self._waiting.append((command, run, outcome))
-        if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
+        if count == 0:
+            self._there.set()
 
     def take(self, outcome: Outcome) -> Ran | None:
         """The row of an outcome, for who writes it now, if it still waits. It is one of the last."""
@@ -43,23 +44,36 @@ class Recorder:
                 return self._waiting.pop(index)
         return None
 
-    async def flushed(self) -> None:
-        """What is being written is written, or lost. Whoever waits may be cancelled."""
-        if self._flushing is not None:
-            await asyncio.wait((self._flushing,))
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._there, self._writing = asyncio.Event(), asyncio.Lock()
+        while True:
+            if not self._waiting:
+                await self._there.wait()
+            await asyncio.sleep(FLUSH_S)
+            self._there.clear()
+            await self.flush()
 
-    async def close(self) -> None:
-        """Writes what is left."""
-        if self._flushing is not None:
-            await self._flushing
-
-    async def _flush_later(self) -> None:
-        await asyncio.sleep(FLUSH_S)
-        while self._waiting:
+    async def flush(self) -> None:
+        """Writes what waits. After this it is written, or lost, also where whoever waits for it is cancelled."""
+        async with self._writing:
             rows, self._waiting = self._waiting, []
+            writing = asyncio.ensure_future(self._write(rows))
             try:
-                await self._store.record(rows)
-            except ServerError as error:
-                self.lost += len(rows)
-                _log.error("%d calls are missing in the ledger (%d in all): %s", len(rows), self.lost, error.message)
-        self._flushing = None
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await asyncio.wait((writing,))
+                raise
+
+    async def _write(self, rows: list[Ran]) -> None:
+        if not rows:
+            return
+        try:
+            self._lose(await self._store.record(rows), "they cannot be written")
+        except StoreDown as down:
+            self._lose(len(rows), down.developer_message or down.message)
+
+    def _lose(self, count: int, why: str) -> None:
+        if count:
+            self.lost += count
+            _log.error("%d calls are missing in the ledger (%d in all): %s", count, self.lost, why)

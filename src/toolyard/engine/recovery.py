@@ -13,13 +13,14 @@ import msgspec
 from msgspec.structs import replace
 
 from ..catalogue import Catalogue
-from ..model.call import NO_CONTEXT, CallContext, CallTool
+from ..model.call import Brought, CallContext, CallTool
 from ..model.caller import Caller
 from ..model.errors import MissingRequirements, ToolNotFound, ToolyardError, Unavailable
 from ..model.lifecycle import Move, State
 from ..model.record import CallRecord
 from ..model.running import Channel, LedgerChannel, QuietChannel
 from ..model.standing import ended_by
+from ..model.tool import Tool
 from ..store.contract import Store, StoreDown
 from ..trust.keys import BrokenSeal, KeyRing
 from .engine import Engine
@@ -30,6 +31,9 @@ from .recorded import RecordedCalls
 AT_ONCE = 100
 SOON_S = 1.0
 NO_KEY = "What the call was given cannot be opened: none of the server's keys has sealed it"
+NO_INPUT = "What the ledger has of the call cannot be read"
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+"""What comes of a row that is not what was written."""
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -95,10 +99,10 @@ class Recovery:
             _log.warning("a call cannot be begun yet: %s", task.exception())
 
     async def _run_again(self, call: CallRecord) -> bool:
-        caller = Caller(call.key.tenant, call.key.subject)
         try:
             tool = self._catalogue.resolve(call.reference)
-            command = command_of(call, context_of(call, self._ring))
+            brought = context_of(call, self._ring)
+            command, caller = command_of(call, brought), caller_of(call, brought, tool)
             command = await self._engine.filled(tool, command, caller)
             work = self._engine.work(tool, command, caller, _channel(call))
         except StoreDown:
@@ -109,6 +113,9 @@ class Recovery:
             return await self._end(call, Move.UNKNOWN, _why_not(call, error))
         except BrokenSeal:
             return await self._end(call, Move.UNKNOWN, NO_KEY)
+        except UNREADABLE as error:
+            _log.error("the call %s of %s cannot be read: %s", call.key.call_id, call.reference, error)
+            return await self._end(call, Move.UNKNOWN, NO_INPUT)
         except (MissingRequirements, Unavailable) as error:
             return await self._lacks(call, error)
         except ToolyardError as error:
@@ -158,19 +165,28 @@ def command_of(call: CallRecord, context: CallContext) -> CallTool:
         context,
         wire=call.wire,
         family=call.key.family,
+        input_json=call.input,
     )
 
 
-def context_of(call: CallRecord, ring: KeyRing) -> CallContext:
-    """What the caller passed along with a recorded call."""
+def context_of(call: CallRecord, ring: KeyRing) -> Brought:
+    """What the caller passed along with a recorded call. Raises BrokenSeal."""
     if call.sealed is None:
-        return CallContext(user_id=call.user_id) if call.user_id else NO_CONTEXT
+        return Brought(user_id=call.user_id)
     return opened(call.key.call_id, call.sealed, ring)
 
 
-def opened(call_id: str, sealed: bytes, ring: KeyRing) -> CallContext:
+def caller_of(call: CallRecord, brought: Brought, tool: Tool) -> Caller:
+    """Who made a recorded call, as far as that decides for whom they may speak. A call of a tool that needs something
+    has its user under seal: whoever else wrote one into the row gets nothing of theirs. Raises BrokenSeal."""
+    if tool.requirements and call.sealed is None and call.user_id is not None:
+        raise BrokenSeal(f"the call names the user {call.user_id}, and nothing shows that its caller did")
+    return Caller(call.key.tenant, call.key.subject, issuer=brought.issuer)
+
+
+def opened(call_id: str, sealed: bytes, ring: KeyRing) -> Brought:
     """Raises BrokenSeal."""
-    return msgspec.json.decode(ring.unseal("context", sealed, call_id.encode()), type=CallContext)
+    return msgspec.json.decode(ring.unseal("context", sealed, call_id.encode()), type=Brought)
 
 
 def _channel(call: CallRecord) -> Channel:

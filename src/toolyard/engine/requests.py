@@ -10,7 +10,7 @@ import msgspec
 from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
 from ..model.caller import Caller
-from ..model.errors import MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
+from ..model.errors import Forbidden, MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
 from ..model.lifecycle import ENDED, Move
 from ..model.record import CallRecord, Ending, ending_of
 from ..model.request import Claim, Heartbeat, Renewal, Response
@@ -24,7 +24,7 @@ from ..trust.keys import BrokenSeal
 from .engine import Engine
 from .given import Given
 from .lacking import Lacking
-from .recovery import NO_KEY
+from .recovery import NO_INPUT, NO_KEY, UNREADABLE
 
 LOOK_AGAIN_S = 1.0
 _encode = msgspec.json.Encoder().encode
@@ -108,25 +108,33 @@ class Requests:
             while not claims and not is_gone and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 claims = [] if is_gone else await look()
-        contexts = [] if is_gone else await self._contexts(claims)
+        contexts = [] if is_gone else await self._contexts(claims, who())
         if is_gone:
             for call in claims:
-                await self._store.leave(HandBack(call.session or "", call.request or "", who(), call.attempt))
+                await self._hand_back(call, who())
             return []
         return [(call, context) for call, context in zip(claims, contexts, strict=True) if context is not None]
 
-    async def _contexts(self, claims: Sequence[CallRecord]) -> list[CallContext | None]:
+    async def _hand_back(self, call: CallRecord, who: Who) -> None:
+        await self._store.leave(HandBack(call.session or "", call.request or "", who, call.attempt))
+
+    async def _contexts(self, claims: Sequence[CallRecord], who: Who) -> list[CallContext | None]:
         """What is kept for them is got for all at once: one provider may be slow."""
         if any(map(self._given.may_be_kept, claims)):
-            return await asyncio.gather(*map(self._opened, claims))
-        return [await self._opened(call) for call in claims]
+            return await asyncio.gather(*(self._opened(call, who) for call in claims))
+        return [await self._opened(call, who) for call in claims]
 
-    async def _opened(self, call: CallRecord) -> CallContext | None:
-        """What a call is given to its worker with. None: it is not given to it, as it lacks what it needs."""
+    async def _opened(self, call: CallRecord, who: Who) -> CallContext | None:
+        """What a call is given to its worker with. None: it is not given to it, as it lacks what it needs, or that is
+        not for this worker."""
         try:
-            return await self._given.context_of(call)
-        except BrokenSeal:
-            ending = ended_by(Move.ABANDON, NO_KEY)
+            context = await self._given.context_of(call, who)
+            if context is None:
+                await self._hand_back(call, who)
+            return context
+        except (BrokenSeal, Forbidden, *UNREADABLE) as error:
+            why = NO_KEY if isinstance(error, BrokenSeal) else NO_INPUT
+            ending = ended_by(Move.ABANDON, error.message if isinstance(error, Forbidden) else why)
             await self._store.decide(Hold(call.seq, call.attempt, AUTHORIZATION, 0.0, ending))
         except StoreDown:
             raise

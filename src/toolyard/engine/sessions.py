@@ -14,7 +14,7 @@ from ..catalogue import Catalogue
 from ..model.call import CallTool
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, LimitReached, PathNotFound, Problem, ToolError, ToolNotFound, ToolyardError
-from ..model.lifecycle import ENDED, Move
+from ..model.lifecycle import Move
 from ..model.record import CallRecord, Key, NewCall
 from ..model.request import NewSession, ToolUse
 from ..model.running import QuietChannel
@@ -145,9 +145,10 @@ class Sessions:
         except LimitReached:
             if await self._store.find(Key(caller.tenant, caller.subject, session.id, use.id)) is None:
                 raise
-            return self._keyed(Use(self._new(session, use)), session, caller, use)
+            return self._keyed(Use(self._new(session, use)), session, caller, use, self._prints(use))
 
     async def _planned(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
+        new, prints = self._new(session, use), self._prints(use)  # before the author's code has the input
         try:
             if use.problem is not None:
                 raise ToolError(use.problem)
@@ -155,15 +156,14 @@ class Sessions:
         except (LimitReached, StoreDown):
             raise
         except ToolyardError as refused:
-            planned = Use(self._new(session, use))
+            planned = Use(new)
             planned.new.ending = ended_by(Move.REJECT, _why(refused), "none")
         if planned.work is None:
             planned.counted = self._engine.count_use(use.name, caller)
-        return self._keyed(planned, session, caller, use)
+        return self._keyed(planned, session, caller, use, prints)
 
-    def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse) -> Use:
-        asked = use.input if use.raw is None else {"": use.raw}
-        fingerprint, *older = self._fingerprints.all_of(use.name, None, asked)
+    def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse, prints: tuple[bytes, ...]) -> Use:
+        fingerprint, *older = prints
         planned.new.key = Key(caller.tenant, caller.subject, session.id, use.id)
         planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
         planned.new.older = tuple(older)
@@ -177,11 +177,23 @@ class Sessions:
                     raise explain(validator, tool.input_schema, use.input)
                 return Use(self._new(session, use))
         hosted = self._hosted(use.name, caller)
+        if self._engine.runs_authors_code(hosted) and await self._is_known(session, caller, use):
+            return Use(self._new(session, use))
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
         command = await self._engine.filled(hosted, command, caller)
         work = self._engine.work(hosted, command, caller, QuietChannel(), base_url, may_wait=True)
         work.stops_when_gone, work.new.tool = False, use.name
         return Use(work.new, work)
+
+    async def _is_known(self, session: Session, caller: Caller, use: ToolUse) -> bool:
+        """Whether it was taken before and needs nothing more: nothing of the author's runs for it again."""
+        begun = await self._store.find(Key(caller.tenant, caller.subject, session.id, use.id))
+        if begun is None or begun.known is None or self._recorded.is_nobodys(begun.known):
+            return False
+        return begun.known.fingerprint in self._prints(use)
+
+    def _prints(self, use: ToolUse) -> tuple[bytes, ...]:
+        return self._fingerprints.all_of(use.name, None, use.input if use.raw is None else {"": use.raw})
 
     def _hosted(self, name: str, caller: Caller) -> Tool:
         named = self._catalogue.named(name, caller.view)
@@ -212,12 +224,8 @@ class Sessions:
             self._recorded.go_on(begun.seq, 1, use.work)
             return
         use.is_known()
-        if use.new.queue == "node" and known is not None and known.state not in ENDED and self._is_nobodys(known):
+        if known is not None and self._recorded.is_nobodys(known):
             self._recorded.go_on(known.seq, known.attempt, use.work)
-
-    def _is_nobodys(self, call: CallRecord) -> bool:
-        """Whether a call that this node should be running is not."""
-        return call.holder == self._store.node and not self._recorded.runs(call)
 
 
 def _why(refused: ToolyardError) -> str:

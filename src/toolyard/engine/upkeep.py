@@ -5,12 +5,14 @@ removes what is old, and finds out whether the ledger can be written to.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from ..store.contract import Store, StoreDown
 from .held import Node
 from .recovery import Recovery
 
 EVERY_S = 0.4
+CHECK_S = 2.0
 SWEEP_S = 30.0
 SWEPT_AT_ONCE = 500
 SETTLED_AT_ONCE = 500
@@ -30,15 +32,24 @@ class Upkeep:
         next_sweep = 0.0
         now = asyncio.get_running_loop().time
         while True:
-            try:
-                await self._store.check()
-                self._is(True)
+            with suppress(StoreDown):  # `watch` says so
                 await self._once()
                 if now() >= next_sweep:
                     await self._sweep()
                     next_sweep = now() + SWEEP_S
+            await asyncio.sleep(EVERY_S)
+
+    async def watch(self) -> None:
+        """Until cancelled. Beside the rest, which may hang in the ledger: a write that is not made in time is none."""
+        while True:
+            try:
+                async with asyncio.timeout(CHECK_S):
+                    await self._store.check()
+                self._is(True)
             except StoreDown as down:
                 self._is(False, down.developer_message)
+            except TimeoutError:
+                self._is(False, f"a write is not made in {CHECK_S:g} s")
             await asyncio.sleep(EVERY_S)
 
     async def _once(self) -> None:

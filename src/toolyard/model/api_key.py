@@ -28,6 +28,8 @@ class ApiKey(Struct, frozen=True):
     expires: float | None = None
     revoked: float | None = None
     last_used: float | None = None
+    is_readable: bool = True
+    """Whether its row is what was written."""
 
     def state(self, now: float) -> str:
         """`live`, `expired` or `revoked`, whichever of the two came first."""

@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Raw, Struct
 
 from .errors import ToolError
 
 LONGEST_CALL_ID = 256
 CALL_ID_FORM = f"1 to {LONGEST_CALL_ID} characters and no control characters"
+_encode = msgspec.json.Encoder().encode
 _call_id = re.compile(rf"[^\x00-\x1f\x7f-\x9f]{{1,{LONGEST_CALL_ID}}}")
 
 
@@ -25,6 +27,13 @@ class CallContext(Struct, frozen=True):
     secrets: Mapping[str, str] = {}
     user_id: str | None = None
     user_info: Mapping[str, Any] = {}
+
+
+class Brought(CallContext, frozen=True):
+    """What is kept, sealed, of what a caller passed along, for a later attempt; and whose token showed who it was,
+    where that is a person's: who may speak for which user is asked again when the attempt is given something."""
+
+    issuer: str | None = None
 
 
 NO_CONTEXT = CallContext()
@@ -51,6 +60,13 @@ class CallTool(Struct):
     filled: CallContext | None = None
     """What it is run with: what its tool declares, as far as it was brought or is kept here. It goes with the run: what
     is kept may be another when the call is run later."""
+    input_json: bytes = b""
+    """The input as it came: what is recorded, fingerprinted and audited, whatever a tool does with `input`."""
+
+    def keep_input(self) -> None:
+        """Before any of the author's code runs: validators, hooks and tools share `input` and may change it."""
+        if not self.input_json:
+            self.input_json = _encode(self.input)
 
     @property
     def given(self) -> CallContext:

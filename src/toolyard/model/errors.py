@@ -95,8 +95,8 @@ def path_of(parts: Iterable[str | int]) -> str:
 class InvalidInput(RequestError):
     """The input does not fit the tool's input schema."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("Some input parameters are invalid")
+    def __init__(self, problems: tuple[Problem, ...], message: str = "Some input parameters are invalid") -> None:
+        super().__init__(message)
         self.problems = problems
 
 

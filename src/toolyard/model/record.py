@@ -13,7 +13,7 @@ from .running import Run
 
 _encode = msgspec.json.Encoder().encode
 Ran = tuple[CallTool, Run, Outcome]
-"""A call without a key that has run: all that the ledger needs, as it is."""
+"""A call without a key that has run: all that the ledger needs, as it is. Its input is the command's `input_json`."""
 
 Family = Literal["oxp", "otc_draft", "mcp", "lifecycle"]
 """Wires that share their keys: OXP with OTC 1.0; the others each for itself, and each session for itself."""
@@ -174,7 +174,7 @@ def new_call(command: CallTool, run: Run) -> NewCall:
         wire=command.wire,
         tool=command.tool_id,
         reference=run.tool.reference,
-        input=_encode(run.input),
+        input=command.input_json,
         user_id=caller.user_id,
         trace_id=run.trace_id,
         on_lost=run.tool.on_lost,

@@ -206,15 +206,17 @@ class Run(Struct, eq=False):
     promoted: "asyncio.Future[int] | None" = None
     scrubber: Scrubber | None = None
     """Keeps the secrets and tokens it was given out of what it says; None where it was given none."""
+    input_json: bytes = b""
+    """The input as it came, for a process elsewhere. `input` may have been changed by the author's validators."""
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
         number cannot be told."""
         self.alive_at = time.monotonic()
-        if not _is_finite(done):
+        done_now = _finite(done)
+        if done_now is None:
             return
-        total = total if total is not None and _is_finite(total) else None
-        self.said = done, total, None if message is None else self._without_secrets(tellable(message))
+        self.said = done_now, _finite(total), None if message is None else self._without_secrets(tellable(message))
         self.channel.progress(*self.said)
 
     async def ask(self, question: Question) -> Any:
@@ -284,6 +286,11 @@ class Code(Protocol):
     @property
     def origin(self) -> Origin: ...
 
+    @property
+    def has_validators(self) -> bool:
+        """Whether `bind` runs the author's own code."""
+        ...
+
     def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """Typed arguments from input that fits the schema. Raises InvalidInput."""
         ...
@@ -325,9 +332,11 @@ class Source(Protocol):
         ...
 
 
-def _is_finite(number: Any) -> bool:
-    """Whatever an author passes."""
+def _finite(number: Any) -> float | None:
+    """Whatever an author passes, as a number that JSON has; None where it is none."""
     try:
-        return isfinite(number)
-    except (TypeError, OverflowError):
-        return False
+        if not isfinite(number):
+            return None
+        return number if type(number) in (int, float) else float(number)
+    except (TypeError, ValueError, OverflowError):
+        return None

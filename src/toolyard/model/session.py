@@ -1,10 +1,15 @@
 """Sessions and workers: whose requests belong together, and who offers tools from elsewhere."""
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from .lifecycle import State
+
+_log = logging.getLogger("toolyard.ledger")
 
 
 class SessionTool(Struct, frozen=True):
@@ -14,6 +19,10 @@ class SessionTool(Struct, frozen=True):
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
+
+
+_tools = msgspec.json.Decoder(list[SessionTool]).decode
+_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Session(Struct):
@@ -35,6 +44,17 @@ class Session(Struct):
     @property
     def status(self) -> str:
         return "awaiting_tools" if self.open else "ready"
+
+
+def session_of(id: str, row: Sequence[Any]) -> Session:
+    """A session's row. What of it cannot be read is left out and said to be in the log: it keeps nobody from what else
+    is in the ledger."""
+    tenant, subject, tools, metadata, *rest = row
+    try:
+        return Session(id, tenant, subject, _tools(tools), _metadata(metadata), *rest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
+        _log.error("the tools or the metadata of the session %s cannot be read, and are left out: %s", id, error)
+        return Session(id, tenant, subject, [], {}, *rest)
 
 
 class Event(Struct, frozen=True):

@@ -118,12 +118,21 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     """What its questions need of a client. One that cannot do that is refused before the tool runs."""
     is_trusted: bool = True
     """Whether what it says of itself counts. A stranger's tool may do anything, whatever it says."""
+    is_named: bool = False
+    """Whether an operator named this very tool and the very callers whose workers offer it, as far as they are
+    strangers."""
     tenants: tuple[str, ...] | None = None
     """Those that a worker's tool is for. None: everybody's."""
     id: str = ""
     """`Toolkit.Tool`"""
     reference: str = ""
     """`Toolkit.Tool@1.2.3`"""
+
+    @property
+    def gets_what_is_kept(self) -> bool:
+        """Whether secrets and users' accounts that are kept here may reach it at all. A stranger would only have to
+        offer a tool that declares one to learn it."""
+        return self.is_trusted or self.is_named
 
     def __post_init__(self) -> None:
         force_setattr(self, "id", f"{self.toolkit.name}.{self.name}")

@@ -77,7 +77,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             raise too_large(run.tool.id, len(result), recipe.bounds.result_bytes)
         return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result)
     except ToolError as failed:
-        error = readable(failed)
+        error = settled(failed, recipe.bounds, run)
     except asyncio.CancelledError as cancelled:
         run.channel.cancelled = True
         if asyncio.current_task().cancelling():  # type: ignore[union-attr]
@@ -105,13 +105,29 @@ def too_large(name: str, size: int, most: int) -> ToolError:
     )
 
 
-def readable(failed: ToolError) -> ToolError:
-    """What a tool says may come from anywhere: characters that cannot be sent are replaced."""
-    for name in ("message", "developer_message", "additional_prompt_content"):
-        said = getattr(failed, name)
-        if said is not None:
-            setattr(failed, name, tellable(said))
-    return failed
+def settled(failed: ToolError, bounds: Bounds, run: Run) -> ToolError:
+    """What a tool raised, as it is told and recorded: a copy, which the tool cannot change afterwards. What it says may
+    come from anywhere: characters that cannot be sent are replaced, and what is no number is left out."""
+    try:
+        said = ToolError(
+            tellable(failed.message),
+            developer_message=_text_or_none(failed.developer_message),
+            can_retry=None if failed.can_retry is None else bool(failed.can_retry),
+            retry_after_ms=_whole_or_none(failed.retry_after_ms),
+            additional_prompt_content=_text_or_none(failed.additional_prompt_content),
+        )
+        said.code, said.effects = str(failed.code), _text_or_none(failed.effects)
+    except Exception as raised:  # an author's own kind of error
+        return unexpected(bounds, run.tool, run.call_id, raised)
+    return said
+
+
+def _text_or_none(said: Any) -> str | None:
+    return None if said is None else tellable(said)
+
+
+def _whole_or_none(number: Any) -> int | None:
+    return int(number) if isinstance(number, int | float) and isfinite(number) else None
 
 
 def unexpected(bounds: Bounds, tool: Tool, call_id: str, raised: BaseException) -> ToolError:

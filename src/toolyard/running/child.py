@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+import msgspec
+
 from ..model.caller import Caller
 from ..model.errors import ToolError
 from ..model.hidden import escaped
@@ -83,15 +85,16 @@ class Lines(logging.Formatter):
 
 async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: Any) -> Frame:
     """How one call ended."""
+    input = msgspec.json.decode(start.input)
     run = Run(
-        tool, start.call_id, Caller(*start.caller), start.input, channel,
+        tool, start.call_id, Caller(*start.caller), input, channel,
         start.trace_id, start.user_info, start.secrets, start.tokens, resources,
         scrubber=scrubber_of(start.secrets, start.tokens),
     )  # fmt: skip
     if run.scrubber is not None:
         begin(run.scrubber)
     try:
-        value = tool.code.invoke(tool.code.bind(start.input), run)
+        value = tool.code.invoke(tool.code.bind(input), run)
         return Returned(tool.code.dump(await value if tool.code.is_async else value))
     except ToolError as e:
         return Failed(e.message, e.developer_message, e.can_retry, e.retry_after_ms, e.additional_prompt_content)

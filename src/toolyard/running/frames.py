@@ -17,7 +17,8 @@ class Start(Struct, tag=True):
     reference: str
     call_id: str
     caller: tuple[str, str, str | None]
-    input: dict[str, Any]
+    input: bytes
+    """As JSON."""
     trace_id: str | None
     user_info: Mapping[str, Any]
     secrets: Mapping[str, str]

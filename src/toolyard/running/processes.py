@@ -47,7 +47,7 @@ class Child:
         self._writer.write(
             pack(
                 Start(
-                    run.tool.reference, run.call_id, run.caller.names, run.input,
+                    run.tool.reference, run.call_id, run.caller.names, run.input_json,
                     run.trace_id, run.user_info, run.secrets, run.tokens,
                 )
             )

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from ..model.running import Run
+from ..model.supervision import SupervisedThread, Supervisor
 
 GROW_AFTER_S = 0.002
 Job = tuple["asyncio.Future[Any]", Callable[[], Any]]
@@ -22,11 +23,13 @@ Job = tuple["asyncio.Future[Any]", Callable[[], Any]]
 class Threads:
     """A pool for one event loop at a time. `close` lets running jobs end by themselves: daemon threads."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+    def __init__(self, size: int, supervisor: Supervisor | None = None) -> None:
+        self._size, self._supervisor = size, supervisor or Supervisor()
+        self._jobs: deque[Job | None] = deque()
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        """Rings for each job. A thread that dies takes a ring with it, and no job."""
         self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[SupervisedThread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waking = False
         self._growing = False
@@ -40,7 +43,7 @@ class Threads:
     def submit(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
         loop = self._loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._jobs.put((future, job))
+        self._put((future, job))
         if not self._growing and len(self._threads) < self._size:
             self._growing = True
             loop.call_later(GROW_AFTER_S if self._threads else 0, self._grow)
@@ -48,8 +51,12 @@ class Threads:
 
     def close(self) -> None:
         for _ in self._threads:
-            self._jobs.put(None)
+            self._put(None)
         self._threads.clear()
+
+    def _put(self, job: Job | None) -> None:
+        self._jobs.append(job)
+        self._bell.put(None)
 
     def _work(self, arguments: dict[str, Any], run: Run) -> Any:
         code = run.tool.code
@@ -66,14 +73,20 @@ class Threads:
     def _grow(self) -> None:
         """One more thread for each job still waiting."""
         self._growing = False
-        for _ in range(min(self._jobs.qsize(), self._size - len(self._threads))):
-            name = f"toolyard-{len(self._threads)}"
-            thread = threading.Thread(target=self._serve, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        for _ in range(min(len(self._jobs), self._size - len(self._threads))):
+            self._threads.append(self._supervisor.thread(f"tool thread {len(self._threads)}", self._serve))
+
+    def _next(self) -> Job | None:
+        while True:
+            self._bell.get()
+            try:
+                return self._jobs.popleft()
+            except IndexError:
+                continue  # rung for one that another thread took
 
     def _serve(self) -> None:
-        while (taken := self._jobs.get()) is not None:
+        self._bell.put(None)
+        while (taken := self._next()) is not None:
             future, job = taken
             if future.cancelled():
                 continue  # given up before it began

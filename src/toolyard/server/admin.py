@@ -3,16 +3,12 @@
 Asked over `/v1/admin` or, where no server holds the ledger, directly: both ways end here.
 """
 
-import asyncio
-
+from ..engine.held import until_ended
 from ..model.errors import PathNotFound, Refused
-from ..model.lifecycle import ENDED
 from ..model.record import CallRecord, Ending
 from ..store.contract import Filter, Store
-from ..store.hints import Topic
 from ..wires.admin import caller_name
 
-LOOK_AGAIN_S = 0.5
 AT_ONCE = 50
 MOST_NAMED = 20
 """Callers that are named where an id is that of several. Nobody reads more."""
@@ -30,13 +26,9 @@ class AdminDesk:
     async def show(self, call_id: str, caller: str | None, wait_s: float = 0.0) -> CallRecord:
         """Once it has ended or the time is up."""
         seq = await self._find(call_id, caller)
-        deadline = asyncio.get_running_loop().time() + (0.0 if self._alone else wait_s)
-        with self._store.hints.waiting(Topic.ENDED, seq) as bell:
-            while (call := await self._row(seq)).state not in ENDED:
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
-                    break
-                await bell.wait(min(left, LOOK_AGAIN_S))
+        call = await until_ended(self._store, seq, 0.0 if self._alone else wait_s)
+        if call is None:
+            raise _absent()
         return call
 
     async def cancel(self, call_id: str, caller: str | None) -> CallRecord:

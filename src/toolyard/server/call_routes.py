@@ -1,22 +1,18 @@
 """`/v1/calls`: a caller's own calls, whichever wire they came in on."""
 
-import asyncio
-
+from ..engine.held import until_ended
 from ..engine.questions import Questions
 from ..model.caller import Caller
 from ..model.errors import InvalidInput, PathNotFound, Problem
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
 from ..store.contract import Filter, Store
-from ..store.hints import Topic
 from ..wires.contract import Reply
 from ..wires.lifecycle import LIFECYCLE
 from ..wires.telling import Telling
 from . import query
 from .exchange import Exchange
 from .routes import Route
-
-LOOK_AGAIN_S = 0.5
 
 
 def routes(store: Store, telling: Telling, questions: Questions) -> list[Route]:
@@ -51,14 +47,11 @@ def routes(store: Store, telling: Telling, questions: Questions) -> list[Route]:
 
 async def ended(store: Store, caller: Caller, call_id: str, wait_s: float) -> CallRecord:
     """A call of the caller's, once it has ended or the time is up."""
-    deadline = asyncio.get_running_loop().time() + wait_s
-    call = await _get(store, caller, call_id)
-    with store.hints.waiting(Topic.ENDED, call.seq) as bell:
-        while (call := await _get(store, caller, call_id)).state not in ENDED:
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or store.hints.is_leaving:
-                break
-            await bell.wait(min(left, LOOK_AGAIN_S))
+    call = await store.get(caller.tenant, caller.subject, call_id)
+    if call is not None and wait_s and call.state not in ENDED:
+        call = await until_ended(store, call.seq, wait_s)
+    if call is None:
+        raise PathNotFound("There is no such call")
     return call
 
 
@@ -69,10 +62,3 @@ def cursor(exchange: Exchange) -> int | None:
     if not (given.isascii() and given.isdigit() and len(given) <= 18):
         raise InvalidInput((Problem("cursor", "Must be the cursor of an earlier list"),))
     return int(given)
-
-
-async def _get(store: Store, caller: Caller, call_id: str) -> CallRecord:
-    call = await store.get(caller.tenant, caller.subject, call_id)
-    if call is None:
-        raise PathNotFound("There is no such call")
-    return call

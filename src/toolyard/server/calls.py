@@ -21,17 +21,27 @@ from .witness import Ended, Witness
 class HttpChannel(QuietChannel):
     """To a client that waits for one reply: it can be given early, and the client can go away."""
 
-    __slots__ = ("_exchange", "_wire")
+    __slots__ = ("_before", "_exchange", "_wire")
 
-    def __init__(self, exchange: Exchange, wire: Wire) -> None:
+    def __init__(self, exchange: Exchange, wire: Wire, before: "Before | None") -> None:
+        """`before` is done before the client is told anything early; None where nothing is."""
         self.cancelled = False
-        self._exchange, self._wire = exchange, wire
+        self._exchange, self._wire, self._before = exchange, wire, before
 
     def answer(self, outcome: Outcome) -> None:
+        if self._before is None:
+            self._answer(outcome)
+        else:
+            self._before(self._exchange, outcome, self._answer)
+
+    def _answer(self, outcome: Outcome) -> None:
         self._exchange.answer(self._wire.encode_outcome(outcome))
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         self._exchange.when_gone(callback)
+
+
+Before = Callable[[Exchange, Outcome, Callable[[Outcome], None]], None]
 
 
 class CallDesk:
@@ -49,6 +59,17 @@ class CallDesk:
         self._engine, self._listing = engine, listing
         self._witness, self._metrics = witness, witness.metrics
         self._readiness, self._monotonic, self._telling = readiness, seam.monotonic, telling
+        self._before = self._write_first if witness.is_strict else None
+
+    def _write_first(self, exchange: Exchange, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
+        self._engine.beside(self._written_first(exchange, outcome, answer))
+
+    async def _written_first(self, exchange: Exchange, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
+        """Where that cannot be written, the client waits for the end."""
+        call = await self._engine.recorded_call(exchange.caller, outcome.call_id)
+        if call is not None:
+            await self._witness.told_early(call, exchange.caller, exchange, "still_running")
+            answer(outcome)
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:
         """`POST …/call`. `choose` finds the wire; `versioned` paths look at `OXP-Version`."""
@@ -85,7 +106,9 @@ class CallDesk:
                     raise
                 outcome = known
             else:
-                outcome = await self._engine.call(tool, command, caller, HttpChannel(exchange, wire), exchange.base_url)
+                outcome = await self._engine.call(
+                    tool, command, caller, HttpChannel(exchange, wire, self._before), exchange.base_url
+                )
             ended.with_outcome(outcome)
             if outcome.error is not None:
                 outcome = self._telling.outcome(outcome)
@@ -119,7 +142,7 @@ class CallDesk:
         """`GET …/health`."""
 
         async def handle(exchange: Exchange) -> Reply:
-            return wire.encode_status(self._readiness.status)
+            return wire.encode_status(self._readiness.health)
 
         return handle
 

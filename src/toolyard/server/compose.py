@@ -6,7 +6,7 @@ A new wire is one module in `wires/` and its routes here; a new runner is one li
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,13 @@ from ..engine.recovery import Recovery
 from ..engine.requests import Requests
 from ..engine.sessions import Sessions
 from ..engine.upkeep import Upkeep
-from ..engine.workers import Elsewhere, WorkerTools
+from ..engine.workers import Bounds, Elsewhere, WorkerTools
 from ..model.errors import SettingsError
-from ..model.loopback import is_loopback
 from ..model.running import Runner, Source
 from ..model.scrubbing import scrub_logs
 from ..model.seam import SYSTEM, Seam
+from ..model.supervision import Supervisor
+from ..model.tool import Tool
 from ..running.inline import Inline
 from ..running.processes import Processes
 from ..running.threads import Threads
@@ -91,6 +92,7 @@ from .pages.forms import Forms
 from .readiness import Readiness
 from .request_routes import RequestDesk
 from .routes import Route
+from .servable import check_listing, headers_of
 from .session_routes import SessionDesk
 from .settings import Settings
 from .shell import Shell
@@ -117,15 +119,16 @@ class Yard:
     def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
         self.settings, self._now = settings, seam.now
         self.sources = list(sources)
-        self.readiness = Readiness()
+        self.supervisor = Supervisor()
+        self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()
         self._lock = gate_of(settings)
-        self._served = Served(self.sources, self._lock.check)
+        self._served = Served(self.sources, self._check)
         self.catalogue = self._served.catalogue
-        self._threads, self._processes = Threads(settings.threads), Processes(settings.processes)
-        self.store, self._ring = open_store(settings, seam)
+        self._threads, self._processes = Threads(settings.threads, self.supervisor), Processes(settings.processes)
+        self.store, self._ring = open_store(settings, seam, self.supervisor)
         self._recorder = Recorder(self.store) if settings.record == "all" else None
-        self.audit = audit_of(settings, self.store, self._ring, seam)
+        self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
         self.witness = Witness(self.metrics, self.audit, seam.now)
         self.limiting = Limiting(settings, seam.now)
         self.telling = telling_of(settings)
@@ -164,6 +167,13 @@ class Yard:
         inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
         self.door = OperatorsDoor(settings.store, token.text, inside, settings.public_url or "")
 
+    def _check(self, tools: Iterable[Tool]) -> None:
+        """The server's own. Raises DefinitionError."""
+        tools = list(tools)
+        for tool in tools:
+            headers_of(tool)
+        self._lock.check(tools)
+
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
         return self.asgi.public_url or f"http://{self.settings.host}:{self.settings.port}"
@@ -197,8 +207,11 @@ class Yard:
         self._awaited = Awaited(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
         self.engine.questions.awaited = self._awaited.questions
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
-        self._workers = WorkerTools(store, catalogue, WorkerRules(settings.workers), self._lock)
-        given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s)
+        self._workers = workers = WorkerTools(
+            store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, check_listing,
+            Bounds(settings.max_tools_per_worker, settings.max_tools_per_caller),
+        )  # fmt: skip
+        given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
 
@@ -242,7 +255,8 @@ class Yard:
                     await self.audit.open()
                     stack.push_async_callback(self.audit.close)
                 if self._recorder is not None:
-                    stack.push_async_callback(self._recorder.close)
+                    stack.push_async_callback(self._recorder.flush)
+                    self._keep(stack, "recorder", self._recorder.run)
                 for source in self.sources:
                     stack.callback(source.subscribe(self._served.follow))
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
@@ -250,24 +264,29 @@ class Yard:
                 stack.push_async_callback(self._processes.close)
                 stack.push_async_callback(self._leave_calls)
                 stack.push_async_callback(self._recovery.stop)
-                stack.enter_context(LagWatch(self.catalogue, self._threads))
+                stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
                 await self._recovery.settle()
                 await self._keys.sync()
                 stack.push_async_callback(self._keys.close)
-                stack.push_async_callback(stopped, asyncio.create_task(self._keys.follow()))
+                self._keep(stack, "API keys", self._keys.follow)
                 await self._workers.sync()
-                stack.push_async_callback(stopped, asyncio.create_task(self._workers.follow()))
-                stack.push_async_callback(stopped, asyncio.create_task(self._upkeep.run()))
+                self._keep(stack, "workers' tools", self._workers.follow)
+                self._keep(stack, "upkeep", self._upkeep.run)
+                self._keep(stack, "ledger check", self._upkeep.watch)
                 if self.connecting is not None:
-                    stack.push_async_callback(stopped, asyncio.create_task(self._awaited.follow()))
+                    self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:
                     sharing = Sharing(self.limiting.limiter, self.store, self._now)
-                    stack.push_async_callback(stopped, asyncio.create_task(sharing.run()))
+                    self._keep(stack, "shared limits", sharing.run)
                 await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
             self.readiness.status = "ok"
             self.started = True
+
+    def _keep(self, stack: AsyncExitStack, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Beside the calls, as long as the server runs."""
+        stack.push_async_callback(self.supervisor.task(name, run).stop)
 
     async def stop(self) -> None:
         """After this it can be started again."""
@@ -310,7 +329,7 @@ class Yard:
                 self._requests, self._workers, self.engine.questions, self.witness, settings.lease_s, self.telling
             ).routes(),
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
-            *worker_routes.routes(self._workers, self.witness, settings.lease_s),
+            *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
             *ApprovalPages(self._decisions, forms).routes(),
         ]
@@ -369,9 +388,3 @@ def telling_of(settings: Settings) -> Telling:
 
 async def _is_ready() -> None:
     """The operator's door opens last."""
-
-
-async def stopped(task: "asyncio.Task[None]") -> None:
-    """Stops a task that would go on for ever."""
-    task.cancel()
-    await asyncio.wait((task,))

@@ -12,6 +12,7 @@ import time
 from types import CodeType, FrameType
 
 from ..catalogue import Catalogue
+from ..model.supervision import Supervisor
 from ..running.threads import Threads
 
 TICK_S = 0.1
@@ -23,8 +24,8 @@ _log = logging.getLogger("toolyard.lag")
 class LagWatch:
     """Use as a context manager on the loop's thread."""
 
-    def __init__(self, catalogue: Catalogue, threads: Threads) -> None:
-        self._catalogue, self._threads = catalogue, threads
+    def __init__(self, catalogue: Catalogue, threads: Threads, supervisor: Supervisor) -> None:
+        self._catalogue, self._threads, self._supervisor = catalogue, threads, supervisor
         self._warned: dict[str, float] = {}
         self._stopped = threading.Event()
 
@@ -32,7 +33,7 @@ class LagWatch:
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._last_tick = time.monotonic()
         self._timer = self._loop.call_later(TICK_S, self._tick)
-        threading.Thread(target=self._watch, name="toolyard-lag", daemon=True).start()
+        self._supervisor.thread("lag watch", self._watch)
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()

@@ -1,6 +1,7 @@
 """Whether the server takes calls: starting, ok, draining, or without its ledger."""
 
 from ..model.errors import Unavailable
+from ..model.supervision import Supervisor
 
 WITHOUT_LEDGER = "without its ledger"
 
@@ -8,8 +9,17 @@ WITHOUT_LEDGER = "without its ledger"
 class Readiness:
     """What `/health` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
         self.status = "starting"
+        """Whether calls are taken: read for each of them."""
+
+    @property
+    def health(self) -> str:
+        """`ok` where nothing is wrong, also with what runs beside the calls."""
+        if self.status == "ok" and (ailing := self._supervisor.ailing):
+            return f"unhealthy: {', '.join(ailing)}"
+        return self.status
 
     def ledger_is(self, usable: bool) -> None:
         """A server that is starting or leaving stays so."""

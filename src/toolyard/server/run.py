@@ -6,6 +6,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -79,11 +80,11 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._sweeper = asyncio.create_task(sweep(self.server_state.connections))
+            self._sweeper = self._yard.supervisor.task("connections", partial(sweep, self.server_state.connections))
             self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._sweeper.cancel()
+        await self._sweeper.stop()
         self._yard.let_go()
         streams = self._yard.asgi.streams
         await streams.end_endless()

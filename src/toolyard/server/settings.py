@@ -48,7 +48,7 @@ FILE = "toolyard.toml"
 LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
-OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CONFIG"})
+OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CA", "TOOLYARD_TRUST", "TOOLYARD_CONFIG"})
 """Variables that are read by others than the server."""
 _service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
 _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
@@ -123,6 +123,8 @@ class Settings:
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
     approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    max_tools_per_worker: int = row(1000, "How many tools a worker may offer.", whole(1, 10**6))
+    max_tools_per_caller: int = row(2000, "How many tools all workers of a caller may offer together.", whole(1, 10**6))
     lock_file: str | None = row(
         None, "The tools as they were approved; tools.lock in the working directory, if it is there.", text
     )

@@ -43,7 +43,7 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
         return Reply(200, text, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
     async def ready(exchange: Exchange) -> Reply:
-        return oxp.FLAT.encode_status(yard.readiness.status)
+        return oxp.FLAT.encode_status(yard.readiness.health)
 
     async def metadata(exchange: Exchange) -> Reply:
         """RFC 9728: which resource this is, and who gives out tokens for it."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ..model.call import CallContext, CallTool, Outcome
 from ..model.caller import Caller
@@ -74,13 +74,22 @@ class Witness:
                 command.tool_id if tool is None else tool.reference,
                 ended.call_id or command.call_id,
                 None,
-                command.input,
+                Raw(command.input_json) if command.input_json else command.input,
                 None if tool is None else caller.view.of(tool).rule,
                 ended.code,
                 seconds * 1e6 // 1 / 1e3,
                 command.trace_id,
             )
         )
+
+    async def told_early(self, call: CallRecord, caller: Caller, at: Somewhere, code: str) -> None:
+        """A call goes on, and its client is about to be told something of it. Its end is an entry of its own. Raises
+        StoreDown."""
+        entry = Entry(
+            self._now(), "call", caller.tenant, caller.subject, call.user_id, caller.key, caller.how, at.address,
+            call.wire, call.reference, call.key.call_id, input=Raw(call.input), outcome=code, trace_id=call.trace_id,
+        )  # fmt: skip
+        await self.note(entry)
 
     def used(self, wire: str, calls: list[CallRecord], caller: Caller, address: str) -> None:
         """A model's tool uses that were taken."""

@@ -1,6 +1,8 @@
 """`/v1/workers`: those who run tools elsewhere, and what they offer."""
 
-from ..engine.workers import WorkerTools
+import asyncio
+
+from ..engine.workers import WorkerTools, some
 from ..model.errors import InvalidInput, Problem
 from ..wires import workers as wire
 from ..wires.contract import Reply
@@ -11,12 +13,14 @@ from .routes import Route
 from .witness import Witness
 
 
-def routes(workers: WorkerTools, witness: Witness, lease_s: float) -> list[Route]:
+def routes(workers: WorkerTools, witness: Witness, lease_s: float, most: int) -> list[Route]:
+    """`most` is how many tools a worker may offer."""
+
     async def put(exchange: Exchange) -> Reply:
         caller, name = exchange.caller, _name(exchange)
-        tools = wire.decode_worker(exchange.body)
+        tools = await asyncio.to_thread(wire.decode_worker, exchange.body, most)  # large ones take a while
         await workers.register(caller, name, tools)
-        witness.did("worker", f"{name} offers {', '.join(tool.id for tool in tools)}", caller, exchange.address)
+        witness.did("worker", f"{name} offers {some([tool.id for tool in tools])}", caller, exchange.address)
         await witness.written()
         return wire.encode_worker(name, tools, int(lease_s * 1000))
 

@@ -161,8 +161,9 @@ class Calls(Protocol):
         call that would have to wait behind `most_pending` of the same tool is not recorded: raises Busy."""
         ...
 
-    async def record(self, calls: Sequence[Ran]) -> None:
-        """Writes calls without a key that have run already."""
+    async def record(self, calls: Sequence[Ran]) -> int:
+        """Writes calls without a key that have run already. How many of them could not be written, whatever is wrong
+        with those; the others are."""
         ...
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:

@@ -10,6 +10,7 @@ others hear.
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -17,8 +18,9 @@ from typing import Any, TypeVar
 from ..model.errors import ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Event, Session, Worker
+from ..model.session import Event, Session, Worker, session_of
 from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Hold, Judged, Limits, Who
+from ..model.supervision import SupervisedTask, Supervisor
 from . import postgres_begin as beginning
 from . import postgres_nodes as running
 from . import postgres_queries as queries
@@ -33,7 +35,7 @@ from .postgres_hints import Listener, Poller, Sender, channel_of
 from .postgres_lease import NOT_FLUSHED, Lease
 from .postgres_link import Connection, Link, store_down
 from .postgres_nodes import Finish
-from .postgres_rows import SQL, Told, call_of, columns, encode, found_by, key_values, session_of, standing_of, text
+from .postgres_rows import SQL, Told, call_of, columns, encode, found_by, key_values, standing_of, text
 from .postgres_schema import migrate
 from .postgres_slots import Slots
 from .postgres_standing import Decide
@@ -42,6 +44,7 @@ from .postgres_trust import KeptForTrust
 T = TypeVar("T")
 CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
 RECORDED_AT_ONCE = 1000
+TRY_EVERY_S = 10.0
 FEW_CLAIMS = 8
 _log = logging.getLogger("toolyard.ledger")
 
@@ -51,43 +54,49 @@ class PostgresStore(KeptForTrust):
 
     shared = True
 
-    def __init__(self, url: str, node: str, timing: Timing) -> None:
+    def __init__(self, url: str, node: str, timing: Timing, supervisor: Supervisor | None = None) -> None:
+        self._supervisor = supervisor or Supervisor()
         self._url, self.node, self._timing = url, node, timing
         self._terms, self._limits = Terms.of(node, timing), Limits(timing.lease_s, timing.max_attempts)
         self.hints = Hints()
         self._link, self._unflushed = Link(url, CONNECTIONS), Link(url, UNFLUSHED_CONNECTIONS, NOT_FLUSHED)
         self._lease, self._slots = Lease(url, node, timing.lease_s), Slots(self._unflushed, node)
         self._sender = Sender(self._unflushed, node)
-        self._begins = Batches(self._begin_all, lambda begun: len(begun.call.input))
-        self._records = Batches(self._record_all)
-        self._finishes = Batches(self._finish_all, lambda done: len(done.ending.value or b""))
-        self._beats = Batches(self._beat_all)
-        self._answers = Batches(self._answer_all, _answer_size)
-        self._decisions = Batches(self._decide_all)
+        self._begins = Batches("calls that begin", self._begin_all, lambda begun: len(begun.call.input))
+        self._records = Batches("calls that ran", self._record_all)
+        self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
+        self._beats = Batches("heartbeats", self._beat_all)
+        self._answers = Batches("answers", self._answer_all, _answer_size)
+        self._decisions = Batches("decisions", self._decide_all)
         self._claiming = asyncio.Lock()
-        self._hearing: list[asyncio.Task[None]] = []
+        self._hearing: list[SupervisedTask] = []
+        self._tried_at = 0.0
 
     async def open(self) -> None:
         channel = channel_of(await migrate(self._url))
         await self._unflushed.write(
             lambda connection, _: connection.execute(SQL.renew, self.node, self._timing.lease_s)
         )
-        self._lease.start()  # nothing after this fails
+        keep = self._supervisor
+        self._lease.start(keep)  # nothing after this fails
+        for batches in self._batches:
+            batches.start(keep)
         self._sender.channel = channel
-        listening, polling = Listener(self._url, self.node, self.hints), Poller(self._link, self.hints)
-        create = asyncio.get_running_loop().create_task
-        self._hearing = [create(listening.listen(channel)), create(polling.poll())]
+        self._hearing = [
+            keep.task("hints to other nodes", self._sender.run),
+            keep.task("hints of other nodes", Listener(self._url, self.node, self.hints, channel).run),
+            keep.task("a look at other nodes' writes", Poller(self._link, self.hints).run),
+        ]
 
     def tell(self, topic: Topic, key: str | int = "") -> None:
         self._tell({(topic, key)})
 
     async def close(self) -> None:
-        for batches in (self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions):
+        for batches in self._batches:
             await batches.close()
-        await self._sender.close()
         for task in self._hearing:
-            task.cancel()
-        await asyncio.gather(*self._hearing, return_exceptions=True)
+            await task.stop()
+        await self._sender.send()
         await self._lease.stop()
         try:
             await self._link.write(lambda connection, _: connection.execute(SQL.leave, self.node))
@@ -97,8 +106,25 @@ class PostgresStore(KeptForTrust):
         await self._unflushed.close()
 
     async def check(self) -> None:
-        if not await self._link.read(lambda connection: connection.fetchval(SQL.check)):
+        """What a write needs is there: the tables' locks, and, looked at after a write that failed and from time to
+        time, room on the disk."""
+        now = time.monotonic()
+        is_due = self._link.has_failed or now >= self._tried_at + TRY_EVERY_S
+        await self._link.write(partial(self._check, really=is_due))
+        if is_due:
+            self._link.has_failed, self._tried_at = False, now
+
+    async def _check(self, connection: Connection, again: bool, really: bool) -> None:
+        if not await connection.fetchval(SQL.check):
             raise store_down("it can only be read")
+        async with connection.transaction():
+            await connection.execute(SQL.check_locks)
+            if really:
+                await connection.execute(SQL.renew, self.node, self._timing.lease_s)
+
+    @property
+    def _batches(self) -> tuple[Batches[Any, Any], ...]:
+        return self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -111,9 +137,12 @@ class PostgresStore(KeptForTrust):
         await self._write(partial(beginning.begin_in_session, session=call.session, call=made, terms=self._terms))
         return _begun(made)
 
-    async def record(self, calls: Sequence[Ran]) -> None:
+    async def record(self, calls: Sequence[Ran]) -> int:
+        failed = 0
         for start in range(0, len(calls), RECORDED_AT_ONCE):
-            await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
+            written = await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
+            failed += written.count(False)
+        return failed
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
         (winner,) = await self._finishes.submit([Finish(seq, attempt, ending)])
@@ -170,7 +199,14 @@ class PostgresStore(KeptForTrust):
         return await self._write(partial(running.expire, limit=limit, limits=self._limits))
 
     async def sweep(self, limit: int) -> int:
-        return await self._link.write(partial(running.sweep, retention_s=self._timing.retention_s, limit=limit))
+        return await self._link.write(
+            partial(
+                running.sweep,
+                retention_s=self._timing.retention_s,
+                key_ttl_s=self._terms.key_ttl_s,
+                limit=limit,
+            )
+        )
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -307,10 +343,19 @@ class PostgresStore(KeptForTrust):
         await self._write(partial(beginning.begin, calls=calls, terms=self._terms))
         return [call.outcome or store_down("a key was taken and freed all the time") for call in calls]
 
-    async def _record_all(self, calls: list[Ran]) -> list[None]:
+    async def _record_all(self, calls: list[Ran]) -> list[bool]:
+        """Which of them were written."""
         numbers = [seq for (seq,) in await self._fetch(SQL.numbers, len(calls))]
-        await self._link.write(partial(beginning.record, calls=list(zip(numbers, calls, strict=True))))
-        return [None] * len(calls)
+        try:
+            await self._link.write(partial(beginning.record, calls=list(zip(numbers, calls, strict=True))))
+        except StoreDown:
+            raise
+        except Exception:  # whatever is wrong with one of them
+            if len(calls) == 1:
+                _log.exception("a call that has run cannot be written")
+                return [False]
+            return [written for call in calls for written in await self._record_all([call])]
+        return [True] * len(calls)
 
     async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
         return await self._write(partial(running.finish, done=done, node=self.node))

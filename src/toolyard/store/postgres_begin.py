@@ -127,15 +127,21 @@ async def add_turn(
 
 
 async def record(connection: Connection, again: bool, calls: Sequence[tuple[int, Ran]]) -> None:
-    """Calls that have run already, under the numbers that were taken for them; large ones a few at a time."""
-    rows, size = list[Row](), 0
+    """Calls that have run already, under the numbers that were taken for them: all or none, large ones a few at a
+    time."""
+    parts, size = [list[Row]()], 0
     for seq, ran in calls:
-        rows.append(ran_values(ran, seq))
-        size += len(rows[-1][8]) + len(rows[-1][15] or b"")
+        row = ran_values(ran, seq)
+        parts[-1].append(row)
+        size += len(row[8]) + len(row[15] or b"")
         if size > MOST_BYTES_AT_ONCE:
+            parts, size = [*parts, []], 0
+    if len(parts) == 1:
+        await connection.execute(SQL.record, parts[0])
+        return
+    async with connection.transaction():
+        for rows in parts:
             await connection.execute(SQL.record, rows)
-            rows, size = [], 0
-    await connection.execute(SQL.record, rows)
 
 
 def _open(calls: Sequence[Beginning]) -> list[Beginning]:

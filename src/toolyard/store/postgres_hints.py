@@ -53,28 +53,31 @@ class Sender:
         self._link, self._node = link, node
         self.channel = ""
         self._waiting: Told = set()
-        self._sending: asyncio.Task[None] | None = None
+        self._there = asyncio.Event()
 
     def add(self, told: Told) -> None:
-        self._waiting |= told
-        if self._waiting and self._sending is None:
-            self._sending = asyncio.get_running_loop().create_task(self._send())
+        if told:
+            self._waiting |= told
+            self._there.set()
 
-    async def close(self) -> None:
-        if self._sending is not None:
-            await self._sending
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._there = asyncio.Event()
+        while True:
+            await self.send()
+            await self._there.wait()
+            await asyncio.sleep(SEND_EVERY_S)
+            self._there.clear()
 
-    async def _send(self) -> None:
-        await asyncio.sleep(SEND_EVERY_S)
-        while self._waiting:
-            told, self._waiting = self._waiting, set()
-            try:
-                await self._link.read(partial(self._notify, payloads=list(payloads_of(self._node, told))))
-            except ToolyardError as error:
-                _log.debug("other nodes are not told now: %s", error.developer_message)
-            if self._waiting:
-                await asyncio.sleep(SEND_EVERY_S)
-        self._sending = None
+    async def send(self) -> None:
+        """What there is to tell."""
+        told, self._waiting = self._waiting, set()
+        if not told:
+            return
+        try:
+            await self._link.read(partial(self._notify, payloads=list(payloads_of(self._node, told))))
+        except ToolyardError as error:
+            _log.debug("other nodes are not told now: %s", error.developer_message)
 
     async def _notify(self, connection: Connection, payloads: list[str]) -> None:
         await connection.execute(SQL.notify, self.channel, payloads)
@@ -102,27 +105,27 @@ def _payloads(node: str, topic: Topic, keys: list[Any]) -> Iterator[str]:
 class Listener:
     """Hears other nodes."""
 
-    def __init__(self, url: str, node: str, hints: Hints) -> None:
-        self._url, self._node, self._hints = url, node, hints
+    def __init__(self, url: str, node: str, hints: Hints, channel: str) -> None:
+        self._url, self._node, self._hints, self._channel = url, node, hints, channel
 
-    async def listen(self, channel: str) -> None:
+    async def run(self) -> None:
         """Until cancelled."""
         while True:
             try:
                 connection = await connect(self._url)
                 try:
-                    await self._hear(connection, channel)
+                    await self._hear(connection)
                 finally:
                     connection.terminate()
             except BREAKS as error:
                 _log.debug("other nodes are not heard now: %s", reason(error))
             await asyncio.sleep(LISTEN_AGAIN_S)
 
-    async def _hear(self, connection: Connection, channel: str) -> None:
+    async def _hear(self, connection: Connection) -> None:
         """Until the connection breaks."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda _: gone.set())
-        await connection.add_listener(channel, self._heard)
+        await connection.add_listener(self._channel, self._heard)
         while not gone.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(STILL_THERE_S):
@@ -148,7 +151,7 @@ class Poller:
         self._seen: dict[Topic, dict[Hashable, tuple[Any, ...]]] = {}
         self._whole: dict[Topic, list[tuple[Any, ...]]] = {}
 
-    async def poll(self) -> None:
+    async def run(self) -> None:
         """Until cancelled."""
         looks = 0
         while True:

@@ -6,14 +6,19 @@ loop is busy with something: calls of a node that is thought dead are started el
 
 import asyncio
 import logging
-import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
+from ..model.supervision import SupervisedThread, Supervisor
 from .postgres_link import BREAKS, Connection, connect, hang_up, reason
 from .postgres_rows import SQL
 
 NOT_FLUSHED = "SET synchronous_commit = off"
 """What a lost second of leases and slots costs is a second."""
 TRY_AGAIN_S = 0.5
+STOP_S = 15.0
+"""A statement that is under way ends sooner."""
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -22,29 +27,29 @@ class Lease:
 
     def __init__(self, url: str, node: str, lease_s: float) -> None:
         self._url, self._node, self._lease_s = url, node, lease_s
-        self._thread = threading.Thread(target=self._run, name="toolyard-lease", daemon=True)
-        self._ready = threading.Event()
+        self._kept: SupervisedThread | None = None
+        self._is_stopped = False
+        self._wake: Callable[[], object] = lambda: None
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, supervisor: Supervisor) -> None:
+        self._is_stopped = False
+        self._kept = supervisor.thread("node lease", self._run)
 
     async def stop(self) -> None:
-        await asyncio.to_thread(self._stop)
-
-    def _stop(self) -> None:
-        self._ready.wait()
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
+        self._is_stopped = True
+        with suppress(RuntimeError):  # its loop has ended
+            self._wake()
+        if self._kept is not None and not await asyncio.to_thread(self._kept.join, STOP_S):
+            _log.error("the thread that renews the lease does not end; it is left behind")
 
     def _run(self) -> None:
         asyncio.run(self._renewing())
 
     async def _renewing(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._ready.set()
+        loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._wake = partial(loop.call_soon_threadsafe, self._stopping.set)
         connection: Connection | None = None
-        while not self._stopping.is_set():
+        while not self._is_stopped:
             pause_s = self._lease_s / 3
             try:
                 if connection is None or connection.is_closed():

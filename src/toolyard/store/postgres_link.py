@@ -85,6 +85,8 @@ class Link:
         self._closed = False
         self._failures, self._rest_until, self._trying = 0, 0.0, False
         self._why = ""
+        self.has_failed = False
+        """Whether a write failed, until somebody has found out that one can be made again."""
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """On a connection that may turn out to be broken, and then on another."""
@@ -100,6 +102,13 @@ class Link:
 
     async def write(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
         """Until its fate is known. `work` is told whether it may have been done already."""
+        try:
+            return await self._write(work)
+        except StoreDown:
+            self.has_failed = True
+            raise
+
+    async def _write(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
         until, again, tries = time.monotonic() + PATIENCE_S, False, 0
         while True:
             failure: Exception

@@ -70,9 +70,11 @@ async def expire(connection: Connection, again: bool, limit: int, limits: Limits
     return sum(each is not None for each in settled)
 
 
-async def sweep(connection: Connection, again: bool, retention_s: float, limit: int) -> int:
+async def sweep(connection: Connection, again: bool, retention_s: float, key_ttl_s: float, limit: int) -> int:
+    async with connection.transaction():
+        await connection.execute(SQL.keep_keys, 4 * limit, key_ttl_s)
+        await connection.execute(SQL.sweep_keys, 4 * limit)
     removed: int = await connection.fetchval(SQL.sweep, retention_s, limit)
-    await connection.execute(SQL.sweep_keys, 4 * limit)
     await connection.execute(SQL.sweep_notes, limit)
     await connection.execute(SQL.sweep_sessions, retention_s, limit)
     await connection.execute(SQL.sweep_nodes, NODES_ARE_FORGOTTEN_S)

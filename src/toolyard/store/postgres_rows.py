@@ -8,7 +8,6 @@ import msgspec
 
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Session, SessionTool
 from ..model.standing import DIRECT, Standing
 from .contract import Begun, begun_of
 from .hints import Topic
@@ -19,7 +18,6 @@ Told = set[tuple[Topic, Hashable]]
 Row = tuple[Any, ...]
 
 encode = msgspec.json.Encoder().encode
-_tools = msgspec.json.Decoder(list[SessionTool]).decode
 _STATES = {state.value: state for state in State}
 NO_ENDING = (None,) * 6
 PARTS = ("call", "standing", "living", "changed", "lives", "found", "fits", "wanted")
@@ -74,7 +72,7 @@ def ran_values(call: Ran, seq: int) -> Row:
     caller, tool, error = run.caller, run.tool, outcome.error
     return (
         seq, caller.tenant, caller.subject, command.family, text(run.call_id), command.wire, text(command.tool_id),
-        tool.reference, encode(run.input), text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
+        tool.reference, command.input_json, text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code, outcome.duration_ms,
         None if outcome.value is None else bytes(outcome.value), None if error is None else encode(error.members()),
         None if error is None else error.effects,
@@ -97,11 +95,6 @@ def standing_of(row: Sequence[Any]) -> Standing:
 def found_by(key: Key, fingerprint: bytes, row: Sequence[Any]) -> Begun:
     """What has the key."""
     return begun_of(key, fingerprint, None if row[0] is None else call_of(row))
-
-
-def session_of(id: str, row: Sequence[Any]) -> Session:
-    tenant, subject, tools, metadata, *rest = row
-    return Session(id, tenant, subject, _tools(tools), msgspec.json.decode(metadata), *rest)
 
 
 def like(pattern: str) -> str:

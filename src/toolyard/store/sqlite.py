@@ -3,6 +3,7 @@
 Because one process writes, its writer thread may look before it leaps: a SELECT and the INSERT after it are one step.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from ..model.standing import (
     judge,
     settle,
 )
+from ..model.supervision import Supervisor
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
 from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
@@ -43,6 +45,10 @@ from .sqlite_trust import KeptForTrust
 from .writer import Writer
 
 T = TypeVar("T")
+_log = logging.getLogger("toolyard.ledger")
+TRY_EVERY_S = 10.0
+TRIED_BYTES = 8192
+"""What needs pages of its own, as a call may."""
 
 
 class SqliteStore(KeptForTrust):
@@ -50,18 +56,26 @@ class SqliteStore(KeptForTrust):
 
     shared = False
 
-    def __init__(self, path: str, node: str, timing: Timing, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: str,
+        node: str,
+        timing: Timing,
+        now: Callable[[], float] = time.time,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self._supervisor = supervisor or Supervisor()
         self._path, self.node, self._now, self._timing = Path(path), node, now, timing
         self._key_ttl_s = max(timing.key_ttl_s, timing.retention_s)
         self._limits = Limits(timing.lease_s, timing.max_attempts)
         self.hints = Hints()
         self._slots: Counter[str] = Counter()
-        self._failed = False
+        self._has_failed, self._tried_at = False, 0.0
 
     async def open(self) -> None:
         self._lock = await lock(self._path)
         try:
-            self._writer = Writer(opened(self._path))
+            self._writer = Writer(opened(self._path), self._supervisor)
         except SetupError:
             self._lock.close()
             raise
@@ -74,9 +88,14 @@ class SqliteStore(KeptForTrust):
         self._lock.close()
 
     async def check(self) -> None:
-        """A write that failed is the only sign of a full disk, so after one this tries another."""
-        if self._failed:
-            await self._write(lambda cursor: cursor.execute(SQL.check, (self.node, self._now())))
+        """Stands in line like any write. Only a real one shows whether there is room on the disk, so after one that
+        failed, and from time to time, this makes one of the size of a call."""
+        now = time.monotonic()
+        if not self._has_failed and now < self._tried_at + TRY_EVERY_S:
+            await self._write(lambda cursor: None)
+            return
+        await self._write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
+        self._has_failed, self._tried_at = False, now
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -91,11 +110,20 @@ class SqliteStore(KeptForTrust):
 
         return await self._change(write)
 
-    async def record(self, calls: Sequence[Ran]) -> None:
+    async def record(self, calls: Sequence[Ran]) -> int:
         now = self._now()
-        await self._write(
-            lambda cursor: cursor.executemany(SQL.record, [rows.ran(cursor, call, now) for call in calls])
-        )
+        try:
+            await self._write(
+                lambda cursor: cursor.executemany(SQL.record, [rows.ran(cursor, call, now) for call in calls])
+            )
+        except StoreDown:
+            raise
+        except Exception:  # whatever is wrong with one of them
+            if len(calls) == 1:
+                _log.exception("a call that has run cannot be written")
+                return 1
+            return sum([await self.record([call]) for call in calls])
+        return 0
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
         def write(cursor: apsw.Cursor, told: Told) -> CallRecord | None:
@@ -190,17 +218,15 @@ class SqliteStore(KeptForTrust):
         return await self._change(write)
 
     async def sweep(self, limit: int) -> int:
-        return await self._write(
-            lambda cursor: rows.sweep(cursor, self._now(), self._now() - self._timing.retention_s, limit)
-        )
+        now, before = self._now(), self._now() - self._timing.retention_s
+        return await self._write(lambda cursor: rows.sweep(cursor, now, before, self._key_ttl_s, limit))
 
     # -- requests ----------------------------------------------------------------------------------
 
     async def claim(self, wanted: Wanted) -> list[CallRecord]:
-        where, values = rows.claimable(wanted)
-
         def write(cursor: apsw.Cursor, told: Told) -> list[CallRecord]:
             now, claims = self._now(), list[CallRecord]()
+            where, values = rows.claimable(cursor, wanted)
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
                 for before in waiting:
@@ -229,10 +255,11 @@ class SqliteStore(KeptForTrust):
         return await self._write(read)
 
     async def requests(self, wanted: Wanted) -> list[CallRecord]:
-        where, values = rows.claimable(wanted)
-        return await self._write(
-            lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
-        )
+        def read(cursor: apsw.Cursor) -> list[CallRecord]:
+            where, values = rows.claimable(cursor, wanted)
+            return rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
+
+        return await self._write(read)
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -388,11 +415,9 @@ class SqliteStore(KeptForTrust):
 
     async def _write(self, write: Callable[[apsw.Cursor], T]) -> T:
         try:
-            done = await self._writer.submit(write)
+            return await self._writer.submit(write)
         except apsw.Error as error:
-            self._failed = True
+            self._has_failed = True
             raise StoreDown(
                 "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
             ) from error
-        self._failed = False
-        return done

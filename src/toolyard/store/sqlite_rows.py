@@ -8,13 +8,15 @@ import msgspec
 
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import RequestEvent, Session, SessionEvent, SessionTool
+from ..model.session import RequestEvent, Session, SessionEvent, session_of
 from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
 from .contract import Begun, Filter, Wanted, begun_of, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
 
 SQL = statements("sqlite")
+MOST_AT_ONCE = 100
+"""The tools of which calls are looked for in one statement."""
 LARGE = 256 * 1024
 """More than this is kept out of the row."""
 Told = set[tuple[Topic, Hashable]]
@@ -25,7 +27,6 @@ PENDING_AGAIN = (State.PENDING, None, None, 0.0, None, None, None, None)
 encode = msgspec.json.Encoder().encode
 _CHANGING = Standing.__struct_fields__[Standing.__struct_fields__.index("queue_until") :]
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
-_tools = msgspec.json.Decoder(list[SessionTool]).decode
 
 
 def first(cursor: apsw.Cursor, sql: str, values: tuple[Any, ...]) -> Any:
@@ -122,7 +123,7 @@ def ran(cursor: apsw.Cursor, call: Ran, now: float) -> tuple[Any, ...]:
     caller, tool, error = run.caller, run.tool, outcome.error
     return (
         caller.tenant, caller.subject, command.family, run.call_id, command.wire, command.tool_id, tool.reference,
-        *_kept(cursor, encode(run.input)), caller.user_id, run.trace_id, tool.on_lost,
+        *_kept(cursor, command.input_json), caller.user_id, run.trace_id, tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code,
         now, now, outcome.duration_ms,
         *_kept(cursor, None if outcome.value is None else bytes(outcome.value)),
@@ -136,13 +137,14 @@ def refuse_long_queue(cursor: apsw.Cursor, call: NewCall, most: int) -> None:
         raise queue_full(call.reference, most)
 
 
-def sweep(cursor: apsw.Cursor, now: float, before: float, limit: int) -> int:
+def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limit: int) -> int:
+    cursor.execute(SQL.keep_keys, {"now": now, "key_ttl_s": key_ttl_s})
+    cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     old = cursor.execute(SQL.old_calls, (before, limit)).fetchall()
     for table in ("calls", "questions", "answers", "call_events"):
         cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in old])
     blobs = [(blob,) for _, *pair in old for blob in pair if blob is not None]
     cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
-    cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     sessions = cursor.execute(SQL.old_sessions, (before, limit)).fetchall()
     cursor.executemany("DELETE FROM events WHERE session = ?", sessions)
     cursor.execute(SQL.old_notes, (now, limit))
@@ -195,11 +197,12 @@ def save(cursor: apsw.Cursor, judged: Judged) -> None:
             cursor.execute(SQL.release_key, {"seq": after.seq})
 
 
-def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
+def claimable(cursor: apsw.Cursor, wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     """The condition for requests that somebody asks for, and may. What waits is found by an index for each tool, in
     order: a long line is not read to its end."""
     if wanted.state is not State.PENDING:
         return _in_any_state(wanted)
+    references = _called(cursor, wanted)
     who, limit = wanted.who, wanted.limit
     session = "" if wanted.session is None else " AND session = ?"
     given = () if wanted.session is None else (wanted.session,)
@@ -207,9 +210,20 @@ def claimable(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     found = [_OWN.format(named=_named(wanted), session=session, limit=limit)]
     houses = who.houses or []
     tenants = "" if who.houses is None else f" AND tenant IN ({', '.join('?' * len(houses))})"
-    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(wanted.references)
-    served = [value for reference in wanted.references for value in (reference, *houses, *given)]
+    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(references)
+    served = [value for reference in references for value in (reference, *houses, *given)]
     return f"seq IN ({' UNION ALL '.join(found)})", (*own, *served)
+
+
+def _called(cursor: apsw.Cursor, wanted: Wanted) -> list[str]:
+    """Of the tools that are asked for, those of which calls wait, the longest first. One statement has no room for as
+    many as somebody may serve; and of those that it has room for, most are not called just now."""
+    references = wanted.references
+    if len(references) <= 1:
+        return references
+    houses = None if wanted.who.houses is None else encode(wanted.who.houses).decode()
+    asked = {"references": encode(references).decode(), "houses": houses, "session": wanted.session}
+    return [str(found) for (found,) in cursor.execute(SQL.called_of, {**asked, "limit": MOST_AT_ONCE}).fetchall()]
 
 
 _OWN = (
@@ -250,8 +264,7 @@ def session(cursor: apsw.Cursor, id: str) -> Session | None:
     row = cursor.execute(SQL.session, (id,)).fetchone()
     if row is None:
         return None
-    _, tenant, subject, tools, metadata, *rest = row
-    return Session(id, tenant, subject, _tools(tools), msgspec.json.decode(metadata), *rest)
+    return session_of(id, row[1:])
 
 
 def refuse_conflicts(cursor: apsw.Cursor, calls: Sequence[NewCall]) -> dict[Key, Begun]:

@@ -6,31 +6,38 @@ the commit that holds it is.
 """
 
 import asyncio
-import threading
+import logging
+from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
 
 from ..model.errors import ToolyardError
+from ..model.supervision import Supervisor
 
 MOST_AT_ONCE = 512
-CANNOT = (apsw.Error, ValueError, TypeError, OverflowError)
-"""What a write may raise: the file's errors, and those of a value that SQLite cannot hold. The thread outlives them."""
+CLOSE_S = 10.0
+"""How long a thread that hangs in the file is waited for at the end."""
 T = TypeVar("T")
 Write = Callable[[apsw.Cursor], Any]
+Submitted = tuple[Write, "asyncio.Future[Any]"]
+_log = logging.getLogger("toolyard.ledger")
 
 
 class Writer:
     """Use from one event loop. `connection` is handed over: no other thread may touch it until `close` returned."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, supervisor: Supervisor) -> None:
         self._connection, self._cursor = connection, connection.cursor()
-        self._queue: SimpleQueue[tuple[Write, asyncio.Future[Any]] | None] = SimpleQueue()
+        self._waiting: deque[Submitted] = deque()
+        """A write stays here until it is known what became of it."""
+        self._taken = 0
+        """How many of the first of them are being written."""
+        self._bell: SimpleQueue[None] = SimpleQueue()
         self._loop, self._closed = asyncio.get_running_loop(), False
-        self._thread = threading.Thread(target=self._work, name="toolyard-ledger", daemon=True)
-        self._thread.start()
+        self._thread = supervisor.thread("ledger writer", self._work)
 
     def submit(self, write: Callable[[apsw.Cursor], T]) -> "asyncio.Future[T]":
         """Done when the write is durable, with what it returned; or with the error it failed with."""
@@ -38,48 +45,57 @@ class Writer:
         if self._closed:
             done.set_exception(apsw.ConnectionClosedError("it is closed"))
         else:
-            self._queue.put((write, done))
+            self._waiting.append((write, done))
+            self._bell.put(None)
         return done
 
     async def close(self) -> None:
         """After everything that was submitted."""
         self._closed = True
-        self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
+        self._bell.put(None)
+        if not await asyncio.to_thread(self._thread.join, CLOSE_S):
+            _log.error("the ledger's thread does not end; it is left behind")
+            return
         self._cursor.close()
         self._connection.close()
 
     def _work(self) -> None:
+        self._leave_taken()
         while True:
-            batch, last = self._take()
-            if batch:
+            while batch := [self._waiting[place] for place in range(min(len(self._waiting), MOST_AT_ONCE))]:
+                self._taken = len(batch)
                 outcomes = self._together(batch)
-                try:
-                    self._loop.call_soon_threadsafe(_tell, batch, outcomes)
-                except RuntimeError:
+                if not self._tell(outcomes):
                     return  # the loop is gone: nobody waits
-            if last:
+            if self._closed:
                 return
+            self._bell.get()
+            while not self._bell.empty():
+                self._bell.get()
 
-    def _take(self) -> tuple[list[tuple[Write, "asyncio.Future[Any]"]], bool]:
-        """What is in the queue, and whether it is the end."""
-        batch: list[tuple[Write, asyncio.Future[Any]]] = []
-        item = self._queue.get()
-        while item is not None:
-            batch.append(item)
-            if len(batch) == MOST_AT_ONCE:
-                return batch, False
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return batch, False
-        return batch, True
+    def _leave_taken(self) -> None:
+        """Of what was being written when this thread died nobody knows whether it is durable."""
+        if not self._connection.get_autocommit():
+            self._cursor.execute("ROLLBACK")
+        self._tell([apsw.InterruptError("its thread died while it was written")] * self._taken)
 
-    def _together(self, batch: list[tuple[Write, "asyncio.Future[Any]"]]) -> list[Any]:
+    def _tell(self, outcomes: list[Any]) -> bool:
+        """Whoever waits for the first of the writes, and forgets those. Whether there is anybody."""
+        try:
+            told = [self._waiting[place] for place in range(len(outcomes))]
+            self._loop.call_soon_threadsafe(_tell, told, outcomes)
+        except RuntimeError:
+            return False
+        for _ in outcomes:
+            self._waiting.popleft()
+        self._taken = 0
+        return True
+
+    def _together(self, batch: list[Submitted]) -> list[Any]:
         """In one transaction; if one of them fails, each in its own, so that it fails alone."""
         try:
             return self._committed([write for write, _ in batch])
-        except CANNOT as error:
+        except Exception as error:  # whatever one of them raises, the thread goes on with the others
             if len(batch) == 1:
                 return [error]
         return [outcome for one in batch for outcome in self._together([one])]
@@ -105,7 +121,7 @@ def _result(write: Write, cursor: apsw.Cursor) -> Any:
         return refused
 
 
-def _tell(batch: list[tuple[Write, "asyncio.Future[Any]"]], outcomes: list[Any]) -> None:
+def _tell(batch: list[Submitted], outcomes: list[Any]) -> None:
     for (_, done), outcome in zip(batch, outcomes, strict=True):
         if done.done():
             continue  # nobody waits any more

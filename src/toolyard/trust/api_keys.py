@@ -6,6 +6,7 @@ soon after, also where hints are lost. When a key was last used is remembered he
 """
 
 import asyncio
+import logging
 import secrets
 import string
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from ..store.contract_trust import Keys
 from ..store.hints import Topic
 from .identity import Identity
 
+_log = logging.getLogger("toolyard.keys")
 PREFIX, LENGTH = "ty_", 40
 LOOK_AGAIN_S = 1.5
 NOTED_EVERY_S = 60.0
@@ -59,6 +61,7 @@ class KeyBook:
         self._used: dict[bytes, float] = {}
         self._noted: dict[bytes, float] = {}
         """What the ledger knows of `_used`."""
+        self._unreadable: set[str] = set()
         self.has_any = True
         """Until the ledger was read nobody knows, and so nobody is let in."""
         self.when_read: Callable[[], None] = lambda: None
@@ -86,7 +89,14 @@ class KeyBook:
             self._known |= self._given
             self._noted = {key.digest: key.last_used or 0.0 for key in keys}
             self.has_any = bool(keys or self._given)
+            self._tell_unreadable({key.name for key in keys if not key.is_readable})
             self.when_read()
+
+    def _tell_unreadable(self, names: set[str]) -> None:
+        """Once."""
+        for name in sorted(names - self._unreadable):
+            _log.error("the API key %s cannot be read in the ledger, and lets nobody in; revoke it, make another", name)
+        self._unreadable = names
 
     async def follow(self) -> None:
         """Syncs whenever something changes. Until cancelled."""

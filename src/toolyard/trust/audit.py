@@ -9,11 +9,13 @@ is missing without a word. A process that is killed takes with it what it had no
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
 from ..model.audit import Block
 from ..model.errors import InternalError, ToolyardError
+from ..model.supervision import SupervisedTask, Supervisor
 from ..store.contract import StoreDown
 from ..store.contract_trust import AuditLog
 from .audit_chain import HEAD, Place, is_ours, place_after, sealed, signed
@@ -62,8 +64,15 @@ class Audit:
     """Use from one event loop at a time, between `open` and `close`. `chain` is the one that this node writes."""
 
     def __init__(
-        self, store: AuditLog, ring: KeyRing, chain: str, settings: AuditSettings, now: Callable[[], float]
+        self,
+        store: AuditLog,
+        ring: KeyRing,
+        chain: str,
+        settings: AuditSettings,
+        now: Callable[[], float],
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor()
         self._store, self._ring, self.chain, self._now = store, ring, chain, now
         self.strict, self._with_input = settings.strict, settings.with_input
         self._fingerprint = Fingerprints(ring).of
@@ -73,8 +82,8 @@ class Audit:
         self._room, self._lost = 0, 0
         self._added, self._stored = 0, 0
         self._place = Place()
-        self._timer: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._there, self._hurry = asyncio.Event(), asyncio.Event()
+        self._kept: list[SupervisedTask] = []
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._tries_left: int | None = None
         self._is_up = True
@@ -89,17 +98,19 @@ class Audit:
         self._place = await end_of(self._store, self.chain)
         self._room, self._tries_left = MOST_WAITING, None
         self.add(Entry(self._now(), "start", outcome="continued" if self._place.number else "began"))
-        self._retention.start()
+        self._kept = [
+            self._supervisor.task("audit log", self._run),
+            self._supervisor.task("audit retention", self._retention.run),
+        ]
 
     async def close(self) -> None:
         """Writes what is left, and that this is the end."""
-        await self._retention.stop()
+        for each in self._kept:
+            await each.stop()
         self._waiting.append(Entry(self._now(), "stop", outcome="closed"))
         self._added += 1
         self._room, self._tries_left = 0, LAST_TRIES
-        self._write_now()
-        while self._writing is not None:
-            await asyncio.wait((self._writing,))
+        await self._write()
         if missing := self._added - self._stored + self._lost:
             _log.error("%d entries are missing in the audit log: the server stopped without its store", missing)
 
@@ -118,10 +129,10 @@ class Audit:
             self._lighten(entry)
         self._waiting.append(entry)
         self._added += 1
-        if count == 0 and self._writing is None:
-            self._write_soon()
+        if count == 0:
+            self._there.set()
         elif count == MOST_IN_A_BLOCK:
-            self._write_now()
+            self._hurry.set()
 
     async def written(self) -> None:
         """Everything that was added so far is durable. Raises StoreDown where it is not, now; what is in line stays
@@ -132,27 +143,37 @@ class Audit:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((self._added, waiter))
-        self._write_now()
+        self._there.set()
+        self._hurry.set()
         await waiter
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def _write_now(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._writing is not None and self._writing.get_loop().is_closed():
-            self._writing = None  # a test's loop, say, that ended under it
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-            self._writing.add_done_callback(self._ended)
+    async def _run(self) -> None:
+        """Until cancelled. What is on its way then is sent again as it is by the next run."""
+        self._there, self._hurry = asyncio.Event(), asyncio.Event()
+        while True:
+            if not self._has_work:
+                await self._there.wait()
+            if not self._is_urgent():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FLUSH_S):
+                        await self._hurry.wait()
+            self._there.clear()
+            self._hurry.clear()
+            try:
+                await self._write()
+            except Exception as defect:  # nobody is left waiting
+                self._tell(InternalError("The audit log could not be written", developer_message=repr(defect)))
+                raise
 
-    def _write_soon(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._write_now)
+    @property
+    def _has_work(self) -> bool:
+        return self._batch is not None or bool(self._waiting) or self._lost > 0
 
     async def _write(self) -> None:
         """What waits, block after block, as long as there is a hurry."""
-        while self._batch is not None or self._waiting or self._lost:
+        while self._has_work:
             if self._batch is None:
                 self._batch = self._take()
             if await self._is_stored(self._batch):
@@ -163,7 +184,6 @@ class Audit:
                     break
             elif self._tries_left == 0:
                 break
-        self._rest()
 
     def _lighten(self, entry: Entry) -> None:
         """While it has to wait, an entry holds no input that will not be written."""
@@ -173,23 +193,15 @@ class Audit:
     def _is_urgent(self) -> bool:
         return len(self._waiting) >= MOST_IN_A_BLOCK or bool(self._waiters) or self._room == 0
 
-    def _rest(self) -> None:
-        """Until there is something to write again."""
-        self._writing = None
-        if (self._waiting or self._batch) and self._room:
-            self._write_soon()
-
     def _take(self) -> _Batch:
-        lines, size = list[bytes](), 0
-        entries = self._waiting[:MOST_IN_A_BLOCK]
-        for entry in entries:
-            lines.append(line_of(entry, self._fingerprint, with_input=self._with_input))
-            size += len(lines[-1])
+        lines, size, taken = list[bytes](), 0, 0
+        for entry in self._waiting[:MOST_IN_A_BLOCK]:
+            lines.append(self._line(entry))
+            size, taken = size + len(lines[-1]), taken + 1
             if size > MOST_BYTES_IN_A_BLOCK:
                 break
-        taken = len(lines)
+        times = [entry.at for entry in self._waiting[:taken]]
         del self._waiting[:taken]
-        times = [entry.at for entry in entries[:taken]]
         if self._lost:
             times.append(self._now())
             lost = Entry(times[-1], "lost", outcome="lost", count=self._lost)
@@ -197,6 +209,14 @@ class Audit:
             _log.error("%d entries are missing in the audit log: its store was away for too long", self._lost)
             self._lost = 0
         return _Batch(lines, (min(times), max(times)), taken)
+
+    def _line(self, entry: Entry) -> bytes:
+        """One entry that cannot be written does not keep the others from it."""
+        try:
+            return line_of(entry, self._fingerprint, with_input=self._with_input)
+        except Exception:  # whatever is in it
+            _log.exception("an entry of the audit log cannot be written as it is")
+            return line_of(Entry(entry.at, entry.kind, outcome="unreadable"), self._fingerprint, with_input=False)
 
     async def _is_stored(self, batch: _Batch) -> bool:
         """Where it is not, it is to be tried again."""
@@ -240,14 +260,6 @@ class Audit:
             self._is_up = up
             reason = "" if why is None else why.developer_message or why.message
             _log.warning("the audit log is written again" if up else f"the audit log waits for its store: {reason}")
-
-    def _ended(self, writing: "asyncio.Task[None]") -> None:
-        """Nobody is left waiting, even where the writing ended by a defect of ours."""
-        if writing.cancelled() or (defect := writing.exception()) is None:
-            return
-        _log.error("the audit log could not be written", exc_info=defect)
-        self._tell(InternalError("The audit log could not be written", developer_message=repr(defect)))
-        self._rest()
 
 
 async def put(store: AuditLog, ring: KeyRing, chain: str, entry: Entry) -> None:

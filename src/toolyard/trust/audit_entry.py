@@ -49,7 +49,7 @@ class Entry(
     call_id: str | None = None
     fingerprint: str | None = None
     input: Any = None
-    """As it came. Nobody changes it afterwards: it is written a moment later."""
+    """As it came: `Raw` where a tool was given it, who may have changed it since."""
     rule: str | None = None
     """Which rule let it through or refused it."""
     outcome: str | None = None

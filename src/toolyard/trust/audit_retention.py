@@ -21,21 +21,13 @@ _log = logging.getLogger("toolyard.audit")
 
 
 class Retention:
-    """Drops what is older than `keep_s`, now and then, from `start` to `stop`."""
+    """Drops what is older than `keep_s`, now and then."""
 
     def __init__(self, store: AuditLog, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
         self._store, self._ring, self._keep_s, self._now = store, ring, keep_s, now
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Until cancelled."""
         await asyncio.sleep(FIRST_S)
         while True:
             try:

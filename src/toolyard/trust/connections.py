@@ -210,4 +210,5 @@ def _read(opened: Opened) -> Held:
 
 
 def _shown(place: Place, about: Mapping[str, Any]) -> Connection:
-    return Connection(place.tenant, place.owner, place.name, tuple(about["scopes"]), about["account"], about["since"])
+    known = {"scopes": (), "account": "", "since": 0.0, **about}
+    return Connection(place.tenant, place.owner, place.name, tuple(known["scopes"]), known["account"], known["since"])

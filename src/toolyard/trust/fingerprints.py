@@ -5,15 +5,19 @@ brought into one form first, after RFC 8785: members in order, and one spelling 
 """
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from .keys import KeyRing
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+Input = Mapping[str, Any] | Raw
+"""A call's input, or the JSON of it that was kept when it came."""
 _may_have_floats = re.compile(rb"[0-9][.eE]").search
 """Without any, the one form is the one that is there."""
 
@@ -29,16 +33,18 @@ class Fingerprints:
         """One for each key. A third of what an HMAC costs."""
         return [blake2b(key=key, digest_size=32) for key in self._ring.subkeys("fingerprint")]
 
-    def of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
+    def of(self, tool: str, user_id: str | None, input: Input) -> bytes:
         return _digest(self._starts[0], _one_form(tool, user_id, input))
 
-    def all_of(self, tool: str, user_id: str | None, input: dict[str, Any]) -> tuple[bytes, ...]:
+    def all_of(self, tool: str, user_id: str | None, input: Input) -> tuple[bytes, ...]:
         """By the newest key, and by older ones: what was recorded before a key was changed has one of those."""
         encoded = _one_form(tool, user_id, input)
         return tuple(_digest(start, encoded) for start in self._starts)
 
 
-def _one_form(tool: str, user_id: str | None, input: dict[str, Any]) -> bytes:
+def _one_form(tool: str, user_id: str | None, input: Input) -> bytes:
+    if isinstance(input, Raw):
+        input = msgspec.json.decode(input)
     encoded = _encode((tool, user_id, input))
     return _encode((tool, user_id, canonical(input))) if _may_have_floats(encoded) else encoded
 

@@ -62,8 +62,8 @@ class HeldSecrets:
         shown = (
             HeldSecret(
                 WhichSecret(place.name, place.tenant, place.owner),
-                tuple(it.about["tools"]),
-                it.about["since"],
+                tuple(it.about.get("tools", ())),
+                it.about.get("since", it.changed),
                 is_closed=place in closed,
             )
             for place, it in kept
@@ -89,11 +89,18 @@ class HeldSecrets:
 
 
 def is_for(tool: Tool, patterns: tuple[str, ...]) -> bool:
-    """Whether a secret for these tools may be given to this one. A stranger's tool must be named by its id: it would
-    only have to declare a secret to learn it."""
+    """Whether a secret for these tools may be given to this one. Patterns are for the server's own tools and those of
+    workers that are trusted. Others may be called as they like to fit one: such a tool must be named by its id, and
+    who offers it must be named, too, or else a stranger would only have to offer it first."""
     if tool.is_trusted:
         return not patterns or any(matches(pattern, tool) for pattern in patterns)
-    return any(matches(pattern, tool) for pattern in patterns if pattern[0] not in "#@")
+    return tool.is_named and any(_names(pattern, tool) for pattern in patterns)
+
+
+def _names(pattern: str, tool: Tool) -> bool:
+    """Whether it is this tool's id, perhaps with a version, and could be no other's."""
+    id, _, version = pattern.partition("@")
+    return id == tool.id and "*" not in version and matches(pattern, tool)
 
 
 def _candidates(name: str, caller: Caller) -> Iterator[WhichSecret]:

@@ -60,7 +60,7 @@ class RequirementsDesk:
         context = declared(tool, command.context)
         if context.user_id is not None:
             caller = caller.speaking_for(context.user_id)
-        for keeper in self._keepers:
+        for keeper in self._keepers if tool.gets_what_is_kept else ():
             context = await keeper.fill(tool, context, caller)
         return replace(command, filled=context)
 
@@ -76,11 +76,13 @@ class RequirementsDesk:
             raise MissingRequirements(
                 f"{tool.wire_name} needs {in_words(missing)} before it can be called{_codes(missing)}",
                 missing,
-                developer_message=_how_to_help(missing, absent),
+                developer_message=_how_to_help(tool, missing, absent),
             )
 
     def _challenge(self, base_url: str, caller: Caller, wanted: Authorization, tool: Tool) -> Challenge:
-        made = None if self._challenger is None else self._challenger(caller, wanted, tool)
+        made = None
+        if self._challenger is not None and tool.gets_what_is_kept:  # or else connecting the account would not help
+            made = self._challenger(caller, wanted, tool)
         text, code = made or (self._new_id() + self._new_id(), "")
         id = name_of(text) if made else text
         url = f"{base_url}/authorize/{text}"
@@ -112,7 +114,7 @@ def _codes(missing: Missing) -> str:
     return "; ".join(["", *given])
 
 
-def _how_to_help(missing: Missing, absent: list[Authorization]) -> str:
+def _how_to_help(tool: Tool, missing: Missing, absent: list[Authorization]) -> str:
     parts = []
     if missing.authorization:
         providers = ", ".join(a.id for a in absent)
@@ -121,4 +123,9 @@ def _how_to_help(missing: Missing, absent: list[Authorization]) -> str:
         parts.append(f"context.secrets needs {', '.join(missing.secrets)}")
     if missing.user_id:
         parts.append("context.user_id is needed")
+    if not tool.gets_what_is_kept and (missing.authorization or missing.secrets):
+        parts.append(
+            f"{tool.id} is offered by a worker that is not trusted, and what this server keeps is not for it; "
+            "whoever runs the server can trust the worker, or name it and the tool, in [[workers]]"
+        )
     return "; ".join(parts)

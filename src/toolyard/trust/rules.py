@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from ..model.caller import LOCAL
 from ..model.patterns import tool_pattern
 from .access import Rule, Who
 from .identity import Identity
@@ -29,7 +30,8 @@ class WorkerRule(Struct, frozen=True):
     tenants: tuple[str, ...] = ()
     """Those whose callers see the tools, besides the worker's own; `*` is all of them."""
     trusted: bool = False
-    """Whether its word for what a tool does counts: its tags, and whether it only reads."""
+    """Whether its word for what a tool does counts: its tags, and whether it only reads; and whether patterns of
+    secrets, and users' accounts, are for its tools as they are for the server's own."""
 
     @property
     def houses(self) -> frozenset[str] | None:
@@ -38,6 +40,13 @@ class WorkerRule(Struct, frozen=True):
 
     def lets(self, tool_id: str) -> bool:
         return any(fnmatchcase(tool_id, pattern) for pattern in self.tools)
+
+    def names(self, tenant: str, subject: str, tool_id: str) -> bool:
+        """Whether it is about exactly this caller and this tool. A pattern names nobody: others may fit it, too. Who
+        names no tenant means the one that there is where there are no others."""
+        is_tenant = tenant in self.who.tenant if self.who.tenant else tenant == LOCAL.tenant
+        is_exact = not _is_pattern(subject) and not _is_pattern(tenant)
+        return is_exact and is_tenant and subject in self.who.subject and tool_id in self.tools
 
 
 class WorkerRules:
@@ -51,6 +60,10 @@ class WorkerRules:
         """None where that caller may have no workers."""
         identity = Identity(tenant, subject)
         return next((rule for rule in self._rules if rule.who.fits(identity)), None)
+
+
+def _is_pattern(text: str) -> bool:
+    return any(letter in text for letter in "*?[")
 
 
 def read_rules(given: Any) -> list[Rule]:

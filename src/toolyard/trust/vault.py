@@ -1,5 +1,6 @@
 """Sealed things in the ledger: what is in them is bound to its place there, so that nobody can move it to another's."""
 
+import logging
 from typing import Any
 
 import msgspec
@@ -12,7 +13,8 @@ from .keys import BrokenSeal, KeyRing
 
 PURPOSE = "vault"
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.decode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_log = logging.getLogger("toolyard.secrets")
 _bound = msgspec.msgpack.Encoder().encode
 
 
@@ -51,14 +53,14 @@ class Vault:
         if found is None:
             return None
         value = self._ring.unseal(PURPOSE, found.data, _place(place))
-        return Opened(value, _decode(found.about), found.version, found.changed)
+        return Opened(value, _about(found), found.version, found.changed)
 
     async def about(self, kind: str, tenant: str | None = None, owner: str | None = None) -> list[tuple[Place, Opened]]:
         """What is known of things, without opening any: their values are empty."""
         shown = []
         for each in await self._shelf.all_sealed(kind, tenant, owner):
             place = Place(each.kind, each.tenant, each.owner, each.name)
-            shown.append((place, Opened(b"", _decode(each.about), each.version, each.changed)))
+            shown.append((place, Opened(b"", _about(each), each.version, each.changed)))
         return shown
 
     async def closed(self, kind: str) -> set[Place]:
@@ -84,12 +86,23 @@ class Vault:
             except BrokenSeal:
                 lost += 1
                 continue
-            anew += await self.put(place, value, _decode(each.about), each.version)  # or else it was changed meanwhile
+            anew += await self.put(place, value, _about(each), each.version)  # or else it was changed meanwhile
         return Resealed(anew, before, lost)
 
     async def drop(self, place: Place) -> bool:
         """Whether it was there."""
         return await self._shelf.drop_sealed(*_members(place))
+
+
+def _about(thing: Sealed) -> dict[str, Any]:
+    """Nothing where it cannot be read: it is no part of what is sealed, and the thing may be good all the same."""
+    try:
+        return _decode(thing.about)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
+        _log.error(
+            "what is known of the %s %s of tenant %s cannot be read: %s", thing.kind, thing.name, thing.tenant, error
+        )
+        return {}
 
 
 def opens(ring: KeyRing, thing: Sealed) -> bool:

@@ -70,8 +70,9 @@ def refusal_from(status: int, body: Body) -> ToolyardError:
     message = str(body.get("message") or f"The server answered with status {status}")
     details = body.get("developer_message")
     if status == 422:
-        errors = body.get("parameter_errors") or {}
-        return InvalidInput(tuple(Problem(path, str(sentence)) for path, sentence in errors.items()))
+        errors = body.get("parameter_errors")
+        named = errors.items() if isinstance(errors, dict) else ()
+        return InvalidInput(tuple(Problem(path, str(sentence)) for path, sentence in named), message)
     if "missing_requirements" in body:
         missing = _missing(body["missing_requirements"])
         return MissingRequirements(message, missing, developer_message=details or message)

@@ -18,15 +18,15 @@ _secret = matching(r"[^\x00-\x1f\x7f]{1,256}", "Must be a string of 1 to 256 cha
 FIRST = "1.0.0"
 
 
-def decode_worker(body: bytes) -> list[Definition]:
+def decode_worker(body: bytes, most: int | None = None) -> list[Definition]:
     """The tools a worker offers, each once."""
-    return decode_definitions(body, 1)
+    return decode_definitions(body, 1, most)
 
 
-def decode_definitions(body: bytes, fewest: int) -> list[Definition]:
-    """At least so many tools."""
+def decode_definitions(body: bytes, fewest: int, most: int | None = None) -> list[Definition]:
+    """At least and at most so many tools. More are not looked at."""
     members = parse(body)
-    given = list(members.all_below("tools", fewest))
+    given = list(members.all_below("tools", fewest, most))
     tools = [_definition(each) for each in given]
     known: set[str] = set()
     for each, tool in zip(given, tools, strict=True):

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from ..model.call import Outcome
@@ -94,7 +95,7 @@ class Runs:
         return Run(
             tool, claimed.request, claimed.caller, claimed.input, QuietChannel(),
             claimed.trace_id, context.user_info, context.secrets, context.tokens, self._bench.resources.get(tool.host),
-            scrubber=scrubber_of(context.secrets, context.tokens),
+            scrubber=scrubber_of(context.secrets, context.tokens), input_json=msgspec.json.encode(claimed.input),
         )  # fmt: skip
 
     def _ended(self, task: "asyncio.Task[None]") -> None:

@@ -54,6 +54,7 @@ class Options(Struct, frozen=True):
     key: str | None = None
     concurrency: int = 32
     grace_s: float = 30.0
+    ca: str | None = None
     core_files: bool = True
     """Whether a crash may leave one. It is a whole process that would not, so that only its owner can decide."""
 
@@ -129,12 +130,12 @@ class Worker:
         return Bench(tools, resources)
 
     def _pulse(self, stack: AsyncExitStack) -> Pulse:
-        sending = HttpSending(self._options.url, self._options.key, ANSWER_S)
+        sending = HttpSending(self._options.url, self._options.key, ANSWER_S, ca=self._options.ca)
         stack.callback(sending.close)
         return Pulse(sending, self._options.name, list(map(definition_of, self._tools)), self._connection)
 
     def _sending(self, stack: AsyncExitStack, timeout_s: float) -> AsyncHttpSending:
-        sending = AsyncHttpSending(self._options.url, self._options.key, timeout_s)
+        sending = AsyncHttpSending(self._options.url, self._options.key, timeout_s, ca=self._options.ca)
         stack.push_async_callback(sending.close)
         return sending
 

@@ -27,7 +27,7 @@ class Overview:
     async def show(self, visit: Visit) -> View:
         waiting, workers = len(await self._desk.waiting()), await self._store.workers()
         rows = [
-            ("Server", f"{shown(self._readiness.status)}, toolyard {VERSION}, node {shown(self._store.node)}"),
+            ("Server", f"{shown(self._readiness.health)}, toolyard {VERSION}, node {shown(self._store.node)}"),
             ("Tools", visit.link("/tools", str(len(self._catalogue)))),
             ("Waiting for your yes", visit.link("/approvals", str(waiting)) if waiting else "nothing"),
             ("Workers alive", bullets(map(_worker, workers)) if workers else NOTHING),

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from ...catalogue import Catalogue
+from ...catalogue import Catalogue, Change
 from ...engine.awaited import asked_for
 from ...engine.engine import Engine
 from ...engine.held import Node
@@ -14,7 +14,6 @@ from ...model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, Outco
 from ...model.caller import Caller
 from ...model.errors import (
     Busy,
-    DefinitionError,
     Forbidden,
     InvalidInput,
     Missing,
@@ -35,13 +34,13 @@ from ...wires.mcp.envelope import (
     Incoming,
     RpcError,
 )
-from ...wires.mcp.headers import mirrored_of
 from ...wires.mcp.outcomes import encode_failure, encode_outcome
 from ...wires.mcp.params import TASKS, Call, Meta, decode_params
-from ...wires.mcp.questions import can_answer, encode_input_required, missing_capabilities
+from ...wires.mcp.questions import can_answer, elicitations, encode_input_required, missing_capabilities
 from ...wires.mcp.tasks import encode_created
 from ...wires.telling import Telling
 from ..readiness import Readiness
+from ..servable import headers_of
 from ..witness import Ended, Witness
 from .channel import McpChannel
 from .following import Following
@@ -87,9 +86,9 @@ class Calling:
         """Wants to know of tasks of the older era."""
         self.when_sent: Callable[[Missing, Peer], None] = lambda missing, peer: None
         """Wants to know of what clients of the older era send their person to."""
-        self._mirrored: dict[str, dict[str, tuple[str, ...]]] = {}
-        self._prepare()
-        catalogue.subscribe(self._prepare)
+        self._headers: dict[Tool, dict[str, tuple[str, ...]]] = {}
+        """Which of their arguments are repeated in headers, of tools that were called."""
+        catalogue.subscribe(self._forget)
 
     async def call(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         params = decode_params(message, Call)
@@ -166,20 +165,17 @@ class Calling:
 
     def mirrored(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Which headers repeat the tool's arguments. A tool that is not there for the caller has none."""
-        headers = self._mirrored.get(name)
-        return headers if headers is not None and self._catalogue.named(name, caller.view) is not None else _NOTHING
+        tool = self._catalogue.named(name)
+        if tool is None or self._catalogue.named(name, caller.view) is None:
+            return _NOTHING
+        headers = self._headers.get(tool)
+        if headers is None:
+            headers = self._headers[tool] = headers_of(tool)
+        return headers
 
-    def _prepare(self) -> None:
-        """Raises DefinitionError for a tool whose headers cannot be made."""
-        mirrored = {}
-        for tool in self._catalogue.all():
-            try:
-                headers = mirrored_of(tool.input_schema)
-            except ValueError as error:
-                raise DefinitionError(f"{tool.id}: {error}", tool.code.origin.place) from None
-            if headers and self._catalogue.named(tool.wire_name) is tool:
-                mirrored[tool.wire_name] = headers
-        self._mirrored = mirrored
+    def _forget(self, change: Change) -> None:
+        for tool in change.removed:
+            self._headers.pop(tool, None)
 
     # -- one call ----------------------------------------------------------------------------------
 
@@ -208,6 +204,8 @@ class Calling:
         call = await self._store.row(seq)
         questions = [] if call is None else await self._engine.questions.open(call, peer.caller)
         if call is not None and questions:
+            if self._witness.is_strict:
+                await self._witness.told_early(call, peer.caller, peer, "input_required")
             state = self._states.make(call, peer.caller, digest_of(request.tool.id, request.params.arguments))
             outlet.respond(encode_input_required(questions, state, peer.revision))
 
@@ -217,6 +215,9 @@ class Calling:
             self._node.beside(self._hand_out(peer, call_id, outlet))
 
     async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
+        call = await self._engine.recorded_call(peer.caller, call_id)
+        if call is not None and self._witness.is_strict:
+            await self._witness.told_early(call, peer.caller, peer, "still_running")
         outlet.respond(await self._created(peer, call_id))
 
     # -- tasks -------------------------------------------------------------------------------------
@@ -258,21 +259,18 @@ class Calling:
     def _missing(self, tool: Tool, error: MissingRequirements, peer: Peer) -> bytes:
         """What a person has to do first: over the protocol where the client can, else as text. What waits for approval
         is not up to the client's person, and waits already: it is never said to be impossible."""
-        challenges = error.missing.authorization
-        if not challenges or not can_answer(peer.capabilities, "url"):
-            if challenges and peer.revision.is_modern and not error.missing.approval:
-                raise missing_capabilities(["url"])
-            return encode_failure(error, peer.revision, self._telling)
         questions = [
-            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url) for each in challenges
+            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url)
+            for each in error.missing.authorization
         ]
+        if not questions or not can_answer(peer.capabilities, "url"):
+            if questions and peer.revision.is_modern and not error.missing.approval:
+                raise missing_capabilities(["url"], str(error), elicitations(questions))
+            return encode_failure(error, peer.revision, self._telling)
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
-        elicitations = [
-            {"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions
-        ]
         self.when_sent(error.missing, peer)
-        raise RpcError(URL_ELICITATION_REQUIRED, error.message, {"elicitations": elicitations}, status=200)
+        raise RpcError(URL_ELICITATION_REQUIRED, error.message, elicitations(questions), status=200)
 
 
 class Request(Struct):

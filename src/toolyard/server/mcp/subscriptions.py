@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...catalogue import Catalogue
+from ...catalogue import Catalogue, Change
 from ...model.caller import EVERYTHING, Caller, View
 from ...model.offer import Offer
 from ...store.contract import Store
@@ -52,7 +52,7 @@ class Subscriptions:
         self._loop: asyncio.AbstractEventLoop | None = None
         catalogue.subscribe(self.tools_changed)
 
-    def tools_changed(self) -> None:
+    def tools_changed(self, change: Change) -> None:
         self._tell(lambda each: each.wanted.tools, "notifications/tools/list_changed")
 
     def prompts_changed(self) -> None:

@@ -66,15 +66,17 @@ def mirrored_of(schema: Schema) -> dict[str, tuple[str, ...]]:
     """The headers that a tool's schema asks for, and where in the arguments their values are. Raises ValueError for an
     annotation that cannot be honoured."""
     found: dict[str, tuple[str, ...]] = {}
+    lowered = set[str]()
     reachable = dict(_annotated(schema, ()))
     for path, (name, kind) in reachable.items():
         if not isinstance(name, str) or not _token(name):
             raise ValueError(f"{ANNOTATION} of {'.'.join(path)} must be a header's name, got {name!r}")
         if kind not in ("string", "integer", "boolean"):
             raise ValueError(f"{ANNOTATION} is for text, whole numbers and yes or no; {'.'.join(path)} is {kind}")
-        if name.lower() in {other.lower() for other in found}:
+        if name.lower() in lowered:
             raise ValueError(f"{ANNOTATION} {name!r} is there twice")
         found[name] = path
+        lowered.add(name.lower())
     if _count(schema) != len(reachable):
         raise ValueError(f"{ANNOTATION} stands where no header can be made of it: it is for properties alone")
     return found

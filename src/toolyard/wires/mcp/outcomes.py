@@ -110,6 +110,8 @@ def _told(error: ToolyardError) -> dict[str, Any]:
         said["code"] = error.code
     elif isinstance(error, Busy):
         said |= {"code": "busy", "can_retry": True}
+    if isinstance(error, ToolError) and error.additional_prompt_content is not None:
+        said["has_prompt_content"] = True
     return {name: value for name, value in said.items() if value is not None}
 
 

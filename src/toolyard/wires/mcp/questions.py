@@ -26,15 +26,23 @@ def can_answer(capabilities: Capabilities, kind: Asks) -> bool:
     return can(capabilities, *NEEDS[kind])
 
 
-def missing_capabilities(kinds: Sequence[Asks]) -> RpcError:
-    """For a client that cannot do what a tool is going to ask for."""
+def missing_capabilities(kinds: Sequence[Asks], said: str = "", more: Mapping[str, Any] | None = None) -> RpcError:
+    """For a client that cannot do what a tool is going to ask for. `said` is what its person should read, if there is
+    something that helps without it."""
     wanted: dict[str, Any] = {}
     for kind in kinds:
         there = wanted
         for step in NEEDS[kind]:
             there = there.setdefault(step, {})
-    said = ", ".join(".".join(NEEDS[kind]) for kind in kinds)
-    return RpcError(MISSING_CAPABILITY, f"This needs a client that declares {said}", {"requiredCapabilities": wanted})
+    named = ", ".join(".".join(NEEDS[kind]) for kind in kinds)
+    message = said or f"This needs a client that declares {named}"
+    return RpcError(MISSING_CAPABILITY, message, {"requiredCapabilities": wanted, **(more or {})})
+
+
+def elicitations(questions: Sequence[Question]) -> dict[str, Any]:
+    """Links that a person has to open, as the data of an error."""
+    said = [{"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions]
+    return {"elicitations": said}
 
 
 def encode_question(question: Question, revision: Revision, id: str = "") -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,10 @@ from msgspec import Struct
 from ...model.errors import (
     BodyTooLarge,
     Busy,
+    Challenge,
     InternalError,
+    Missing,
+    MissingRequirements,
     NotAuthenticated,
     PathNotFound,
     RequestError,
@@ -20,7 +23,15 @@ from ...model.errors import (
     UnsupportedProtocol,
 )
 from ..contract import Reply
-from .envelope import HEADER_MISMATCH, INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY, UNSUPPORTED_VERSION, Id
+from .envelope import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+    URL_ELICITATION_REQUIRED,
+    Id,
+)
 from .headers import SESSION_HEADER
 
 MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
@@ -126,6 +137,10 @@ def refusal_of(heard: Heard, url: str = "") -> ToolyardError:
         return kind(message, retry_after_ms=_retry_after(heard.headers), developer_message=details)
     if heard.status in _BY_STATUS:
         return _BY_STATUS[heard.status](message, developer_message=details)
+    if links := _links(heard):
+        challenges = tuple(Challenge(str(each.get("elicitationId", "")), each["url"], "") for each in links)
+        said = "; ".join(dict.fromkeys(each["message"] for each in links))
+        return MissingRequirements(said, Missing(challenges), developer_message=details or message)
     if heard.code == UNSUPPORTED_VERSION:
         return UnsupportedProtocol(message, developer_message=details)
     if heard.code is not None and _unknown_tool(message):
@@ -150,6 +165,16 @@ def _sentence(heard: Heard, url: str) -> str:
     if heard.status < 300:
         return "The server's answer is not one to this request"
     return f"The server answered with status {heard.status}"
+
+
+def _links(heard: Heard) -> list[dict[str, Any]]:
+    """Where a person has to go first."""
+    if heard.error is None or heard.code not in (MISSING_CAPABILITY, URL_ELICITATION_REQUIRED):
+        return []
+    data = heard.error.get("data")
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return [each for each in found if isinstance(each.get("url"), str) and isinstance(each.get("message"), str)]
 
 
 def _data(error: Message) -> str:

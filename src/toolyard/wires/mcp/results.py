@@ -128,7 +128,12 @@ def failure_of(result: Mapping[str, Any]) -> ToolError | None:
     retry_after = retry_after if isinstance(retry_after, int) else None
     if told.get("code") == "busy":
         raise Busy(text, retry_after_ms=retry_after or 0)
-    return ToolError(text, can_retry=can_retry if isinstance(can_retry, bool) else None, retry_after_ms=retry_after)
+    return ToolError(
+        text,
+        can_retry=can_retry if isinstance(can_retry, bool) else None,
+        retry_after_ms=retry_after,
+        additional_prompt_content="" if told.get("has_prompt_content") is True else None,  # it is in the text
+    )
 
 
 def value_of(result: Mapping[str, Any], tool: Listed, schema: dict[str, Any] | None, compile: Compile) -> Any:

@@ -31,7 +31,7 @@ def definition(tool: Tool, revision: Revision) -> dict[str, Any]:
     made["inputSchema"] = listed_input(tool)
     if revision.titles and (output := listed_output(tool, revision)) is not None:
         made["outputSchema"] = output
-    if annotations := _annotations(tool):
+    if annotations := annotations_of(tool):
         made["annotations"] = annotations
     if tool.icons and revision.icons:
         made["icons"] = tool.icons
@@ -71,7 +71,8 @@ def listed_input(tool: Tool) -> Schema:
 _EMPTY: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def _annotations(tool: Tool) -> dict[str, Any]:
+def annotations_of(tool: Tool) -> dict[str, Any]:
+    """What its author says that it does."""
     hints = tool.hints
     said = {
         "title": tool.title,

@@ -409,6 +409,9 @@ ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
 -- name: check
 SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'
 
+-- name: check_locks
+SET LOCAL lock_timeout = '1s'; LOCK TABLE calls, keys IN ROW EXCLUSIVE MODE
+
 -- name: leave
 WITH gone AS (DELETE FROM nodes WHERE name = $1), unused AS (DELETE FROM usage WHERE node = $1) UPDATE slots SET node = NULL, token = NULL WHERE node = $1
 
@@ -486,6 +489,14 @@ WITH gone AS (
 ), unanswered AS (DELETE FROM answers WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
 ), untold AS (DELETE FROM call_events WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
 SELECT count(*) FROM gone
+
+-- A key is not free before its call has ended and its result may go.
+-- name: keep_keys
+UPDATE keys SET expires_at = coalesce(calls.finished_at, ledger_now()) + $2::double precision
+FROM calls WHERE calls.seq = keys.seq
+    AND coalesce(calls.finished_at, ledger_now()) + $2::double precision >= ledger_now()
+    AND keys.ctid = ANY (ARRAY (SELECT ctid FROM keys WHERE expires_at < (SELECT ledger_now())
+        ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))
 
 -- name: sweep_keys
 DELETE FROM keys WHERE ctid = ANY (ARRAY (SELECT ctid FROM keys WHERE expires_at < (SELECT ledger_now())

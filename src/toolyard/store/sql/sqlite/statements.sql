@@ -110,6 +110,12 @@ UNION ALL
 SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING' AND queue = 'node' AND waiting_for IS NULL
 ORDER BY seq LIMIT :limit
 
+-- A key is not free before its call has ended and its result may go.
+-- name: keep_keys
+UPDATE keys SET expires_at = coalesce(calls.finished_at, :now) + :key_ttl_s
+FROM calls WHERE calls.seq = keys.seq AND keys.expires_at < :now
+    AND coalesce(calls.finished_at, :now) + :key_ttl_s >= :now
+
 -- name: old_calls
 SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?
 
@@ -151,9 +157,20 @@ SELECT tenant, subject, name, tools, revision FROM workers WHERE lease_until > ?
 -- name: drop_dead_workers
 DELETE FROM workers WHERE lease_until <= ? RETURNING 1
 
+-- name: called_of
+SELECT value FROM (
+    SELECT value, (SELECT seq FROM calls INDEXED BY calls_pending
+        WHERE state = 'PENDING' AND reference = served.value AND queue = 'worker' AND waiting_for IS NULL
+            AND (:houses IS NULL OR tenant IN (SELECT value FROM json_each(:houses)))
+            AND (:session IS NULL OR session = :session)
+        ORDER BY seq LIMIT 1) AS oldest
+    FROM json_each(:references) AS served
+) WHERE oldest IS NOT NULL ORDER BY oldest LIMIT :limit
+
+-- It is gone again before anybody sees it.
 -- name: check
-INSERT INTO nodes (name, lease_until) VALUES (?, ?)
-ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
+INSERT INTO blobs (id, data) VALUES (0, zeroblob(?));
+DELETE FROM blobs WHERE id = 0
 
 -- name: reject
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
