@@ -156,7 +156,7 @@ OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "lost", "request", "requests", "session",
     "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
     "call_events", "keys", "note_key_use", "audit_chains", "audit_chain", "audit_blocks", "share_usage",
-    "sealed", "all_sealed", "counted", "tell",
+    "sealed", "all_sealed", "counted", "tell", "count_held", "full",
 }  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def test_a_session_message_is_refused_whole_and_can_be_sent_again(server: str, k
 
 
 def test_tools_that_a_session_brought_count_by_the_minute(tmp_path: Path) -> None:
-    limits = [{"name": "all", "calls_per_minute": 3, "at_once": 1}, {"name": "kit", "tools": ["Kit.*"], "at_once": 1}]
+    limits = [{"name": "all", "calls_per_minute": 4, "at_once": 1}, {"name": "kit", "tools": ["Kit.*"], "at_once": 1}]
     with running("open", tmp_path, [TOOLS], settings(limits=limits)) as server:
         key = KEYS["caller0"]
         tool = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}

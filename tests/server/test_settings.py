@@ -127,6 +127,11 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
         '[{"per": "tool", "at_once": 2}]',
         [Limit("limits[1]", ("tool",), at_once=2)],
     ),
+    "quotas": (
+        {"sessions": 5, "stored_bytes": {"tenant": 0}},
+        '{"sessions": 5, "stored_bytes": {"tenant": 0}}',
+        {"sessions": {"caller": 5}, "stored_bytes": {"tenant": None}},
+    ),
     "auth_failures_per_minute": (0, "0", 0),
     "trusted_proxies": (["10.0.0.0/8"], "10.0.0.0/8", ["10.0.0.0/8"]),
     "max_connections": (5, "5", 5),

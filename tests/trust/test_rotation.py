@@ -21,6 +21,7 @@ from toolyard.testing import client
 from toolyard.trust.audit import MAIN, Audit, AuditSettings
 from toolyard.trust.audit_chain import Broken, verify
 from toolyard.trust.keys import KeyRing
+from toolyard.trust.quotas import Quotas, quotas_of
 from toolyard.trust.vault import Place, Vault
 from toolyard.wires.mcp.envelope import RpcError
 from toolyard.wires.mcp.revisions import R_2025_11_25
@@ -100,10 +101,11 @@ def test_what_mcp_clients_hold_is_still_taken(tmp_path: Path) -> None:
         States(new, 60, lambda: 0.0).open(state, LOCAL, b"request")
 
     async def work(store: Store) -> None:
-        session = await McpSessions(store, old, lambda: "id").open(LOCAL, SessionState("2025-11-25", {}))
-        assert (await McpSessions(store, both, lambda: "id").find(session, LOCAL)).version == "2025-11-25"
+        quotas = Quotas(quotas_of({}, is_away=False), store)
+        session = await McpSessions(store, old, lambda: "id", quotas).open(LOCAL, SessionState("2025-11-25"))
+        assert (await McpSessions(store, both, lambda: "id", quotas).find(session, LOCAL)).version == "2025-11-25"
         with pytest.raises(RpcError):
-            await McpSessions(store, new, lambda: "id").find(session, LOCAL)
+            await McpSessions(store, new, lambda: "id", quotas).find(session, LOCAL)
 
     in_file(tmp_path / "a.db", work)
 

@@ -37,6 +37,7 @@ from ..trust.keys import KeyRing
 from ..trust.limits import Limiter
 from ..trust.meters import Counted
 from ..trust.patience import Patience
+from ..trust.quotas import Quotas
 from ..trust.requirements import Requirer, declared
 from .held import Node
 from .long import LongCalls
@@ -96,6 +97,7 @@ class Engine:
         recorded: RecordedCalls,
         recorder: Recorder | None,
         ring: KeyRing,
+        quotas: Quotas,
         seam: Seam = SYSTEM,
         limiter: Limiter | None = None,
     ) -> None:
@@ -105,12 +107,12 @@ class Engine:
         self._requirer, self._approvals = requirer, recorded.approvals
         self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
         self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
-        self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described)
+        self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
         self.questions = Questions(node.store, limits.answer_s, recorded.approvals)
         self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
-        self._limiter, self._patience = limiter, Patience()
+        self._limiter, self._patience, self._quotas = limiter, Patience(), quotas
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
@@ -146,7 +148,7 @@ class Engine:
         if command.call_id is not None or plan.is_remote or plan.may_wait:
             call = self._record(plan, tool, command, caller, channel, base_url)
             return call if self._limiter is None else self._patiently(call, caller)
-        if self._limiter is not None:
+        if self._limiter is not None or self._quotas.has_full:
             return self._limited(plan, tool, command, caller, channel, base_url)
         if plan.slots is None:
             return self._run(plan, tool, command, caller, channel, base_url)
@@ -188,7 +190,8 @@ class Engine:
     ) -> Outcome:
         """In the same task from its admission to the end of its run, whatever its client was told meanwhile."""
         try:
-            admitted = self._limiter.admit(tool, caller)  # type: ignore[union-attr]
+            self._quotas.refuse_full(caller)
+            admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         except LimitReached as refused:
             raise await self._held_back(refused, caller) from None
         if self._patience.refused:
@@ -197,7 +200,8 @@ class Engine:
             run = self._run(plan, tool, command, caller, channel, base_url)
             return await (run if plan.slots is None else self._run_in(plan.slots, run, caller))
         finally:
-            admitted.end()
+            if admitted is not None:
+                admitted.end()
 
     @asynccontextmanager
     async def counted(self, offer: Offer, caller: Caller) -> AsyncIterator[None]:
@@ -217,6 +221,7 @@ class Engine:
 
     def count_use(self, name: str, caller: Caller) -> Counted | None:
         """Of a tool that the server does not have. Raises LimitReached."""
+        self._quotas.refuse_full(caller)
         return None if self._limiter is None else self._limiter.count(Offer("sessions", name), caller)
 
     async def _patiently(self, call: Coroutine[Any, Any, T], caller: Caller) -> T:
@@ -354,6 +359,7 @@ class Engine:
         wrong: the call waits for it."""
         command.keep_input()
         plan = self._plans[tool]
+        self._quotas.refuse_full(caller)
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
             waiting_for = None

@@ -16,6 +16,7 @@ from ..model.record import NewCall
 from ..model.running import Run
 from ..store.contract import StoreDown
 from ..store.hints import Topic
+from ..trust.quotas import Quotas
 from .held import NOT_KNOWN, Held, Node, elsewhere
 from .recorded import ask_later
 from .recorder import Recorder
@@ -33,13 +34,16 @@ class LongCalls:
         recorder: Recorder | None,
         sync_wait_s: float,
         describe: Callable[[CallTool, Run], NewCall],
+        quotas: Quotas,
     ) -> None:
         self.node, self.recorder, self.sync_wait_s, self.describe = node, recorder, sync_wait_s, describe
+        self._quotas = quotas
 
     async def through(self, rest: Awaitable[Outcome], command: CallTool, run: Run) -> Outcome:
         """Goes on with a call whose first step is done."""
         call = LongCall(self, command, run)
         self.node.long.add(call.task)
+        self._quotas.begin(run.caller.tenant, run.caller.subject)
         try:
             outcome = await call.through(rest)
         except asyncio.CancelledError:
@@ -47,6 +51,7 @@ class LongCalls:
             raise
         finally:
             self.node.long.discard(call.task)
+            self._quotas.end(run.caller.tenant, run.caller.subject)
         return outcome
 
 

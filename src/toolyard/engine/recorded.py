@@ -33,6 +33,7 @@ from ..store.contract import Begun, Note
 from ..trust.approvals import APPROVAL, Approvals
 from ..trust.fingerprints import Fingerprints
 from ..trust.meters import Admitted
+from ..trust.quotas import Quotas
 from .held import Held, Node, elsewhere
 from .slots import Slots
 
@@ -98,10 +99,16 @@ class RecordedCalls:
     """One key, one execution."""
 
     def __init__(
-        self, node: Node, fingerprints: Fingerprints, approvals: Approvals, sync_wait_s: float, most_pending: int
+        self,
+        node: Node,
+        fingerprints: Fingerprints,
+        approvals: Approvals,
+        sync_wait_s: float,
+        most_pending: int,
+        quotas: Quotas,
     ) -> None:
         self._node, self._store, self._fingerprints, self.approvals = node, node.store, fingerprints, approvals
-        self._sync_wait_s, self._most_pending = sync_wait_s, most_pending
+        self._sync_wait_s, self._most_pending, self._quotas = sync_wait_s, most_pending, quotas
         self._running: dict[tuple[Key, bytes], Running] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
 
@@ -150,9 +157,8 @@ class RecordedCalls:
             work.new.key = Key(caller.tenant, caller.subject, command.family, command.call_id)
             work.new.fingerprint, *older = self._prints(command)
             work.new.older = tuple(older)
-        most = None if work.new.queue == "node" else self._most_pending
         try:
-            begun = await self._store.begin(work.new, most)
+            begun = await self._begun(work)
         except BaseException:
             work.is_known()
             raise
@@ -257,12 +263,14 @@ class RecordedCalls:
             recorded.set_result(None)
         task = loop.create_task(work)
         running = self._running[key, fingerprint] = Running(task, recorded)
+        self._quotas.begin(key.tenant, key.subject)
         task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
         if admitted is not None:
             task.add_done_callback(lambda done: admitted.end())
         return running
 
     def _ended(self, which: tuple[Key, bytes], running: Running) -> None:
+        self._quotas.end(which[0].tenant, which[0].subject)
         if self._running.get(which) is running:
             del self._running[which]
         task = running.task
@@ -283,8 +291,7 @@ class RecordedCalls:
 
     async def _recorded(self, work: Work, recorded: "asyncio.Future[None]") -> Outcome:
         new = work.new
-        most = None if new.queue == "node" else self._most_pending
-        begun = await self._store.begin(new, most)
+        begun = await self._begun(work)
         if not recorded.done():
             recorded.set_result(None)
         if begun.seq == 0:
@@ -295,6 +302,17 @@ class RecordedCalls:
         if new.queue != "node":
             return await self._elsewhere(begun.seq, work)
         return await self._here(begun.seq, 1, work)
+
+    async def _begun(self, work: Work) -> Begun:
+        """Recorded, if the caller may have one more that waits, or if it is there already. Raises LimitReached."""
+        new = work.new
+        if new.queue != "node" or new.waiting_for is not None:
+            try:
+                await self._quotas.room("waiting_calls", work.run.caller)
+            except LimitReached:
+                if not new.keyed or await self._store.find(new.key) is None:
+                    raise
+        return await self._store.begin(new, None if new.queue == "node" else self._most_pending)
 
     async def _here(self, seq: int, number: int, work: Work) -> Outcome:
         if (running := self._running.get((work.new.key, work.new.fingerprint))) is not None:
@@ -330,7 +348,7 @@ class RecordedCalls:
             outcome = await self._wait(held.key, ending, command.is_patient)
             if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
                 return outcome
-        begun = await self._store.begin(new, None if new.queue == "node" else self._most_pending)
+        begun = await self._begun(work)
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
         raise self._waits(new.name(begun.seq), work)
 

@@ -26,6 +26,7 @@ from ..store.contract import Begun, Store, StoreDown
 from ..store.hints import Topic
 from ..trust.fingerprints import Fingerprints
 from ..trust.meters import Counted
+from ..trust.quotas import Quotas
 from .engine import Engine, Limits
 from .recorded import RecordedCalls, Work
 
@@ -62,15 +63,19 @@ class Sessions:
         recorded: RecordedCalls,
         fingerprints: Fingerprints,
         limits: Limits,
+        quotas: Quotas,
     ) -> None:
+        self._quotas = quotas
         self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
         self._fingerprints, self._limits = fingerprints, limits
 
     async def open(self, caller: Caller, id: str, new: NewSession) -> Session:
-        """Raises InvalidInput for a tool that cannot be served."""
+        """Raises InvalidInput for a tool that cannot be served, or for too many of them, and LimitReached."""
+        _refuse_many("tools", len(new.tools), self._quotas.most("session_tools"), "a session")
         problems = [problem for index, tool in enumerate(new.tools) for problem in self._problems(index, tool, caller)]
         if problems:
             raise InvalidInput(tuple(problems))
+        await self._quotas.open("sessions", caller)
         session = Session(id, caller.tenant, caller.subject, list(new.tools), new.metadata)
         await self._store.create_session(session)
         return session
@@ -89,11 +94,13 @@ class Sessions:
     ) -> list[CallRecord]:
         """Records a message's tool uses, all or none, and starts what the server itself runs. Raises LimitReached for
         all of them where one that is new is too many."""
+        _refuse_many("tool uses", len(uses), self._quotas.most("tool_uses"), "a message")
         session = await self.find(caller, id)
         planned: list[Use] = []
         try:
             for use in uses:
                 planned.append(await self._admitted(session, caller, use, base_url))
+            await self._room(planned, caller)
             begun = await self._store.add_turn(id, [use.new for use in planned]) if planned else []
         except BaseException:
             for each in planned:
@@ -125,6 +132,17 @@ class Sessions:
                     break
                 await bell.wait(min(left, LOOK_AGAIN_S))
             return events
+
+    async def _room(self, planned: Sequence[Use], caller: Caller) -> None:
+        """For those that will wait for somebody and are new. Raises LimitReached."""
+        waiting = [use for use in planned if use.new.ending is None and (use.work is None or use.new.queue != "node")]
+        if not waiting:
+            return
+        try:
+            await self._quotas.room("waiting_calls", caller, len(waiting))
+        except LimitReached:
+            if new := [use for use in waiting if await self._store.find(use.new.key) is None]:
+                await self._quotas.room("waiting_calls", caller, len(new))
 
     def _problems(self, index: int, tool: SessionTool, caller: Caller) -> list[Problem]:
         path = f"tools[{index}]"
@@ -226,6 +244,12 @@ class Sessions:
         use.is_known()
         if known is not None and self._recorded.is_nobodys(known):
             self._recorded.go_on(known.seq, known.attempt, use.work)
+
+
+def _refuse_many(what: str, there: int, most: int, where: str) -> None:
+    """Raises InvalidInput."""
+    if there > most:
+        raise InvalidInput((Problem(what, f"There are {there}, and {where} has at most {most}"),))
 
 
 def _why(refused: ToolyardError) -> str:

@@ -28,6 +28,7 @@ from ..model.standing import Who
 from ..model.tool import REFERENCE, Hints, OnLost, Tool, ToolkitInfo, Version
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
+from ..trust.quotas import Quotas
 from ..trust.rules import WorkerRule, WorkerRules
 from .approvals import Approval, Approvals
 from .engine import Engine, Plan
@@ -202,11 +203,13 @@ class WorkerTools:
         engine: Engine,
         rules: WorkerRules,
         lock: Approval,
+        quotas: Quotas,
         check: Callable[[Tool], None] = lambda tool: None,
         bounds: Bounds = Bounds(),  # noqa: B008  (nobody changes it)
     ) -> None:
         """`check` raises DefinitionError for a tool that some wire cannot tell of."""
         self._store, self._catalogue, self._engine, self._rules = store, catalogue, engine, rules
+        self._quotas = quotas
         self._approvals, self._check, self._bounds = Approvals(lock), check, bounds
         self._own = Own(catalogue.all())
         self._theirs: set[Tool] = set()
@@ -246,7 +249,8 @@ class WorkerTools:
 
     async def register(self, caller: Caller, name: str, definitions: Sequence[Definition]) -> None:
         """All of them or none, and none that could not be served. Raises InvalidInput, Refused for a tool that is
-        somebody else's or not as it was approved, and Forbidden for one that this caller's workers may not offer."""
+        somebody else's or not as it was approved, Forbidden for one that this caller's workers may not offer, and
+        LimitReached."""
         rule = self._rules.of(caller.tenant, caller.subject)
         for definition in definitions:
             if rule is None or not rule.lets(definition.id):
@@ -259,6 +263,7 @@ class WorkerTools:
             await self._sync()
             self._refuse_many(place, definitions)
             await asyncio.to_thread(self._refuse_taken, place, definitions)
+            await self._quotas.open("workers", caller, besides=name)
             tools = await asyncio.to_thread(_encode, list(definitions))
             await self._store.put_worker(Worker(*place, tools))
             await self._sync(ready)

@@ -41,6 +41,7 @@ from ..trust.authentication import NOBODY, Credentials, read_keys, token_verifie
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
 from ..trust.key_fit import hold_to_ledger
+from ..trust.quotas import Quotas
 from ..trust.requirements import Keeper, RequirementsDesk
 from ..trust.rules import WorkerRules
 from ..trust.sharing import Sharing
@@ -192,8 +193,9 @@ class Yard:
         self.approvals = approvals = Approvals(settings.approvals, ring, settings.approval_wait_s, self._own_url)
         approving = ApprovalDesk(store, approvals, settings.claim_wait_s)
         self._decisions = Decisions(approving, self.witness.note, seam.now)
+        self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._recorded = recorded = RecordedCalls(
-            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit
+            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas
         )
         self._vault = Vault(store, ring)
         self.connecting = connecting = self._connect(seam)
@@ -201,19 +203,21 @@ class Yard:
         keepers += [connecting.connections] if connecting is not None else []
         desk = RequirementsDesk(seam.new_id, keepers, None if connecting is None else connecting.challenge)
         limiter = self.limiting.limiter
-        self.engine = Engine(catalogue, runners, desk, limits, node, recorded, self._recorder, ring, seam, limiter)
+        self.engine = Engine(
+            catalogue, runners, desk, limits, node, recorded, self._recorder, ring, quotas, seam, limiter
+        )
         lacking = Lacking(store, settings.approval_wait_s)
         self._recovery = Recovery(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
         self._awaited = Awaited(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
         self.engine.questions.awaited = self._awaited.questions
         self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
         self._workers = workers = WorkerTools(
-            store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, check_listing,
+            store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             Bounds(settings.max_tools_per_worker, settings.max_tools_per_caller),
         )  # fmt: skip
         given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
-        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits)
+        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
 
     def _connect(self, seam: Seam) -> "Connecting | None":
         """What leads people to providers, where there are any."""
@@ -278,6 +282,9 @@ class Yard:
                 if self.limiting.limiter is not None:
                     sharing = Sharing(self.limiting.limiter, self.store, self._now)
                     self._keep(stack, "shared limits", sharing.run)
+                if self._quotas.counts_bytes:
+                    await self._quotas.look()
+                    self._keep(stack, "quotas", self._quotas.follow)
                 await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
@@ -361,7 +368,7 @@ class Yard:
     def _mcp(self, seam: Seam) -> list[Route]:
         ground = Ground(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
-            self.witness, self.limiting.streams, self._validity, self.telling,
+            self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
         return routes

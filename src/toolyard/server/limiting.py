@@ -7,6 +7,7 @@ from ..model.loopback import is_loopback
 from ..trust.limit_rules import DEFAULTS
 from ..trust.limits import Limit, Limiter
 from ..trust.patience import Failures
+from ..trust.quotas import quotas_of
 from .connections import Connections
 from .proxies import Proxies
 from .settings import Settings
@@ -27,6 +28,7 @@ class Limiting:
         self.limiter = Limiter(given, now) if given else None
         wants_failures = is_open and (settings.limits is None or bool(settings.limits))
         most_failures = _or(settings.auth_failures_per_minute, FAILURES_PER_MINUTE if wants_failures else 0)
+        self.quotas = quotas_of(settings.quotas, is_away=is_open)
         self.failures = Failures(most_failures, now) if most_failures else None
         self.proxies = Proxies(settings.trusted_proxies)
         self.streams = StreamCount(_or(settings.max_streams_per_caller, STREAMS_PER_CALLER if is_open else None))

@@ -15,6 +15,7 @@ from ..trust.approvals import ApprovalRule
 from ..trust.limit_rules import read_limits
 from ..trust.limits import Limit
 from ..trust.providers import CLIENT, Provider, read_client, read_providers
+from ..trust.quotas import read_quotas
 from ..trust.rules import WorkerRule, WrongTable, each_table, only, read_rules, read_worker_rules
 from ..trust.trusted_issuer import ALGORITHMS, TrustedIssuer
 
@@ -155,6 +156,10 @@ def approvals(value: Any) -> list[ApprovalRule]:
 
 def limits(value: Any) -> list[Limit]:
     return _tables(value, read_limits)
+
+
+def quotas(value: Any) -> dict[str, dict[str, int | None]]:
+    return _tables(value, read_quotas)
 
 
 def worker_rules(value: Any) -> list[WorkerRule]:

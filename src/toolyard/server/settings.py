@@ -34,6 +34,7 @@ from .readers import (
     operator_token,
     origins,
     providers,
+    quotas,
     rules,
     seconds,
     store,
@@ -57,8 +58,8 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def row(default: Any, meaning: str, read: Callable[[Any], Any], *, secret: bool = False) -> Any:
     metadata = {"meaning": meaning, "read": read, "secret": secret}
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata=metadata)
+    if isinstance(default, list | dict):
+        return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -136,6 +137,11 @@ class Settings:
         None,
         "How much who may call: [[limits]] tables. Away from loopback and over pipes there are some; [] has none.",
         limits,
+    )
+    quotas: dict[str, dict[str, int | None]] = row(
+        {},
+        "How much who may leave behind: a [quotas] table. What it does not name has a default; 0 is any number.",
+        quotas,
     )
     auth_failures_per_minute: int | None = row(
         None,

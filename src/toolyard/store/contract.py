@@ -12,7 +12,7 @@ raised, and the call is settled later like one whose holder is gone.
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -126,6 +126,10 @@ class Usage(Struct, frozen=True):
     used: int
     before: int
     running: int
+
+
+Held = Literal["mcp_sessions", "sessions", "waiting_calls", "workers"]
+"""What is counted by its rows. `mcp_sessions` are notes of the kind `mcp session`, `waiting_calls` are PENDING."""
 
 
 def only_stars(pattern: str) -> str:
@@ -372,7 +376,23 @@ class Shares(Protocol):
         ...
 
 
-class Store(Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Vault, Shares, Protocol):
+class Holdings(Protocol):
+    """What callers leave behind."""
+
+    async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
+        """How many of these a caller has, or a whole tenant, counted no further than `most`. A worker of the name
+        `besides` does not count."""
+        ...
+
+    async def full(self, per_caller: int, per_tenant: int) -> tuple[set[tuple[str, str]], set[str]]:
+        """The callers, as (tenant, subject), for whom that many bytes or more are kept, and such tenants. Calls,
+        sessions and notes count, with what belongs to them, from when they are written until they are removed."""
+        ...
+
+
+class Store(
+    Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Vault, Shares, Holdings, Protocol
+):
     """A ledger."""
 
     node: str

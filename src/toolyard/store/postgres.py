@@ -3,8 +3,8 @@
 Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
 each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
-`_questions` `_keys` `_standing` `_events` `_audit` `_usage` the writes, `_lease` the node's sign of life, `_hints` what
-others hear.
+`_questions` `_keys` `_standing` `_events` `_audit` `_usage` `_holdings` the writes, `_lease` the node's sign of life,
+`_hints` what others hear.
 """
 
 import asyncio
@@ -22,12 +22,13 @@ from ..model.session import Event, Session, Worker, session_of
 from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Hold, Judged, Limits, Who
 from ..model.supervision import SupervisedTask, Supervisor
 from . import postgres_begin as beginning
+from . import postgres_holdings as holdings
 from . import postgres_nodes as running
 from . import postgres_queries as queries
 from . import postgres_questions as asking
 from . import postgres_requests as working
 from . import postgres_usage as usage
-from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
+from .contract import Asked, Begun, Filter, Held, Note, StoreDown, Timing, Usage, Wanted
 from .hints import Hints, Topic
 from .postgres_batches import Batches
 from .postgres_begin import Beginning, Terms
@@ -335,6 +336,14 @@ class PostgresStore(KeptForTrust):
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
         return await self._unflushed.write(partial(usage.share, node=self.node, news=news))
+
+    async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
+        return await self._link.read(
+            partial(holdings.count, what=what, tenant=tenant, subject=subject, most=most, besides=besides)
+        )
+
+    async def full(self, per_caller: int, per_tenant: int) -> tuple[set[tuple[str, str]], set[str]]:
+        return await self._link.write(partial(holdings.full, per_caller=per_caller, per_tenant=per_tenant))
 
     # -- writes made together ----------------------------------------------------------------------
 

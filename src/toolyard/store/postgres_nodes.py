@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ..model.lifecycle import CODES, ENDED, Move, State
 from ..model.record import CallRecord, Ending
 from ..model.standing import Cancel, Decision, Hold, Judged, Limits, Standing, judge, settle
+from . import postgres_holdings as holdings
 from .hints import Topic
 from .postgres_link import Connection
 from .postgres_rows import SQL, Told, call_of, ending_values
@@ -79,6 +80,8 @@ async def sweep(connection: Connection, again: bool, retention_s: float, key_ttl
     await connection.execute(SQL.sweep_sessions, retention_s, limit)
     await connection.execute(SQL.sweep_nodes, NODES_ARE_FORGOTTEN_S)
     await connection.execute(SQL.sweep_usage)
+    await holdings.add_up(connection)
+    await connection.execute(SQL.forget_stored)
     return removed
 
 

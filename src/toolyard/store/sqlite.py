@@ -37,7 +37,7 @@ from ..model.standing import (
 from ..model.supervision import Supervisor
 from . import sqlite_questions as asking
 from . import sqlite_rows as rows
-from .contract import Asked, Begun, Filter, Note, StoreDown, Timing, Usage, Wanted
+from .contract import Asked, Begun, Filter, Held, Note, StoreDown, Timing, Usage, Wanted
 from .hints import Hints, Topic, came, changed
 from .sqlite_file import lock, opened
 from .sqlite_rows import SQL, Told
@@ -113,9 +113,7 @@ class SqliteStore(KeptForTrust):
     async def record(self, calls: Sequence[Ran]) -> int:
         now = self._now()
         try:
-            await self._write(
-                lambda cursor: cursor.executemany(SQL.record, [rows.ran(cursor, call, now) for call in calls])
-            )
+            await self._write(lambda cursor: rows.record(cursor, calls, now))
         except StoreDown:
             raise
         except Exception:  # whatever is wrong with one of them
@@ -367,6 +365,18 @@ class SqliteStore(KeptForTrust):
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
         return self._now(), []
+
+    async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
+        given = {"tenant": tenant, "subject": subject, "most": most, "besides": besides, "now": self._now()}
+        return await self._write(lambda cursor: rows.count_held(cursor, what, given))
+
+    async def full(self, per_caller: int, per_tenant: int) -> tuple[set[tuple[str, str]], set[str]]:
+        def read(cursor: apsw.Cursor) -> tuple[set[tuple[str, str]], set[str]]:
+            callers: Any = cursor.execute(SQL.full_callers, (per_caller,)).fetchall()
+            tenants: Any = cursor.execute(SQL.full_tenants, (per_tenant,)).fetchall()
+            return set(callers), {tenant for (tenant,) in tenants}
+
+        return await self._write(read)
 
     # -- what they share ---------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import RequestEvent, Session, SessionEvent, session_of
 from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
-from .contract import Begun, Filter, Wanted, begun_of, key_conflict, only_stars, queue_full
+from .contract import Begun, Filter, Held, Wanted, begun_of, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
 
@@ -19,6 +19,10 @@ MOST_AT_ONCE = 100
 """The tools of which calls are looked for in one statement."""
 LARGE = 256 * 1024
 """More than this is kept out of the row."""
+CHARGE = 1024
+"""What a call is charged for beside its input; a result that is larger is charged for, too. As the triggers have it."""
+Charges = dict[tuple[str, str], int]
+"""By tenant and subject."""
 Told = set[tuple[Topic, Hashable]]
 """What to give hints of once the transaction is durable."""
 PENDING_AGAIN = (State.PENDING, None, None, 0.0, None, None, None, None)
@@ -29,7 +33,7 @@ _CHANGING = Standing.__struct_fields__[Standing.__struct_fields__.index("queue_u
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
 
 
-def first(cursor: apsw.Cursor, sql: str, values: tuple[Any, ...]) -> Any:
+def first(cursor: apsw.Cursor, sql: str, values: tuple[Any, ...] | dict[str, Any]) -> Any:
     """Of the first row's values; None where there is no row."""
     row = cursor.execute(sql, values).fetchone()
     return None if row is None else row[0]
@@ -117,17 +121,21 @@ def ending(cursor: apsw.Cursor, ended: Ending, now: float) -> tuple[Any, ...]:
     return (ended.state, ended.code, now, ended.duration_ms, *kept, ended.error, ended.effects)
 
 
-def ran(cursor: apsw.Cursor, call: Ran, now: float) -> tuple[Any, ...]:
+def ran(cursor: apsw.Cursor, call: Ran, now: float, charges: Charges) -> tuple[Any, ...]:
     """A row of RECORD. Made for every call on the fast lane, so there is nothing between."""
     command, run, outcome = call
     caller, tool, error = run.caller, run.tool, outcome.error
+    input, value = command.input_json, None if outcome.value is None else bytes(outcome.value)
+    failure = None if error is None else encode(error.members())
+    result = len(value or b"") + len(failure or b"")
+    who = caller.tenant, caller.subject
+    charges[who] = charges.get(who, 0) + CHARGE + len(input) + (result if result > CHARGE else 0)
     return (
         caller.tenant, caller.subject, command.family, run.call_id, command.wire, command.tool_id, tool.reference,
-        *_kept(cursor, command.input_json), caller.user_id, run.trace_id, tool.on_lost,
+        *_kept(cursor, input), caller.user_id, run.trace_id, tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code,
         now, now, outcome.duration_ms,
-        *_kept(cursor, None if outcome.value is None else bytes(outcome.value)),
-        None if error is None else encode(error.members()), None if error is None else error.effects,
+        *_kept(cursor, value), failure, None if error is None else error.effects,
     )  # fmt: skip
 
 
@@ -135,6 +143,26 @@ def refuse_long_queue(cursor: apsw.Cursor, call: NewCall, most: int) -> None:
     (waiting,) = cursor.execute(SQL.pending_of_tool, (call.reference, most)).fetchone() or (0,)
     if waiting >= most:
         raise queue_full(call.reference, most)
+
+
+def record(cursor: apsw.Cursor, calls: Sequence[Ran], now: float) -> None:
+    """Calls that have run already. What they are charged for is added up: triggers would do it for each of them."""
+    charges: Charges = {}
+    cursor.executemany(SQL.record, [ran(cursor, call, now, charges) for call in calls])
+    cursor.executemany(SQL.add_stored, [(*who, bytes) for who, bytes in charges.items()])
+
+
+_HELD = {
+    "mcp_sessions": "notes WHERE kind = 'mcp session' AND expires_at > :now AND",
+    "sessions": "sessions WHERE",
+    "waiting_calls": "calls INDEXED BY calls_waiting_of WHERE state = 'PENDING' AND",
+    "workers": "workers WHERE lease_until > :now AND name <> :besides AND",
+}
+
+
+def count_held(cursor: apsw.Cursor, what: Held, given: dict[str, Any]) -> int:
+    whose = "tenant = :tenant" if given["subject"] is None else "tenant = :tenant AND subject = :subject"
+    return int(first(cursor, f"SELECT count(*) FROM (SELECT 1 FROM {_HELD[what]} {whose} LIMIT :most)", given))
 
 
 def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limit: int) -> int:

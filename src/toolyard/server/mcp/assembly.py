@@ -12,6 +12,7 @@ from ...model.errors import SettingsError
 from ...model.running import Source
 from ...model.seam import Seam
 from ...trust.keys import KeyRing
+from ...trust.quotas import Quotas
 from ...trust.validity import Validity
 from ...wires.telling import Telling
 from ..readiness import Readiness
@@ -51,19 +52,20 @@ class Ground(Struct, frozen=True):
     streams: StreamCount
     validity: Validity
     telling: Telling
+    quotas: Quotas
 
 
 def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     """The parts for any transport, and the routes of HTTP's. Raises SettingsError for two authors' servers."""
     settings, store, catalogue = ground.settings, ground.node.store, ground.catalogue
-    ttl_ms = int(settings.retention_s * 1000)
+    ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
     states = States(ground.ring, settings.answer_wait_s, seam.now)
     manner = Manner(settings.sync_wait_s, ttl_ms, seam.monotonic, ground.telling)
     given = GivenResources(ground.node, settings.retention_s, ground.telling)
     calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, manner)
     questions = ground.engine.questions
     tasks = Tasks(store, catalogue, calling.following, questions, ground.witness, ttl_ms, ground.telling)
-    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity)
+    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity, most)
     calling.when_task = subscriptions.follow
     asking = Asking(store, seam.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
@@ -71,7 +73,7 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     dispatcher = Dispatcher(calling, ToolPages(catalogue, settings.mcp_page_size), tasks, subscriptions, offers)
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
-    sessions = McpSessions(store, ground.ring, seam.new_id)
+    sessions = McpSessions(store, ground.ring, seam.new_id, ground.quotas)
     completions = Completions(ground.node, subscriptions)
     calling.when_sent = completions.expect
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)

@@ -19,6 +19,7 @@ from ...wires.mcp.params import (
 from ...wires.mcp.revisions import MODERN, R_2026_07_28, REVISIONS
 from .peer import Peer
 from .sessions import SessionState
+from .subscriptions import refuse_many
 
 SETTINGS = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """What a client of the older era sets for its session."""
@@ -54,12 +55,13 @@ def modern_peer(message: Incoming, params: Params, caller: Caller, header: str =
     return Peer(MODERN[asked], caller, meta.capabilities, log_level, None, has_tasks)
 
 
-def change(message: Incoming, state: SessionState) -> None:
-    """What a client sets for its session. Raises RpcError."""
+def change(message: Incoming, state: SessionState, most: int) -> None:
+    """What a client sets for its session; it may follow `most` resources. Raises RpcError."""
     if message.method == "logging/setLevel":
         state.log_level = decode_params(message, SetLevel).level
         return
     uri = decode_params(message, OfResource).uri
     kept = [each for each in state.subscriptions if each != uri]
-    # In place: a stream that is open looks at this very list.
-    state.subscriptions[:] = [*kept, uri] if message.method == "resources/subscribe" else kept
+    followed = [*kept, uri] if message.method == "resources/subscribe" else kept
+    refuse_many(followed, most)
+    state.subscriptions[:] = followed  # in place: a stream that is open looks at this very list

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import UNSET
 
 from ...model.caller import Caller
+from ...model.errors import LimitReached
 from ...wires.contract import JSON, Reply, Stream
 from ...wires.mcp.envelope import (
     INVALID_PARAMS,
@@ -28,10 +29,10 @@ from .peer import Peer
 from .refusals import ACCEPTED, HEADERS, refused
 from .resuming import OlderStreams
 from .running import RunningRequests
-from .sessions import McpSessions, SessionState
+from .sessions import McpSessions, SessionState, kept
 
 MOST_AT_FIRST = 64 * 2**10
-"""What a client says of itself is kept for as long as its session."""
+"""What a client may say of itself."""
 Answer = Callable[[Incoming, Peer, Exchange], Awaitable[Reply]]
 
 
@@ -53,7 +54,7 @@ class OlderEra:
     async def post(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
         try:
             return await self._message(message, exchange, caller)
-        except RpcError as error:
+        except (RpcError, LimitReached) as error:
             return refused(error, id_of(exchange.body))
 
     async def batch(self, exchange: Exchange, caller: Caller) -> Reply:
@@ -70,7 +71,7 @@ class OlderEra:
         for body in bodies:
             try:
                 reply = await self._message(decode_message(body), _Quiet(exchange), caller)  # type: ignore[arg-type]
-            except RpcError as error:
+            except (RpcError, LimitReached) as error:
                 reply = refused(error, id_of(body))
             if reply.body:
                 replies.append(b"".join((reply.body, *reply.more)))
@@ -113,18 +114,18 @@ class OlderEra:
                 await self._running.cancel(peer, decode_params(message, Cancelled).id)
             return ACCEPTED
         if message.method in SETTINGS:
-            change(message, state)
+            change(message, state, self._sessions.most_followed)
             if peer.session is not None:
                 await self._sessions.save(peer.session, caller, state)
             return Reply(200, encode_result(message.id, b"{}"), HEADERS)  # type: ignore[arg-type]
         return await self._answer(message, peer, exchange)
 
     async def _initialize(self, message: Incoming, caller: Caller) -> Reply:
-        params = decode_params(message, Initialize)
-        if len(bytes(message.params)) > MOST_AT_FIRST:  # type: ignore[arg-type]
+        if message.params is not UNSET and len(bytes(message.params)) > MOST_AT_FIRST:
             raise RpcError(INVALID_PARAMS, f"Invalid params: initialize has at most {MOST_AT_FIRST} bytes")
+        params = decode_params(message, Initialize)
         revision = negotiated(params.version)
-        id = await self._sessions.open(caller, SessionState(revision.name, params.capabilities))
+        id = await self._sessions.open(caller, SessionState(revision.name, kept(params.capabilities)))
         body = encode_result(message.id, self._initialized(revision))  # type: ignore[arg-type]
         return Reply(200, body, [JSON, (SESSION_HEADER, id.encode())])
 
@@ -135,10 +136,10 @@ class OlderEra:
         if not id:
             version = headers.get(VERSION_HEADER, b"").decode("latin-1")
             revision = HANDSHAKE.get(version, R_2025_03_26)
-            return Peer(revision, caller, {}, "info"), SessionState(revision.name, {})
+            return Peer(revision, caller, {}, "info"), SessionState(revision.name)
         state = await self._sessions.find(id, caller)
         revision = HANDSHAKE.get(state.version, R_2025_03_26)
-        return Peer(revision, caller, state.capabilities, state.log_level, id), state
+        return Peer(revision, caller, state.stated(), state.log_level, id), state
 
 
 class _Quiet:

@@ -5,19 +5,25 @@ import base64
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ...model.caller import Caller
 from ...store.contract import Note, Store
 from ...trust.keys import KeyRing
-from ...wires.mcp.envelope import INVALID_REQUEST, RpcError
+from ...trust.quotas import Quotas
+from ...wires.mcp.envelope import INVALID_PARAMS, INVALID_REQUEST, RpcError
 from ...wires.mcp.params import Level
 
 PURPOSE, KIND = "mcp session", "mcp session"
 KEEP_S = 7 * 86400.0
-MOST = 10_000
+MOST, MOST_BYTES = 10_000, 16 * 2**20
+"""How many are known by heart."""
+MOST_CAPABILITIES = 16 * 2**10
+ROOM = 512
+NONE = Raw(b"{}")
 _TAG = 12
 _encode = msgspec.json.Encoder().encode
 
@@ -26,24 +32,46 @@ class SessionState(Struct, rename="camel", omit_defaults=True):
     """What a client and this server have agreed on."""
 
     version: str
-    capabilities: dict[str, object]
+    capabilities: Raw = NONE
+    """As JSON: read, a few kilobytes can be more than a megabyte."""
     log_level: Level = "info"
     subscriptions: list[str] = []
+
+    def stated(self) -> dict[str, Any]:
+        """What the client said that it can."""
+        made: dict[str, Any] = msgspec.json.decode(self.capabilities)
+        return made
+
+    @property
+    def size(self) -> int:
+        """About how much memory it takes."""
+        return ROOM + len(self.capabilities) + sum(map(len, self.subscriptions))
 
 
 _decode = msgspec.json.Decoder(SessionState).decode
 
 
+def kept(capabilities: dict[str, Any]) -> Raw:
+    """As a session keeps them. Raises RpcError for more than it keeps."""
+    encoded = _encode(capabilities)
+    if len(encoded) > MOST_CAPABILITIES:
+        raise RpcError(INVALID_PARAMS, f"Invalid params: capabilities have at most {MOST_CAPABILITIES} bytes")
+    return Raw(encoded)
+
+
 class McpSessions:
     """Those that are open."""
 
-    def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str]) -> None:
-        self._store, self._ring, self._new_id = store, ring, new_id
-        self._known: OrderedDict[tuple[str, str, str], SessionState] = OrderedDict()
-        """Where nobody else writes."""
+    def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str], quotas: Quotas) -> None:
+        self._store, self._ring, self._new_id, self._quotas = store, ring, new_id, quotas
+        self.most_followed = quotas.most("subscriptions")
+        self._known: OrderedDict[tuple[str, str, str], tuple[SessionState, int]] = OrderedDict()
+        """Where nobody else writes, each with its size: those that were used last. Others are read again."""
+        self._size = 0
 
     async def open(self, caller: Caller, state: SessionState) -> str:
-        """Its id."""
+        """Its id. Raises LimitReached."""
+        await self._quotas.open("mcp_sessions", caller)
         id = self._new_id()
         signed = f"{id}.{_shown(self._ring.sign(PURPOSE, _named(id, caller)))}"
         await self.save(signed, caller, state)
@@ -53,14 +81,14 @@ class McpSessions:
         """Raises RpcError for one that has ended, never was, or is another caller's."""
         known = self._known.get((id, caller.tenant, caller.subject))
         if known is not None and not self._store.shared:
-            return known
+            return known[0]
         name, _, signature = id.partition(".")
         known_by = [_shown(each) for each in self._ring.signatures(PURPOSE, _named(name, caller))]
         if not any(hmac.compare_digest(signature.encode(), each.encode()) for each in known_by):
             raise _no_session()
         data = await self._store.note(KIND, caller.tenant, caller.subject, name)
         if data is None:
-            self._known.pop((id, caller.tenant, caller.subject), None)
+            self._forget(id, caller)
             raise _no_session()
         return self._remember(id, caller, _decode(data))
 
@@ -72,14 +100,20 @@ class McpSessions:
     async def end(self, id: str, caller: Caller) -> None:
         """Raises RpcError for one that is not there."""
         await self.find(id, caller)
-        self._known.pop((id, caller.tenant, caller.subject), None)
+        self._forget(id, caller)
         await self._store.drop_note(KIND, caller.tenant, caller.subject, id.partition(".")[0])
 
     def _remember(self, id: str, caller: Caller, state: SessionState) -> SessionState:
-        self._known[id, caller.tenant, caller.subject] = state
-        if len(self._known) > MOST:
-            self._known.popitem(last=False)
+        self._forget(id, caller)
+        state.capabilities = Raw(bytes(state.capabilities))  # not the whole buffer that it was read from
+        self._known[id, caller.tenant, caller.subject] = (state, state.size)
+        self._size += state.size
+        while len(self._known) > MOST or self._size > MOST_BYTES:
+            self._size -= self._known.popitem(last=False)[1][1]
         return state
+
+    def _forget(self, id: str, caller: Caller) -> None:
+        self._size -= self._known.pop((id, caller.tenant, caller.subject), (None, 0))[1]
 
 
 def _named(id: str, caller: Caller) -> bytes:

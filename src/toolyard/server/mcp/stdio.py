@@ -32,7 +32,7 @@ from .following import stopping
 from .peer import Peer
 from .pipes import Line
 from .refusals import as_rpc
-from .sessions import SessionState
+from .sessions import SessionState, kept
 from .subscriptions import Subscriber
 
 LOOK_S = 0.1
@@ -208,19 +208,19 @@ class StdioServer:
             return self._initialize(message)
         if self._state is None and message.method != "ping":
             raise RpcError(INVALID_REQUEST, "Invalid request: send initialize first, or the newer revision's _meta")
-        state = self._state or SessionState("2025-11-25", {})
+        state = self._state or SessionState("2025-11-25")
         if message.method in SETTINGS:
-            change(message, state)
+            change(message, state, self._parts.subscriptions.most)
             self._wanted.uris = tuple(state.subscriptions)
             return b"{}"
         revision = HANDSHAKE[state.version]
-        older = Peer(revision, self._around.caller, state.capabilities, state.log_level, SESSION)
+        older = Peer(revision, self._around.caller, state.stated(), state.log_level, SESSION)
         return await self._parts.dispatcher.answer(message, older, outlet, self._around.base_url)
 
     def _initialize(self, message: Incoming) -> bytes:
         params = decode_params(message, Initialize)
         revision = negotiated(params.version)
-        self._state = SessionState(revision.name, params.capabilities)
+        self._state = SessionState(revision.name, kept(params.capabilities))
         self._wanted.tools = self._wanted.prompts = self._wanted.resources = True
         return self._parts.dispatcher.initialized(revision)
 

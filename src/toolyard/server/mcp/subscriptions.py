@@ -1,7 +1,7 @@
 """Who wants to hear when something changes: the tools, the author's prompts and resources, a task."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...model.offer import Offer
 from ...store.contract import Store
 from ...store.hints import Topic
 from ...trust.validity import Validity
-from ...wires.mcp.envelope import Incoming, encode_notification
+from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError, encode_notification
 from ...wires.mcp.params import SERVER_INFO, SUBSCRIPTION, Listen, Wanted, decode_params
 from ...wires.mcp.tools import INFO
 from ..stream_count import StreamCount
@@ -24,6 +24,7 @@ from .tasks import Tasks
 
 LOOK_S = 60.0
 LISTENING = "mcp listening"
+LONGEST = 8192
 ENDED_AS = ("completed", "failed", "cancelled")
 _encode = msgspec.json.Encoder().encode
 
@@ -45,8 +46,16 @@ class Subscriptions:
     """Of this node."""
 
     def __init__(
-        self, catalogue: Catalogue, store: Store, tasks: Tasks, streams: StreamCount, validity: Validity
+        self,
+        catalogue: Catalogue,
+        store: Store,
+        tasks: Tasks,
+        streams: StreamCount,
+        validity: Validity,
+        most: int,
     ) -> None:
+        """`most`: how many resources and tasks one client may follow."""
+        self.most = most
         self._store, self._tasks, self._streams, self._validity = store, tasks, streams, validity
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -99,6 +108,7 @@ class Subscriptions:
         wanted = decode_params(message, Listen).notifications
         if wanted.tasks and not peer.has_tasks:
             raise needs_tasks()
+        refuse_many((*wanted.uris, *wanted.tasks), self.most)
         mark = {"_meta": {SUBSCRIPTION: message.id}}
 
         def tell(method: str, params: dict[str, Any]) -> None:
@@ -174,6 +184,14 @@ class Subscriptions:
             asked()
 
         return changed, forget
+
+
+def refuse_many(followed: Sequence[str], most: int) -> None:
+    """Raises RpcError for more than a client may follow, or for a name that is no name."""
+    if len(followed) > most:
+        raise RpcError(INVALID_PARAMS, f"Invalid params: a client may follow at most {most} resources and tasks")
+    if any(len(each) > LONGEST for each in followed):
+        raise RpcError(INVALID_PARAMS, f"Invalid params: the name of what is followed has at most {LONGEST} characters")
 
 
 def _without_type(shown: bytes) -> dict[str, Any]:

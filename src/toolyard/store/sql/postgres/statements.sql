@@ -451,6 +451,28 @@ SELECT ledger_now()
 DELETE FROM usage WHERE minute < floor(ledger_now() / 60)::bigint - 2
     AND (running = 0 OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.name = node))
 
+-- What is kept for callers. ---------------------------------------------------------------------------
+
+-- One node adds up at a time; the others need not.
+-- name: add_up_stored
+WITH turn AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS has
+), news AS (
+    DELETE FROM stored_news WHERE (SELECT has FROM turn) RETURNING tenant, subject, bytes
+)
+INSERT INTO stored (tenant, subject, bytes)
+SELECT tenant, subject, sum(bytes) FROM news GROUP BY tenant, subject ORDER BY tenant, subject
+ON CONFLICT (tenant, subject) DO UPDATE SET bytes = stored.bytes + excluded.bytes
+
+-- name: forget_stored
+DELETE FROM stored WHERE bytes <= 0 AND NOT EXISTS (
+    SELECT 1 FROM stored_news WHERE stored_news.tenant = stored.tenant AND stored_news.subject = stored.subject)
+
+-- name: full_callers
+SELECT tenant, subject FROM stored WHERE bytes >= $1
+
+-- name: full_tenants
+SELECT tenant FROM stored GROUP BY tenant HAVING sum(bytes) >= $1
+
 -- API keys. -----------------------------------------------------------------------------------------
 
 -- An expired key leaves its name to the next one.

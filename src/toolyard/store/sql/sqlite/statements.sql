@@ -49,6 +49,15 @@ INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, ref
 VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM numbers),
     ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: add_stored
+INSERT INTO stored (tenant, subject, bytes) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes
+
+-- name: full_callers
+SELECT tenant, subject FROM stored WHERE bytes >= ?
+
+-- name: full_tenants
+SELECT tenant FROM stored GROUP BY tenant HAVING sum(bytes) >= ?
+
 -- name: finish
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
     effects = ?, sealed = NULL, waiting_for = NULL
