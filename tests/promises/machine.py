@@ -102,7 +102,9 @@ class Machine(RuleBasedStateMachine):
         """Waits for the answer, where one can be expected now."""
         heard, tool = sent.heard, sent.tool
         may_wait = sent.wire in PATIENT and tool in (*GATED, "Desk.Ask", *WORKERS_TOOLS)
-        if not may_wait:
+        if tool == "Desk.Single":  # it may have to stand in line
+            await within(heard.done.wait(), 3 * SETTLE_S)
+        elif not may_wait:
             if not await within(heard.done.wait(), PATIENCE_S):
                 self.world.troubles.append(f"nobody answered {heard.request}")
         elif tool not in WORKERS_TOOLS:
@@ -146,8 +148,6 @@ class Machine(RuleBasedStateMachine):
         user: str | None = None, flag: Any = None, node: int = 0,
     ) -> None:  # fmt: skip
         """A tool that runs until somebody lets it end."""
-        if tool == "Desk.Single" and wire in PATIENT:
-            wire = "oxp"  # who stands in line on a wire that waits shows no sign of it
         input = self._input(tool, person, user, flag=flag)
         self.on.run(self._call(person, wire, tool, input, key, user, node))
 
@@ -585,7 +585,7 @@ class Machine(RuleBasedStateMachine):
             while True:
                 asked = urlencode({"chain": chain["name"], "after": after})
                 blocks = (await self.on.operate("GET", f"/v1/admin/audit/blocks?{asked}")).json["blocks"]
-                found |= {entry["call_id"] for block in blocks for entry in block["entries"] if entry.get("call_id")}
+                found |= {entry["call"] for block in blocks for entry in block["entries"] if entry.get("call")}
                 if not blocks:
                     break
                 after = blocks[-1]["number"]

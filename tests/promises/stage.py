@@ -59,7 +59,7 @@ class Options:
             "answer_wait_s": 300.0,
             "total_timeout_s": TOTAL_S,
             "sync_wait_s": 0.05,
-            "queue_wait_s": 20.0,
+            "queue_wait_s": 5.0,
             "grace_s": 0.01,
             "show_exceptions": True,
             "processes": 1,
