@@ -72,11 +72,12 @@ def acknowledged_is_kept(seen: Seen, memory: Memory) -> Iterator[str]:
         is_promised = told.kind in ("running", "accepted") or (sent.key is not None and told.kind != "failure")
         if sent.call_id is None or not is_promised:
             continue
-        if (sent.person.tenant, sent.person.subject, sent.call_id) in there:
-            sent.seen_at = now
-        elif sent.seen_at is None:
+        call = there.get((sent.person.tenant, sent.person.subject, sent.call_id))
+        if call is not None:
+            sent.ended_at = call.get("finishedAt", now)
+        elif sent.ended_at is None:
             yield f"({sent}) was answered {told.kind}, and the ledger does not have {sent.call_id}"
-        elif now - sent.seen_at < RETENTION_S:
+        elif now - sent.ended_at < RETENTION_S:
             yield f"({sent}) was in the ledger, and is gone before its time"
 
 

@@ -10,6 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from . import canaries
 from .clock import Clock
 
@@ -20,8 +22,7 @@ ANY = "*"
 """Of a listener: it may know what is any user's of its caller."""
 
 
-@dataclass(frozen=True)
-class Person:
+class Person(Struct, frozen=True):
     """Somebody with credentials; programs, mostly."""
 
     tenant: str
@@ -128,8 +129,8 @@ class Sent:
     heard: Heard
     call_id: str | None = None
     told: Told | None = None
-    seen_at: float | None = None
-    """When the ledger last had it, once it was acknowledged."""
+    ended_at: float | None = None
+    """When it ended, as far as the ledger showed it once it was acknowledged: or it had not, and this is when."""
 
     @property
     def mark(self) -> str:
@@ -138,7 +139,7 @@ class Sent:
     @property
     def family(self) -> str:
         """Two calls with one key are one within a family."""
-        return {"oxp": "oxp", "otc": "oxp"}.get(self.wire) or self.wire.partition("-")[0]
+        return family_of(self.wire)
 
     @property
     def keyed(self) -> tuple[Any, ...] | None:
@@ -303,6 +304,10 @@ class World:
             return True
         is_theirs = (person.tenant, person.subject) == (listener.person.tenant, listener.person.subject)
         return is_theirs and (listener.user == ANY or user is None or user == listener.user)
+
+
+def family_of(wire: str) -> str:
+    return "oxp" if wire == "otc" else wire.partition("-")[0]
 
 
 def exact(value: Any) -> str:
