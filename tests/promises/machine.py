@@ -7,9 +7,12 @@ should be is for the oracle to say; a rule asserts nothing.
 
 import asyncio
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from hypothesis import strategies as st
@@ -22,8 +25,26 @@ from .stage import HOME, PATIENCE_S, TOTAL_S, Options, Stage, within
 from .tools import GITHUB, HELD
 from .wires import FAMILY, Request
 from .world import (
-    ADA, ANY, BEN, BOSS, CALLERS, EVE, MALLORY, PROBER, TRUSTY, USERS, Approval, Challenge, Claim, Heard, Listener,
-    Person, Sent, Told, World, family_of,
+    ADA,
+    ANY,
+    BEN,
+    BOSS,
+    CALLERS,
+    EVE,
+    MALLORY,
+    PROBER,
+    TRUSTY,
+    USERS,
+    Approval,
+    Challenge,
+    Claim,
+    Heard,
+    Listener,
+    Person,
+    Sent,
+    Told,
+    World,
+    family_of,
 )  # fmt: skip
 
 GATED = ("Desk.Wait", "Desk.Again", "Desk.Single")
@@ -31,16 +52,36 @@ GATED = ("Desk.Wait", "Desk.Again", "Desk.Single")
 PATIENT = ("mcp-new", "mcp-old")
 """Wires on which a client waits for the end, however long that takes."""
 SETTLE_S = 0.05
+TROUBLED_S = 3.0
+"""So long a call is tried that is expected to fail."""
 WORKERS_TOOLS = ("Fax.Steal", "Sms.Steal", "Job.Do")
 CHAIN = 477
 FLAGS = (None, True, 1, 1.0, "1")
 
-callers = st.sampled_from(CALLERS)
-users = st.sampled_from([None, *USERS])
-all_wires = st.sampled_from(wires.WIRES)
-which = st.integers(0, 15)
-nodes = st.integers(0, 1)
-keys = st.sampled_from([None, "a", "b", "c"])
+F = TypeVar("F", bound=Callable[..., None])
+PEOPLE = (ADA, *CALLERS)
+FOR_WHOM = (None, *USERS)
+KEYS = (None, None, "a", "b", "c")
+WHICH = (0, 0, 0, 1, 1, 2, 3, 5, 8)
+"""Of several, counted from the last."""
+NODES = (0, 1)
+MAYBE = (False, True)
+ANY_WIRE = (None, None, *wires.WIRES)
+Step = tuple[str, dict[str, Any]]
+"""A rule and its values."""
+MOVES: dict[str, tuple[int, dict[str, Sequence[Any]]]] = {}
+"""All rules: how often each is wanted, and what its values are chosen from."""
+
+
+def move(often: int = 2, **choices: Sequence[Any]) -> Callable[[F], F]:
+    """A rule, for hypothesis and for a walk at random."""
+
+    def decorate(function: F) -> F:
+        MOVES[function.__name__] = (often, choices)
+        made: F = rule(**{name: st.sampled_from(values) for name, values in choices.items()})(function)
+        return made
+
+    return decorate
 
 
 @dataclass(eq=False)
@@ -69,6 +110,8 @@ class Machine(RuleBasedStateMachine):
         self.is_broken = False
         """Whether a promise was broken: nothing more is asked then."""
         self.numbers = count(1)
+        self._folder = TemporaryDirectory(prefix="promises-")
+        self.tally = Path(self._folder.name) / "tally"
 
     @initialize(audit=st.sampled_from(["on", "on", "strict"]), trusts=st.booleans())
     def set_up(self, audit: str, trusts: bool) -> None:
@@ -87,14 +130,15 @@ class Machine(RuleBasedStateMachine):
     # -- calls -------------------------------------------------------------------------------------
 
     async def _call(
-        self, person: Person, wire: str, tool: str, input: dict[str, Any], key: str | None, user: str | None, node: int
-    ) -> Sent:
+        self, person: Person, wire: str, tool: str, input: dict[str, Any], key: str | None, user: str | None,
+        node: int, brought: dict[str, str] | None = None,
+    ) -> Sent:  # fmt: skip
         stage, world = self.on, self.world
         if key is not None and "-" not in key:
             key = f"{family_of(wire)}-{key}"  # elsewhere the same key is another call's, and so is its id here
         session = await stage.mcp_session(person, node) if wire.startswith("mcp-old") else ""
         listener = Listener(person, user)
-        heard = stage.send(listener, wires.call(wire, tool, input, key, user, session), node)
+        heard = stage.send(listener, wires.call(wire, tool, input, key, user, session, brought), node)
         sent = Sent(person, user, tool, wire, input, key, world.clock.now, world.clock.elapsed, heard)
         world.sent.append(sent)
         await self._answered(sent)
@@ -131,7 +175,7 @@ class Machine(RuleBasedStateMachine):
     def _input(self, tool: str, person: Person, user: str | None, **more: Any) -> dict[str, Any]:
         return {"mark": self.world.new_mark(person, user, *self.world.offers.get(tool, ())), **more}
 
-    @rule(person=callers, wire=all_wires, thread=st.booleans(), key=keys, user=users, node=nodes)
+    @move(person=PEOPLE, wire=wires.WIRES, thread=MAYBE, key=KEYS, user=FOR_WHOM, node=NODES)
     def call(
         self, person: Person = ADA, wire: str = "oxp", thread: bool = False, key: str | None = None,
         user: str | None = None, node: int = 0,
@@ -141,9 +185,9 @@ class Machine(RuleBasedStateMachine):
         input = self._input(tool, person, user, details={"a": [1, {"b": None}]})
         self.on.run(self._call(person, wire, tool, input, key, user, node))
 
-    @rule(
-        person=callers, wire=all_wires, tool=st.sampled_from(GATED), key=keys, user=users,
-        flag=st.sampled_from(FLAGS), node=nodes,
+    @move(
+        4, person=PEOPLE, wire=wires.WIRES, tool=GATED, key=KEYS, user=FOR_WHOM,
+        flag=FLAGS, node=NODES,
     )  # fmt: skip
     def call_slowly(
         self, person: Person = ADA, wire: str = "oxp", tool: str = "Desk.Wait", key: str | None = None,
@@ -153,8 +197,8 @@ class Machine(RuleBasedStateMachine):
         input = self._input(tool, person, user, flag=flag)
         self.on.run(self._call(person, wire, tool, input, key, user, node))
 
-    @rule(person=callers, wire=all_wires, tool=st.sampled_from(["Desk.Retry", "Desk.Picky", "Desk.Pay"]), key=keys,
-          user=users, node=nodes)  # fmt: skip
+    @move(4, person=PEOPLE, wire=wires.WIRES, tool=["Desk.Retry", "Desk.Picky", "Desk.Pay", "Desk.Pay"], key=KEYS,
+          user=FOR_WHOM, node=NODES)  # fmt: skip
     def call_another(
         self, person: Person = ADA, wire: str = "oxp", tool: str = "Desk.Pay", key: str | None = None,
         user: str | None = None, node: int = 0,
@@ -162,22 +206,41 @@ class Machine(RuleBasedStateMachine):
         """One that fails at first, one with a validator, one that a person has to agree to."""
         self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node))
 
-    @rule(person=callers, wire=all_wires, how=st.sampled_from(["secret", "object", "cycle", "empty"]), key=keys,
-          node=nodes)  # fmt: skip
+    @move(person=PEOPLE, wire=wires.WIRES, how=["secret", "object", "cycle", "empty"], key=KEYS,
+          node=NODES)  # fmt: skip
     def call_what_changes_its_input(
         self, person: Person = ADA, wire: str = "oxp", how: str = "secret", key: str | None = None, node: int = 0
     ) -> None:
         input = self._input("Desk.Mutate", person, None, how=how, request={"headers": {"accept": "*/*"}})
         self.on.run(self._call(person, wire, "Desk.Mutate", input, key, None, node))
 
-    @rule(person=callers, wire=all_wires, how=st.sampled_from(["return", "fail", "crash"]), key=keys, node=nodes)
+    @move(person=PEOPLE, wire=wires.WIRES, how=["return", "fail", "crash"], key=KEYS,
+          brings=MAYBE, node=NODES)  # fmt: skip
     def call_what_says_its_secret(
-        self, person: Person = ADA, wire: str = "oxp", how: str = "return", key: str | None = None, node: int = 0
-    ) -> None:
+        self, person: Person = ADA, wire: str = "oxp", how: str = "return", key: str | None = None,
+        brings: bool = False, node: int = 0,
+    ) -> None:  # fmt: skip
+        """One that the server holds, or that its caller brings."""
         input = self._input("Sms.Send", person, None, how=how)
-        self.on.run(self._call(person, wire, "Sms.Send", input, key, None, node))
+        brought = self._bring("Sms.Send", HELD) if brings else {}
+        self.on.run(self._call(person, wire, "Sms.Send", input, key, None, node, brought))
 
-    @rule(index=which, wire=st.none() | all_wires, node=nodes)
+    def _bring(self, tool: str, id: str) -> dict[str, str]:
+        """A secret that nobody but this tool should know."""
+        name = f"brought {next(self.numbers)}"
+        self.world.brought[name] = tool
+        return {id: self.world.new_secret(name)}
+
+    @move(1, chance=range(4), person=PEOPLE, wire=FAMILY, key="ab", node=NODES)
+    def call_in_a_process(
+        self, chance: int = 0, person: Person = ADA, wire: str = "oxp", key: str = "a", node: int = 0
+    ) -> None:
+        """Now and then: to start one takes a while."""
+        if chance == 0:
+            input = self._input("Far.Tally", person, None, file=str(self.tally))
+            self.on.run(self._call(person, wire, "Far.Tally", input, key, None, node))
+
+    @move(4, index=WHICH, wire=ANY_WIRE, node=NODES)
     def call_the_same_again(self, index: int = 0, wire: str | None = None, node: int = 0) -> None:
         """As somebody does who did not hear the answer; perhaps over another wire on which it is the same."""
         if self.world.sent:
@@ -190,7 +253,7 @@ class Machine(RuleBasedStateMachine):
             wire = sent.wire  # anywhere else it would be another call
         return await self._call(sent.person, wire, sent.tool, sent.input, sent.key, sent.user, node)
 
-    @rule(index=which, user=users, flag=st.sampled_from(FLAGS), wire=st.none() | all_wires, node=nodes)
+    @move(3, index=WHICH, user=FOR_WHOM, flag=FLAGS, wire=ANY_WIRE, node=NODES)
     def call_almost_the_same(
         self, index: int = 0, user: str | None = None, flag: Any = None, wire: str | None = None, node: int = 0
     ) -> None:
@@ -207,7 +270,7 @@ class Machine(RuleBasedStateMachine):
                 wire = before.wire
             self.on.run(self._call(before.person, wire, before.tool, input, before.key, user, node))
 
-    @rule(index=which)
+    @move(3, index=WHICH)
     def let_it_end(self, index: int = 0) -> None:
         """A tool that runs."""
         waiting = [run.mark for run in self.world.runs if run.tool in GATED and not self.world.gate(run.mark).is_set()]
@@ -223,7 +286,7 @@ class Machine(RuleBasedStateMachine):
                 await within(sent.heard.done.wait(), 1.0)
         self._read()
 
-    @rule()
+    @move(1)
     def the_author_breaks_the_validator(self) -> None:
         self.world.is_picky = not self.world.is_picky
 
@@ -231,8 +294,8 @@ class Machine(RuleBasedStateMachine):
         """The last ones come first."""
         return self.world.sent[-1 - index % len(self.world.sent)]
 
-    @rule(person=callers, wire=st.sampled_from(["mcp-new", "mcp-old", "mcp-new-tasks"]), key=keys, user=users,
-          node=nodes)  # fmt: skip
+    @move(person=PEOPLE, wire=["mcp-new", "mcp-old", "mcp-new-tasks"], key=KEYS, user=FOR_WHOM,
+          node=NODES)  # fmt: skip
     def call_what_asks(
         self, person: Person = ADA, wire: str = "mcp-new", key: str | None = None, user: str | None = None,
         node: int = 0,
@@ -251,7 +314,7 @@ class Machine(RuleBasedStateMachine):
                         session = self.on.mcp_sessions.get(sent.person, "")
                         self.questions.append(Question(sent, session, event["id"]))
 
-    @rule(index=which, node=nodes)
+    @move(index=WHICH, node=NODES)
     def somebody_answers(self, index: int = 0, node: int = 0) -> None:
         """What a call asked; perhaps more than once."""
         self._hear_questions()
@@ -273,7 +336,7 @@ class Machine(RuleBasedStateMachine):
                 sent.heard, sent.told = heard, told
         self._read()
 
-    @rule(person=callers, index=which, node=nodes, how=st.sampled_from(["show", "cancel", "list"]))
+    @move(person=PEOPLE, index=WHICH, node=NODES, how=["show", "cancel", "list"])
     def look_at_calls(self, person: Person = ADA, index: int = 0, node: int = 0, how: str = "show") -> None:
         """One's own, or, more likely, somebody else's."""
         ids = [sent.call_id for sent in self.world.sent if sent.call_id is not None]
@@ -287,7 +350,7 @@ class Machine(RuleBasedStateMachine):
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    @rule(person=callers, index=which, tool=st.sampled_from(["Desk_Note", "find", "Desk_Pay", "Job_Do"]), node=nodes)
+    @move(3, person=PEOPLE, index=WHICH, tool=["Desk_Note", "find", "Desk_Pay", "Job_Do"], node=NODES)
     def a_model_uses_a_tool(self, person: Person = ADA, index: int = 0, tool: str = "find", node: int = 0) -> None:
         """In a session, of the server's tools or of one that the session brought; in a new one if there is none."""
         self.on.run(self._use(person, index, tool, node))
@@ -312,25 +375,45 @@ class Machine(RuleBasedStateMachine):
         sent.told = Told("accepted" if heard.status == 200 else "refused", id, is_limit=heard.status == 429)
         world.sent.append(sent)
 
-    @rule(person=callers, index=which, node=nodes)
-    def results_are_asked_for(self, person: Person = ADA, index: int = 0, node: int = 0) -> None:
-        """Of anybody's session."""
+    @move(person=PEOPLE, index=WHICH, what=["", "/results", "/events"], node=NODES)
+    def look_at_a_session(self, person: Person = ADA, index: int = 0, what: str = "/results", node: int = 0) -> None:
+        """Anybody's."""
         if self.world.sessions:
             _, session = self.world.sessions[index % len(self.world.sessions)]
-            request = Request("GET", f"/v1/sessions/{session}/results")
-            self.on.run(self.on.ask(Listener(person, ANY), request, node))
+            look = self.on.glance if what == "/events" else self.on.ask
+            self.on.run(look(Listener(person, ANY), Request("GET", f"/v1/sessions/{session}{what}"), node))  # type: ignore[arg-type]
+
+    @move(person=PEOPLE, index=WHICH, verb=["get", "result", "cancel"], is_new=MAYBE,
+          node=NODES)  # fmt: skip
+    def look_at_a_task(
+        self, person: Person = ADA, index: int = 0, verb: str = "get", is_new: bool = True, node: int = 0
+    ) -> None:
+        """Anybody's, by its id."""
+        ids = [sent.call_id for sent in self.world.sent if sent.call_id is not None and sent.family == "mcp"]
+        if ids:
+            self.on.run(self._look_at_task(person, ids[-1 - index % len(ids)], verb, is_new, node))
+
+    async def _look_at_task(self, person: Person, id: str, verb: str, is_new: bool, node: int) -> None:
+        listener = Listener(person, ANY)
+        if is_new:
+            request = wires.newer(
+                f"tasks/{'cancel' if verb == 'cancel' else 'get'}", {"taskId": id}, id, has_tasks=True
+            )
+        else:
+            request = wires.older(f"tasks/{verb}", {"taskId": id}, await self.on.mcp_session(person, node))
+        await self.on.glance(listener, request, node)
 
     # -- workers -----------------------------------------------------------------------------------
 
-    @rule(
-        person=st.sampled_from([MALLORY, TRUSTY, EVE]), tool=st.sampled_from(WORKERS_TOOLS),
-        needs=st.sampled_from(["", HELD, "FAX_KEY", GITHUB]), node=nodes,
+    @move(
+        4, person=[MALLORY, TRUSTY, EVE], tool=WORKERS_TOOLS,
+        needs=["", HELD, "FAX_KEY", GITHUB], node=NODES,
     )  # fmt: skip
     def offer(self, person: Person = MALLORY, tool: str = "Job.Do", needs: str = "", node: int = 0) -> None:
         """A worker comes, perhaps with a tool that wants to know something."""
         self.on.run(self._offer(person, "w", [_definition(tool, needs)], node))
 
-    @rule(person=st.sampled_from([MALLORY, EVE]), how=st.sampled_from(["chain", "twice", "clash"]), node=nodes)
+    @move(1, person=[MALLORY, EVE], how=["chain", "twice", "clash"], node=NODES)
     def offer_something_hostile(self, person: Person = EVE, how: str = "chain", node: int = 0) -> None:
         """A definition that should hurt nobody but whoever brings it."""
         if how == "chain":
@@ -354,27 +437,35 @@ class Machine(RuleBasedStateMachine):
                         world.shared[sent.mark].add(person)
         return heard
 
-    @rule(person=callers, wire=all_wires, tool=st.sampled_from(WORKERS_TOOLS), key=keys, user=users, node=nodes)
+    @move(5, person=PEOPLE, wire=wires.WIRES, tool=WORKERS_TOOLS, key=KEYS, user=FOR_WHOM,
+          brings=MAYBE, node=NODES)  # fmt: skip
     def call_a_workers_tool(
         self, person: Person = ADA, wire: str = "oxp", tool: str = "Job.Do", key: str | None = None,
-        user: str | None = None, node: int = 0,
+        user: str | None = None, brings: bool = False, node: int = 0,
     ) -> None:  # fmt: skip
-        self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node))
+        """Perhaps with a secret of the caller's own: then that is what its worker gets."""
+        brought = self._bring(tool, "FAX_KEY") if brings else {}
+        self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node, brought))
 
-    @rule(person=st.sampled_from([MALLORY, TRUSTY, EVE, ADA]), worker=st.sampled_from(["w", "v"]), node=nodes)
+    @move(6, person=[MALLORY, TRUSTY, EVE, ADA], worker=["w", "v"], node=NODES)
     def claim(self, person: Person = MALLORY, worker: str = "w", node: int = 0) -> None:
         """Somebody takes work, and is given what belongs to it."""
         self.on.run(self._claim(person, worker, node))
 
     async def _claim(self, person: Person, worker: str, node: int) -> None:
         world = self.world
-        is_meant = self.on.options.trusts and person == TRUSTY
-        listener = Listener(person, ANY, secrets=frozenset(world.secrets) if is_meant else frozenset())
+        meant = {name for name, tool in world.brought.items() if person in world.offers[tool]}
+        if self.on.options.trusts and person == TRUSTY:
+            meant |= set(world.secrets) - set(world.brought)
+        listener = Listener(person, ANY, secrets=frozenset(meant))
         request = Request("POST", "/v1/tools/claim", {"limit": 3})
         heard = await self.on.ask(listener, request, node, **{"toolyard-worker": worker})
         for each in (heard.json or {}).get("claims", ()) if heard.status == 200 else ():
             at = (each["sessionId"], each["requestId"])
             claim = Claim(person, worker, *at, each["attempt"], each["tool"], each["input"])
+            given = each.get("context", {})
+            claim.given = [secret["value"] for secret in given.get("secrets", ())]
+            claim.given += [account["token"] for account in given.get("authorization", ())]
             mark = each["input"].get("mark", "")
             if mark in world.owners:
                 world.owners[claim.run] = world.owners[mark]
@@ -382,9 +473,9 @@ class Machine(RuleBasedStateMachine):
             world.claims.append(claim)
             world.newest[at] = max(world.newest.get(at, 0), claim.attempt)
 
-    @rule(index=which, node=nodes, how=st.sampled_from(["answer", "answer", "beat", "fail"]))
+    @move(5, index=WHICH, node=NODES, how=["answer", "answer", "beat", "fail"])
     def a_worker_says(self, index: int = 0, node: int = 0, how: str = "answer") -> None:
-        """With what it claimed, however long ago that was."""
+        """With what it claimed, however long ago that was, and saying all that it was given for it."""
         if self.world.claims:
             claim = self.world.claims[-1 - index % len(self.world.claims)]
             self.on.run(self._say(claim, node, how))
@@ -396,9 +487,10 @@ class Machine(RuleBasedStateMachine):
         if how == "beat":
             request = Request("POST", f"/v1/tools/request/{at}/heartbeat", {"state": "PROCESSING", "heartbeat": 1})
         elif how == "fail":
-            request = Request("POST", f"/v1/tools/request/{at}/heartbeat", {"state": "ERROR", "error": "it broke"})
+            said = {"state": "ERROR", "error": f"it broke: {claim.given}"}
+            request = Request("POST", f"/v1/tools/request/{at}/heartbeat", said)
         else:
-            said = {"state": "COMPLETE", "value": {"run": claim.run}}
+            said = {"state": "COMPLETE", "value": {"run": claim.run, "said": claim.given}}
             request = Request("POST", f"/v1/tools/response/{at}", {"response": said})
         newest = self.world.newest.get((claim.session, claim.request), 0)
         heard = await self.on.ask(listener, request, node, **headers)
@@ -407,7 +499,7 @@ class Machine(RuleBasedStateMachine):
 
     # -- people who decide -------------------------------------------------------------------------
 
-    @rule(index=which, how=st.sampled_from(["operator", "code", "boss", "reject", "look"]), node=nodes)
+    @move(4, index=WHICH, how=["operator", "code", "boss", "reject", "look"], node=NODES)
     def somebody_decides(self, index: int = 0, how: str = "operator", node: int = 0) -> None:
         """About a call that waits, or with a link and a code from long ago."""
         self.on.run(self._learn_of_approvals(node))
@@ -444,23 +536,19 @@ class Machine(RuleBasedStateMachine):
 
     # -- accounts ----------------------------------------------------------------------------------
 
-    @rule(tenant=st.sampled_from(["acme", "evil"]), user=st.sampled_from(USERS))
+    @move(tenant=["acme", "evil"], user=USERS)
     def somebody_connects_an_account(self, tenant: str = "acme", user: str = "uma") -> None:
         self.on.run(self.on.connect(tenant, user))
 
-    @rule(person=callers, wire=all_wires, key=keys, user=users, node=nodes)
+    @move(3, person=PEOPLE, wire=wires.WIRES, key=KEYS, user=FOR_WHOM, node=NODES)
     def call_with_an_account(
         self, person: Person = ADA, wire: str = "oxp", key: str | None = None, user: str | None = "uma", node: int = 0
     ) -> None:
         """If there is one; else its caller is given a link."""
-        self.on.run(
-            self._call(person, wire, "Desk.Read", self._input("Desk.Read", person, user), key, user, node)
-        )
+        self.on.run(self._call(person, wire, "Desk.Read", self._input("Desk.Read", person, user), key, user, node))
 
-    @rule(index=which, spelling=st.integers(0, 7), is_right=st.sampled_from([False, False, False, True]), node=nodes)
-    def somebody_types_a_code(
-        self, index: int = 0, spelling: int = 0, is_right: bool = False, node: int = 0
-    ) -> None:
+    @move(3, index=WHICH, spelling=range(8), is_right=[False, False, False, True], node=NODES)
+    def somebody_types_a_code(self, index: int = 0, spelling: int = 0, is_right: bool = False, node: int = 0) -> None:
         """At a link, spelled in one of the ways that Base64 can be."""
         if self.world.challenges:
             challenge = self.world.challenges[-1 - index % len(self.world.challenges)]
@@ -478,7 +566,7 @@ class Machine(RuleBasedStateMachine):
 
     # -- time, and servers that come and go --------------------------------------------------------
 
-    @rule(seconds=st.sampled_from([1.0, 40.0, 61.0, 140.0, 1100.0, 3100.0]), sweeps=st.booleans())
+    @move(seconds=[1.0, 40.0, 61.0, 140.0, 1100.0, 3100.0], sweeps=MAYBE)
     def time_passes(self, seconds: float = 140.0, sweeps: bool = True) -> None:
         if seconds > 10 and self.on.ledger.nodes > 1:
             self.world.lose_runs()  # the nodes had no time to say that they live
@@ -486,15 +574,15 @@ class Machine(RuleBasedStateMachine):
         if sweeps:
             self.on.run(self.on.sweep())
 
-    @rule()
+    @move(1)
     def the_clock_is_set_back(self) -> None:
         self.on.run(self.on.clock.set_back(3600.0))
 
-    @rule(node=nodes)
+    @move(1, node=NODES)
     def a_server_starts_again(self, node: int = 0) -> None:
         self.on.run(self.on.restart(node % self.on.ledger.nodes))
 
-    @rule(person=st.sampled_from([ADA, EVE]), wire=st.sampled_from(FAMILY), node=nodes)
+    @move(1, person=[ADA, EVE], wire=FAMILY, node=NODES)
     def the_ledger_is_locked_for_a_moment(self, person: Person = ADA, wire: str = "oxp", node: int = 0) -> None:
         """Nothing can be written; so nobody may be told that anything was."""
         self.on.run(self._call_in_vain(person, wire, node))
@@ -506,9 +594,7 @@ class Machine(RuleBasedStateMachine):
         await stage.ledger.block()
         try:
             heard = stage.send(Listener(person, None), wires.call(wire, "Desk.Note", input, key, None), node)
-            sent = Sent(
-                person, None, "Desk.Note", wire, input, key, world.clock.now, world.clock.elapsed, heard
-            )
+            sent = Sent(person, None, "Desk.Note", wire, input, key, world.clock.now, world.clock.elapsed, heard)
             world.sent.append(sent)
             await within(heard.done.wait(), 0.2)
             told = wires.told(wire, heard)
@@ -517,6 +603,12 @@ class Machine(RuleBasedStateMachine):
         finally:
             await stage.ledger.unblock()
         await self._answered(sent)
+
+    def take(self, step: Step) -> None:
+        """One of the rules, and a look."""
+        name, values = step
+        getattr(self, name)(**values)
+        self.the_promises_hold()
 
     # -- what is always so -------------------------------------------------------------------------
 
@@ -527,6 +619,8 @@ class Machine(RuleBasedStateMachine):
 
     async def _judge(self, *, is_quiet: bool = False, is_over: bool = False) -> None:
         self._read()
+        if self.tally.exists():
+            self.world.tallies = self.tally.read_text(encoding="utf-8").split()
         seen = await self._look()
         try:
             self.oracle.judge(replace(seen, is_quiet=is_quiet, is_over=is_over))
@@ -550,7 +644,7 @@ class Machine(RuleBasedStateMachine):
         """What a node says of itself, and whether it takes a call. One that does not has a while to find out."""
         key = f"probe-{next(self.numbers)}" if self.is_troubled else f"probe-{self.on.clock.now:.0f}"
         request = wires.call("oxp", "Desk.Note", {"mark": "probe", "details": {}}, key, None)
-        if await within(self._until_answered(request, node), PATIENCE_S):
+        if await within(self._until_answered(request, node), TROUBLED_S if self.is_troubled else PATIENCE_S):
             return (await self._health(node)).status, True
         for _ in range(100):
             if (await self._health(node)).status != 200:
@@ -596,12 +690,14 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything has its time: then it has ended, and what was promised is there after a restart."""
         if self.stage is None:
+            self._folder.cleanup()
             return
         try:
             if not self.is_broken:
                 self.on.run(self._end())
         finally:
             self.stage.close()
+            self._folder.cleanup()
 
     async def _end(self) -> None:
         stage, world = self.on, self.world

@@ -109,6 +109,12 @@ def a_lost_run_is_not_made_again(seen: Seen, memory: Memory) -> Iterator[str]:
             yield f"{those[0].tool} ran {len(those)} times with {those[0].mark}, and was called {sent[those[0].mark]}"
 
 
+def a_process_runs_once_for_a_key(seen: Seen, memory: Memory) -> Iterator[str]:
+    for mark in {sent.mark for sent in seen.world.sent if sent.key is not None}:
+        if seen.world.tallies.count(mark) > 1:
+            yield f"{mark} was executed {seen.world.tallies.count(mark)} times in a process"
+
+
 def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
     """Whoever makes the same call with the same key is told the same."""
     for which, calls in _by_key(seen.world).items():
@@ -302,15 +308,16 @@ def nobody_is_locked_out(seen: Seen, memory: Memory) -> Iterator[str]:
 def strict_audit_has_what_was_answered(seen: Seen, memory: Memory) -> Iterator[str]:
     if seen.audited is not None:
         for sent in seen.world.sent:
-            if sent.told is not None and sent.call_id is not None and sent.told.kind in ("success", "running"):
-                if sent.call_id not in seen.audited:
-                    yield f"({sent}) was answered {sent.told.kind}, and the audit log does not have {sent.call_id}"
+            is_answered = sent.told is not None and sent.told.kind in ("success", "running")
+            if is_answered and sent.call_id is not None and sent.call_id not in seen.audited:
+                yield f"({sent}) was answered, and the audit log does not have {sent.call_id}: {sent.told}"
 
 
 PROMISES: dict[str, Check] = {
     check.__name__.replace("_", " "): check
     for check in (
-        acknowledged_is_kept, one_key_one_execution, a_lost_run_is_not_made_again, one_call_one_outcome,
+        acknowledged_is_kept, one_key_one_execution, a_lost_run_is_not_made_again,
+        a_process_runs_once_for_a_key, one_call_one_outcome,
         a_late_worker_never_wins, every_call_ends, nobody_hears_what_is_anothers, each_answer_is_its_own,
         secrets_leave_no_trace, what_came_is_recorded, everything_that_ran_is_recorded, no_number_twice,
         nothing_runs_without_its_yes, few_codes_can_be_tried, nothing_breaks, health_is_true, nobody_is_locked_out,

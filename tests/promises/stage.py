@@ -1,4 +1,4 @@
-"""The real application on a ledger, driven through ASGI on a loop that the machine owns: one node, or two on one ledger.
+"""The real application on a ledger, driven through ASGI on a loop that the machine owns: one node, or two.
 
 Everything that anybody is told goes through here and is kept for the oracle, and so is all that the server logs.
 """
@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Awaitable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -19,12 +19,12 @@ from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
 from toolyard.trust.oauth import Tokens
 
-from . import wires
+from . import canaries, wires
 from .clock import Clock
 from .ledgers import Ledger, Rows
 from .tools import GITHUB, HELD, INNER, toolkits
 from .wires import Request
-from .world import ANY, BEN, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
+from .world import ANY, BEN, EVE, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
 
 T = TypeVar("T")
 SHARED = "a-shared-secret-of-some-length!!"
@@ -97,7 +97,7 @@ class Exchange:
 class Stage:
     """`run` what is asynchronous; it goes on only while something is run."""
 
-    def __init__(self, ledger: Ledger, options: Options = Options()) -> None:
+    def __init__(self, ledger: Ledger, options: Options) -> None:
         self.ledger, self.options = ledger, options
         self.loop = asyncio.new_event_loop()
         self.clock = Clock()
@@ -106,6 +106,7 @@ class Stage:
         self.yards: list[Yard | None] = []
         self.exchanges: list[Exchange] = []
         self.mcp_sessions: dict[Person, str] = {}
+        self._keys: dict[Person, str] = {}
         self.log = Lines()
         self.is_blocked = False
         self._patch = mock.patch("toolyard.engine.upkeep.EVERY_S", 0.05)
@@ -127,6 +128,7 @@ class Stage:
         for node in range(self.ledger.nodes):
             self.yards.append(None)
             await self._start(node)
+        await self._make_key(EVE)
         for name, pattern in ((HELD, "Sms.*"), (INNER, "Desk.*"), ("FAX_KEY", "Fax.*")):
             await self.set_secret(name, pattern)
 
@@ -137,7 +139,7 @@ class Stage:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await yard.start()
-        except Exception as error:  # noqa: BLE001, whatever keeps it from starting
+        except Exception as error:
             self.world.troubles.append(f"the server did not start: {error!r:.300}")
             return
         self.yards[node] = yard
@@ -216,6 +218,14 @@ class Stage:
         self.exchanges.append(exchange)
         return heard
 
+    async def glance(self, to: Listener, request: Request, node: int = 0) -> None:
+        """Reads what comes at once of something that has no end, and goes away."""
+        heard = self.send(to, request, node)
+        await within(heard.begun.wait(), 0.2)
+        for exchange in self.exchanges:
+            if exchange.heard is heard:
+                exchange.gone.set()
+
     async def ask(self, to: Listener, request: Request, node: int = 0, **more: str) -> Heard:
         """And waits for the whole answer. None at all is a trouble."""
         heard = self.send(to, request, node, **more)
@@ -228,6 +238,8 @@ class Stage:
             return {}  # each node has a token of its own
         if to.person is None:
             return {}
+        if to.person in self._keys:
+            return {"oxp-api-key": self._keys[to.person]}
         claims = {"sub": to.person.subject, "tenant": to.person.tenant, "exp": int(self.clock.now + 600)}
         if to.person.scope:
             claims["scope"] = to.person.scope
@@ -254,6 +266,14 @@ class Stage:
         body = {"value": value, "tools": [pattern]}
         heard = await self.operate("PUT", f"/v1/admin/secrets/acme/{name}", body)
         assert heard.status == 200, heard.body
+
+    async def _make_key(self, person: Person) -> None:
+        """From now on it comes with an API key."""
+        body = {"name": person.subject, "tenant": person.tenant, "subject": person.subject}
+        heard = await self.operate("POST", "/v1/admin/keys", body)
+        self._keys[person] = heard.json["key"]
+        heard.to = replace(OPERATOR, secrets=frozenset({"an API key"}))
+        self.world.secrets["an API key"] = canaries.forms(heard.json["key"])
 
     async def connect(self, tenant: str, user: str) -> None:
         """Somebody connects an account, without a way through its provider's pages."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from toolyard import Context, Toolkit, ToolError, authorization, secret
+from toolyard import Context, ToolError, Toolkit, authorization, secret
 
 from .process_tools import kit as far
 from .world import Run, World

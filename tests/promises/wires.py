@@ -1,4 +1,4 @@
-"""How a call is made over each wire, and what an answer over it says. Written from the protocols, not from the server."""
+"""How a call is made over each wire, and what an answer says. Written from the protocols, not from the server."""
 
 import json
 import re
@@ -29,11 +29,17 @@ class Request:
 
 
 def call(
-    wire: str, tool: str, input: dict[str, Any], key: str | None, user: str | None, session: str = ""
+    wire: str,
+    tool: str,
+    input: dict[str, Any],
+    key: str | None,
+    user: str | None,
+    session: str = "",
+    brought: dict[str, str] | None = None,
 ) -> Request:
-    """`session` is that of an MCP client of the older era."""
+    """`session` is that of an MCP client of the older era; `brought` are secrets, which only one family can pass."""
     if wire in FAMILY:
-        return _family(wire, tool, input, key, user)
+        return _family(wire, tool, input, key, user, brought or {})
     meta: dict[str, Any] = {}
     if key is not None:
         meta["toolyard/callId"] = key
@@ -47,12 +53,15 @@ def call(
     return newer("tools/call", params, params["name"], has_tasks=wire.endswith("tasks"))
 
 
-def _family(wire: str, tool: str, input: dict[str, Any], key: str | None, user: str | None) -> Request:
-    said: dict[str, Any] = {"tool_id": tool, "input": input}
+def _family(
+    wire: str, tool: str, input: dict[str, Any], key: str | None, user: str | None, brought: dict[str, str]
+) -> Request:
+    context: dict[str, Any] = {"secrets": [{"id": id, "value": value} for id, value in brought.items()]}
+    if user is not None:
+        context["user_id"] = user
+    said: dict[str, Any] = {"tool_id": tool, "input": input, "context": context}
     if key is not None:
         said["call_id"] = key
-    if user is not None:
-        said["context"] = {"user_id": user}
     if wire == "oxp":
         return Request("POST", "/tools/call", said)
     return Request("POST", "/otc/tools/call" if wire == "otc" else "/otc/draft/call", {"request": said})

@@ -207,8 +207,9 @@ class Claim:
     input: dict[str, Any]
     run: str = field(default_factory=canaries.private)
     """What it would answer."""
+    given: list[str] = field(default_factory=list)
+    """Secrets and tokens that came with it."""
     accepted: bool = False
-    refused: bool = False
     newest_at_answer: int = 0
     """The highest attempt that anybody had been given when it was accepted."""
 
@@ -241,6 +242,8 @@ class World:
         self.offers: dict[str, set[Person]] = defaultdict(set)
         """Who offers a tool as a worker."""
         self.sessions: list[tuple[Person, str]] = []
+        self.brought: dict[str, str] = {}
+        """By the name of a secret that a caller brought: the tool that it was for."""
         self.tallies: list[str] = []
         """Marks that tools in child processes have left."""
         self.is_picky = False
