@@ -26,7 +26,7 @@ DOORS = {
     "authorize_pages": "toolyard.server.pages.authorize",
     "pages": "toolyard.server.pages.site",
     "postgres": "toolyard.store.postgres:PostgresStore",
-    "sources": "toolyard.server.sources:sources_of",
+    "sources": "toolyard.running.loading:sources_of",
     "serve": "toolyard.server.run:serve",
     "reload": "toolyard.server.reload:supervise",
     "stdio": "toolyard.server.stdio:serve",

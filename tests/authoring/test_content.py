@@ -11,7 +11,7 @@ from toolyard import Audio, Embedded, Image, ResourceLink
 from toolyard.authoring.content import Content
 from toolyard.authoring.function import Function
 from toolyard.model.errors import DefinitionError
-from toolyard.running.validation import fits
+from toolyard.running.validation import compiled
 
 from .trying import giving, named, taking, tool_of, words_in
 
@@ -27,7 +27,7 @@ def written(type_: Any, value: Any) -> Any:
     function = Function(giving(type_, value))
     made = function.dump(value)
     assert function.output_schema is not None
-    assert fits(function.output_schema, made)
+    assert compiled(function.output_schema).is_valid(made)
     assert "$ref" not in set(words_in(function.output_schema))
     return made
 
@@ -99,7 +99,7 @@ def test_the_schema_holds_for_what_is_a_block_and_for_nothing_else() -> None:
     schema = Function(giving(list[Image | Embedded], [])).output_schema
     assert schema is not None
     resource = {"uri": "a:b", "text": "c"}
-    assert fits(schema, [IMAGE, {"type": "resource", "resource": resource}])
+    assert compiled(schema).is_valid([IMAGE, {"type": "resource", "resource": resource}])
     for wrong in (
         {**IMAGE, "type": "audio"},
         {"type": "image", "mimeType": "image/png"},
@@ -107,14 +107,14 @@ def test_the_schema_holds_for_what_is_a_block_and_for_nothing_else() -> None:
         {"type": "resource", "resource": {"uri": "a:b"}},
         "text",
     ):
-        assert not fits(schema, [wrong])
+        assert not compiled(schema).is_valid([wrong])
 
 
 def test_a_result_that_is_something_else_breaks_the_schema() -> None:
     function = Function(giving(Image, None))
     assert function.output_schema is not None
-    assert not fits(function.output_schema, function.dump("not a picture"))
-    assert not fits(function.output_schema, function.dump(Audio(PNG, "audio/wav")))
+    assert not compiled(function.output_schema).is_valid(function.dump("not a picture"))
+    assert not compiled(function.output_schema).is_valid(function.dump(Audio(PNG, "audio/wav")))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from toolyard import App, Hidden, Icon, InvalidInput, Toolkit, authorization, secret, user_id
 from toolyard.authoring.toolkit import camel_case
@@ -398,3 +399,40 @@ def test_an_input_schema_leaves_nothing_hidden() -> None:
 
     with pytest.raises(DefinitionError, match="cannot have both an input_schema and a Hidden parameter"):
         tool_of(hiding, input_schema=EVEN)
+
+
+def paid(a: int, b: int = 1, c: list[int] = Field(default_factory=list)) -> int:  # noqa: B008
+    """Pays."""
+    return a
+
+
+@pytest.mark.parametrize(
+    ("approval", "said"),
+    [
+        (lambda x: True, "has no parameter 'a', and the tool has one"),
+        (lambda a, c=0: True, "has no parameter 'b', and the tool has one"),
+        (lambda a, b, c=0, *, d: True, "has a parameter 'd', and the tool has none"),
+        (lambda a, b, c: True, "has a parameter 'c' without a default, and callers may leave it out"),
+        (lambda a, /, **more: True, "takes a parameter by position"),
+    ],
+)
+def test_an_approval_function_must_fit_the_tool(approval: Any, said: str) -> None:
+    kit = Toolkit("Kit")
+    with pytest.raises(DefinitionError, match=f"paid has an approval function .*: it {said}") as refused:
+        kit.tool(approval=approval)(paid)
+    assert str(refused.value).startswith(f"{__file__}:{paid.__code__.co_firstlineno}: ")
+    assert kit.tools == ()
+
+
+@pytest.mark.parametrize(
+    "approval", [lambda a, b: True, lambda **input: True, lambda a, **more: True, lambda b, a, c=1: True]
+)
+def test_an_approval_function_that_fits_is_taken(approval: Any) -> None:
+    kit = Toolkit("Kit")
+
+    @kit.tool(approval=approval)
+    def pay(a: int, b: int = 1) -> int:
+        """Pays."""
+        return a
+
+    assert kit.tools[0].approval is approval

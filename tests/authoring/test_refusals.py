@@ -2,12 +2,15 @@
 
 import functools
 import inspect
+import math
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Never
+from typing import Annotated, Any, Literal, Never
 
 import pytest
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema
@@ -224,3 +227,78 @@ def test_a_reference_to_elsewhere_is_refused_and_not_followed() -> None:
 
     with pytest.raises(DefinitionError, match="a reference to https://example"):
         Toolkit("Foreign").tool(foreign)
+
+
+# --- defaults ------------------------------------------------------------------------------------
+
+
+def of_two(a: Literal["x", "y"] = "z") -> None:  # type: ignore[assignment]
+    """Has a default that is neither."""
+
+
+def in_quotes(n: int = "5") -> None:  # type: ignore[assignment]
+    """Has a text for a number."""
+
+
+def too_small(n: Annotated[int, Field(ge=1)] = 0) -> None:
+    """Has a default that is too small."""
+
+
+def nothing(a: str = None) -> None:  # type: ignore[assignment]  # noqa: RUF013
+    """Has no text for a default."""
+
+
+def in_a_field(n: Annotated[int, Field(alias="number")] = Field(default="5")) -> None:  # type: ignore[assignment]
+    """Has its default elsewhere."""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (of_two, "has the default 'z' for 'a', which its type does not allow: Input should be 'x' or 'y'"),
+        (in_quotes, "has the default '5' for 'n', which its type does not allow: Input should be a valid integer"),
+        (
+            too_small,
+            "has the default 0 for 'n', which its type does not allow: Input should be greater than or equal to 1",
+        ),
+        (nothing, "has the default None for 'a', which its type does not allow: Input should be a valid string"),
+        (in_a_field, "has the default '5' for 'number', which its type does not allow"),
+    ],
+    ids=named,
+)
+def test_a_default_that_its_own_type_does_not_allow_is_refused(function: Callable[..., Any], said: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Toolkit("Kit").tool(function)
+    place = f"{__file__}:{function.__code__.co_firstlineno}"
+    assert str(refused.value).startswith(f"{place}: {function.__name__} {said}")
+
+
+def test_a_default_may_be_what_the_type_makes_of_it() -> None:
+    @Toolkit("Kit").tool
+    def many(
+        a: float = 1,
+        b: Decimal = 0,  # type: ignore[assignment]
+        c: date = date(2025, 1, 31),
+        d: list[str] = (),  # type: ignore[assignment]
+        e: str | None = None,
+        f: Annotated[list[int], Field(default_factory=list)] = Field(default_factory=list),  # noqa: B008
+        g: float = math.inf,
+        h: tuple[int, ...] = (1, 2),
+        i: bytes = b"\xff",
+    ) -> None:
+        """Takes what it gets."""
+
+
+@pytest.mark.parametrize("style", ["Args:\n        {}: What it is.", ":param {}: What it is."])
+def test_a_parameter_that_only_the_docstring_has_is_warned_of(style: str, caplog: pytest.LogCaptureFixture) -> None:
+    def there(a: int, ctx: Context) -> int:
+        return a
+
+    for name, warnings in (("a", 0), ("ctx", 0), ("b", 1)):
+        caplog.clear()
+        there.__doc__ = f"Does it.\n\n    {style.format(name)}\n    "
+        Toolkit("Kit").tool(there)
+        said = [record.getMessage() for record in caplog.records if record.name == "toolyard.authoring"]
+        assert len(said) == warnings
+    assert said[0].startswith(f"{__file__}:{there.__code__.co_firstlineno}: ")
+    assert said[0].endswith("there describes the parameter 'b', and has none of that name")

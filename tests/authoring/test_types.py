@@ -49,6 +49,16 @@ class Point(BaseModel):
     y: int = 0
 
 
+class Blob(BaseModel):
+    data: bytes
+    parts: dict[str, bytes] = {}
+
+
+class Hexed(BaseModel):
+    model_config = ConfigDict(val_json_bytes="hex", ser_json_bytes="hex")
+    data: bytes
+
+
 @dataclass
 class Line:
     start: Point
@@ -169,7 +179,10 @@ TYPES: list[tuple[Any, Any, Any]] = [
     (UUID, A_UUID, UUID(A_UUID)),
     (Decimal, "1.50", Decimal("1.50")),
     (Decimal, 1.5, Decimal("1.5")),
-    (bytes, "abc", b"abc"),
+    (bytes, "//79", b"\xff\xfe\xfd"),
+    (list[bytes | None], ["YWJj", None], [b"abc", None]),
+    (Blob, {"data": "/w==", "parts": {"a": "AA=="}}, Blob(data=b"\xff", parts={"a": b"\0"})),
+    (Base64Bytes, "YWJj", b"abc"),
     (Base64Bytes, "aGk=", b"hi"),
     (Path, "/tmp/x", Path("/tmp/x")),
     (AnyUrl, "https://example.com/", AnyUrl("https://example.com/")),
@@ -300,7 +313,9 @@ RESULTS: list[tuple[Any, Any, Any]] = [
     (UUID, UUID(A_UUID), A_UUID),
     (Decimal, Decimal("1.50"), "1.50"),
     (Decimal, Decimal("1E+3"), "1E+3"),
-    (bytes, b"abc", "abc"),
+    (bytes, b"\xff\xfe\xfd", "//79"),
+    (list[bytes | None], [b"abc", None], ["YWJj", None]),
+    (Blob, Blob(data=b"\xff", parts={"a": b"\0"}), {"data": "/w==", "parts": {"a": "AA=="}}),
     (Base64Bytes, b"\xff", "/w=="),
     (Path, Path("/tmp/x"), "/tmp/x"),
     (set[int], {1}, [1]),
@@ -554,3 +569,44 @@ def test_a_subclass_of_a_plain_type_is_a_result() -> None:
 
     assert call(kit, "Subclasses.Colour") == "red"
     assert call(kit, "Subclasses.Metres") == 1.5
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+
+def test_bytes_are_base64_by_their_schema() -> None:
+    kit = Toolkit("Kit")
+
+    @kit.tool
+    def turn(data: Annotated[bytes, Field(min_length=1, max_length=4)], more: bytes = b"\xff") -> bytes:
+        """Turns them around."""
+        return (data + more)[::-1]
+
+    tool = kit.tools[0]
+    assert tool.input_schema["properties"] == {
+        "data": {"type": "string", "contentEncoding": "base64", "minLength": 4, "maxLength": 8},
+        "more": {"type": "string", "contentEncoding": "base64", "default": "/w=="},
+    }
+    assert tool.output_schema == {"type": "string", "contentEncoding": "base64"}
+    assert call(kit, "Kit.Turn", {"data": "AAE="}) == "/wEA"
+    for wrong, said in (("AAEAA", "Base64"), ("A-_=", "Base64"), ("not it!!", "Base64"), ("AAECAwQF", "4 bytes")):
+        with pytest.raises(InvalidInput) as refused:
+            call(kit, "Kit.Turn", {"data": wrong})
+        assert said in refused.value.problems[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [(Hexed, {"data": "ff"}, Hexed(data=b"\xff")), (Base64Bytes, "YWJj", b"abc")],
+)
+def test_who_says_how_bytes_look_is_heard(type_: Any, text: Any, value: Any) -> None:
+    kit = Toolkit("Kit")
+
+    def same(a: Any) -> Any:
+        """Gives it back."""
+        assert a == value
+        return a
+
+    same.__annotations__ = {"a": type_, "return": type_}
+    kit.tool(same)
+    assert str(call(kit, "Kit.Same", {"a": text})).strip() in (str(text), f"{text}\n")

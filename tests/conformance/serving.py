@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from .. import warm
 from .tokens import API_KEY, CALLERS, JWT_SECRET
@@ -76,7 +77,7 @@ def wait_until_healthy(process: "subprocess.Popen[bytes]", port: int, log: Path)
         time.sleep(POLL_S)
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
+def stop(process: "subprocess.Popen[Any]") -> None:
     process.terminate()
     try:
         process.wait(STOP_DEADLINE_S)

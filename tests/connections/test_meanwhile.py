@@ -13,6 +13,7 @@ import pytest
 
 from toolyard.model.caller import LOCAL
 from toolyard.model.record import CallRecord
+from toolyard.model.seam import SYSTEM
 from toolyard.model.secret import WhichSecret
 from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
@@ -225,7 +226,7 @@ async def with_secret(story: Callable[[Scene, HeldSecrets, str], Awaitable[None]
     given = {"approvals": [{"tools": "Keyed.*"}], "approval_wait_s": AN_HOUR}
     yard = Yard([keyed], exactly(**given))
     async with yard.lifetime():
-        stage, secrets = Scene(yard, Clock()), HeldSecrets(yard._vault, yard._now)
+        stage, secrets = Scene(yard, Clock()), HeldSecrets(yard._vault, SYSTEM.now)
         await secrets.put(WhichSecret("KEY", "default"), "first", ())
         session = await used(stage, "Keyed_Show")
         assert (await waiting(stage)).sealed is None

@@ -205,3 +205,20 @@ def test_what_was_sealed_with_a_key_that_is_gone_is_nobodys(own: Provider, tmp_p
             assert (await stage.call())["status"] == 200
 
     asyncio.run(story())
+
+
+def test_a_claim_from_before_the_clock_was_set_back_does_not_last(own: Provider) -> None:
+    async def story() -> None:
+        async with scene(own) as stage:
+            await stage.connect()
+            stage.clock.ahead = AN_HOUR
+            vault, place = Vault(stage.yard.store, stage.yard._ring), Place("connection", "default", "local", "idp")
+            opened = await vault.get(place)
+            assert opened is not None
+            claimed = json.loads(opened.value) | {"refreshing_until": stage.clock() + AN_HOUR + 20}
+            await vault.put(place, json.dumps(claimed).encode(), opened.about)
+            async with asyncio.timeout(20):
+                assert (await stage.call())["status"] == 200
+            assert own.said("gave refresh_token") == 1
+
+    asyncio.run(story())

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.postgres import OwnServer
+from toolyard.model.seam import SYSTEM
 from toolyard.store.contract import Store, StoreDown
 from toolyard.store.hints import Topic
+from toolyard.trust.limits import Limiter
+from toolyard.trust.sharing import Sharing
 
 from .calls import DONE, KEY, call, in_session, request
 from .ledgers import Opening
@@ -56,3 +59,29 @@ async def test_a_server_that_comes_back_is_found_again(
         await bell.wait(0)
         await in_session(store, request())
         assert await bell.wait(SOON_S)
+
+
+async def test_that_limits_are_not_shared_is_said_once_and_that_they_are_again(
+    store: Store, postgres_server: OwnServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    sharing = Sharing(Limiter((), time.monotonic), store, SYSTEM)
+    await sharing.once()
+    for _ in range(2):
+        caplog.clear()
+        await asyncio.to_thread(postgres_server.stop)
+        try:
+            for _ in range(5):
+                await sharing.attempt()
+        finally:
+            await asyncio.to_thread(postgres_server.start)
+        assert [record.getMessage()[:37] for record in caplog.records if record.name == "toolyard.limits"] == [
+            "other nodes' use is not known now: th"
+        ]
+        caplog.clear()
+        async with asyncio.timeout(SOON_S):
+            while "toolyard.limits" not in {record.name for record in caplog.records}:
+                await sharing.attempt()
+                await asyncio.sleep(0.05)
+        await sharing.attempt()
+        said = [record.getMessage() for record in caplog.records if record.name == "toolyard.limits"]
+        assert said == ["other nodes' use is known again"]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from toolyard import AsyncClient, Busy, Context, RequestError, ToolError, Toolkit
+from toolyard.model.seam import SYSTEM
 from toolyard.server.compose import Yard
 from toolyard.server.settings import exactly
 from toolyard.testing import Direct
@@ -228,7 +229,7 @@ async def heard_of(one: Node, other: Node) -> None:
         for node in (one, other):
             limiter = node.yard.limiting.limiter
             assert limiter is not None
-            await Sharing(limiter, node.yard.store, time.time).once()
+            await Sharing(limiter, node.yard.store, SYSTEM).once()
 
 
 def with_limits(url: str, scenario: Scenario, **limit: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 from toolyard import App, Toolkit
 from toolyard.model.errors import DefinitionError, SetupError
 from toolyard.model.running import Source
-from toolyard.running.loading import load
+from toolyard.running.loading import load, sources_of
+from toolyard.testing import call
 
 from .imports import forgetting
 
@@ -260,3 +261,61 @@ def test_an_interrupt_is_not_an_authors_error(write: Write) -> None:
     write("tools.py", "raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
         load("tools.py")
+
+
+# --- apps and the toolkits beside them -----------------------------------------------------------
+
+SHARED = """
+from contextlib import asynccontextmanager
+from toolyard import App, Context, Toolkit
+
+kit, other = Toolkit("Kit"), Toolkit("Other")
+
+@kit.tool
+async def ping(ctx: Context) -> str:
+    "Pings."
+    return ctx.resources
+
+@other.tool
+async def pong() -> str:
+    "Pongs."
+    return "pong"
+
+@asynccontextmanager
+async def lifespan():
+    yield "made"
+
+app = App(kit, other, lifespan=lifespan)
+
+@app.around
+async def shout(run, proceed):
+    return (await proceed()) + "!"
+"""
+
+
+def test_a_toolkit_by_name_has_the_lifespan_and_hooks_of_its_app(write: Write) -> None:
+    write("tools.py", SHARED)
+    sources = load("tools.py:kit")
+    assert ids(sources) == ["Kit.Ping"]
+    assert call(sources[0], "Kit.Ping") == "made!"
+    assert load("tools.py:kit")[0].host.target == str(Path("tools.py").resolve()) + ":kit"
+
+
+def test_a_toolkit_of_several_apps_is_refused_by_name(write: Write) -> None:
+    write("tools.py", SHARED + "\nsecond = App(kit)\n")
+    with pytest.raises(DefinitionError, match=r"'kit' is in several apps; choose one: tools.py:app or tools.py:second"):
+        load("tools.py:kit")
+    assert ids(load("tools.py:second")) == ["Kit.Ping"]
+
+
+def test_a_toolkit_beside_an_app_is_not_left_out_without_a_word(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    write("base.py", SHARED)
+    write(
+        "tools.py",
+        "from base import app, kit\n" + KIT.format(name="Mine").replace("kit ", "mine ").replace("@kit", "@mine"),
+    )
+    assert ids(sources_of(["tools.py"])) == ["Kit.Ping", "Other.Pong"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "tools.py: mine is not served: it is not in the app; write App(…, mine), or serve tools.py:mine too"
+    ]
+    assert ids(sources_of(["tools.py", "tools.py:mine"])) == ["Kit.Ping", "Other.Pong", "Mine.Ping"]

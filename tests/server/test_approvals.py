@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from toolyard import Toolkit
-from toolyard.model.errors import SettingsError
+from toolyard.model.errors import DefinitionError, SettingsError
 from toolyard.server.compose import Yard
 
 from .scene import Answer, Scene, settings
@@ -220,7 +220,7 @@ async def later(order: str, cents: int) -> bool:
     return False
 
 
-def in_words(order: str, cents: int) -> str:
+def in_words(**input: Any) -> str:
     return "no"
 
 
@@ -231,7 +231,7 @@ def test_a_function_that_says_neither_yes_nor_no_spares_nobody_the_look() -> Non
     run(scene, approvals=[{"when": f"{__name__}:in_words", "ask": False}])
 
 
-def is_seven(order: str, cents: int) -> bool:
+def is_seven(order: str, **more: Any) -> bool:
     return order == "7"
 
 
@@ -282,7 +282,7 @@ def test_a_rule_may_spare_whom_it_trusts() -> None:
     run(scene, approvals=[{"who": {"subject": "ada"}, "ask": False}])
 
 
-def raises(order: str, cents: int) -> bool:
+def raises(**input: Any) -> bool:
     raise RuntimeError("it does not work")
 
 
@@ -301,6 +301,39 @@ def test_a_rule_whose_function_raises_has_a_person_look() -> None:
         challenge_of(await oxp(made, "Pay.Free"))
 
     run(scene, approvals=[{"tools": "Pay.*", "when": f"{__name__}:raises"}])
+
+
+def is_much(order: str, cents: int) -> bool:
+    return cents > 500
+
+
+@pytest.mark.parametrize(("cents", "waits"), [({}, True), ({"cents": 100}, False), ({"cents": 501}, True)])
+def test_a_function_is_asked_about_what_the_tool_takes(cents: dict[str, int], waits: bool) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await oxp(made, "Pay.Usual", input={"order": "7"} | cents)).status == (400 if waits else 200)
+
+    run(scene, approvals=[{"tools": "Pay.Usual", "when": f"{__name__}:is_much"}])
+
+
+def test_a_function_that_does_not_fit_a_tool_of_its_rule_is_refused() -> None:
+    async def scene(made: Scene) -> None:
+        raise AssertionError("it must not start")
+
+    line = is_much.__code__.co_firstlineno
+    said = r"approvals\[1\]\.when cannot be asked about Pay\.Exact: is_much has no parameter 'amount'"
+    with pytest.raises(DefinitionError, match=said) as refused:
+        run(scene, approvals=[{"tools": "Pay.*", "when": f"{__name__}:is_much"}])
+    assert str(refused.value).startswith(f"{__file__}:{line}: ")
+
+
+def test_a_warning_about_a_function_names_its_tool(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made, "Pay.Broken"))
+        challenge_of(await oxp(made))
+
+    run(scene, approvals=[{"tools": "Pay.Refund", "when": f"{__name__}:in_words"}])
+    said = [record.getMessage() for record in caplog.records if record.name == "toolyard.approvals"]
+    assert ["Pay.Broken" in said[0], "Pay.Refund" in said[1]] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Results that are too long for a model: the first part, and a handle for all of it that is good once it is told."""
 
+import json
 from typing import Any
 
 import pytest
@@ -114,6 +115,25 @@ def test_a_long_result_of_a_session_says_where_all_of_it_is(format: str) -> None
         other = await asker.send("GET", f"/v1/calls/t-1/content?session={again['session']}")
         assert other.body == b"<script>alert(1)</script><img src=x onerror=alert(1)>"
         assert (await asker.send("GET", preview["content"])).body == LONG.encode()
+
+    run(scene)
+
+
+def test_what_was_submitted_for_a_session_reaches_the_model_whole() -> None:
+    """The platform passes it on as it is; only what tools of the server return is shown in part."""
+
+    async def scene(asker: Asker) -> None:
+        tool = {"name": "find", "description": "Finds", "input_schema": {"type": "object"}}
+        session = (await asker.send("POST", "/v1/sessions", {"tools": [tool]})).json["sessionId"]
+        use = {"type": "tool_use", "id": "t-1", "name": "find", "input": {}}
+        message = {"role": "assistant", "content": [use]}
+        assert (await asker.send("POST", f"/v1/sessions/{session}/messages", message)).status == 200
+        result = {"rows": ["x" * 300] * 1000}
+        answered = await asker.send("POST", f"/v1/tools/response/{session}/t-1", {"response": {"state": "COMPLETE", **result}})
+        assert answered.status == 200, answered.body
+        reply = (await asker.send("GET", f"/v1/sessions/{session}/results")).json
+        assert json.loads(reply["message"]["content"][0]["content"]) == result
+        assert "notes" not in reply
 
     run(scene)
 

@@ -1,5 +1,6 @@
 """Limits over every wire, through real servers."""
 
+import asyncio
 import itertools
 import json
 import select
@@ -19,8 +20,14 @@ from tests.hardening.raw import DEADLINE_S, Connection, Reply, ask, assert_serve
 from tests.mcp.talking import WITH_TASKS, Newer, connect, text_of
 from toolyard import Busy, Client
 from toolyard.client.client import WIRES
+from toolyard.model.seam import Seam
+from toolyard.server.compose import Yard
 from toolyard.server.limiting import Limiting
 from toolyard.server.settings import exactly
+
+from .scene import Scene
+from .scene import kit as safe
+from .scene import settings as scene_settings
 
 TOOLS = str(Path(__file__).with_name("limited.py"))
 KEYS = {f"caller{number}": f"ty_limited_{number:04}_0123456789" for number in range(60)}
@@ -425,3 +432,34 @@ def test_limits_are_on_away_from_loopback_and_off_on_it() -> None:
     assert away.failures is not None
     off = Limiting(exactly(host="0.0.0.0", limits=[]), time.time)
     assert (off.limiter, off.failures) == (None, None)
+
+
+# -- a clock that is set ---------------------------------------------------------------------------
+
+
+def test_a_clock_that_is_set_back_locks_nobody_out() -> None:
+    """Neither who is limited nor who mistyped a key."""
+    day, ticks = [time.time()], [1000.0]
+
+    async def scene(made: Scene) -> None:
+        async def call(role: str) -> int:
+            body = {"tool_id": "Safe.Keep", "input": {"text": "a"}}
+            return (await made.send(role, "POST", "/tools/call", body)).status
+
+        assert [await call("owner") for _ in range(3)] == [200, 200, 400]
+        wrong = {b"authorization": b"Bearer ty_not_a_key_of_anybody"}
+        for _ in range(4):
+            refused = await made.send("anonymous", "GET", "/tools", None, wrong)
+        assert (refused.status, b"Too many" in refused.body) == (400, True)
+        day[0] -= 300
+        ticks[0] += 60
+        assert await call("owner") == 200
+        assert (await made.send("anonymous", "GET", "/tools", None, wrong)).status == 401
+
+    async def play() -> None:
+        limits = [{"name": "calls", "calls_per_minute": 2}]
+        given = scene_settings(limits=limits, auth_failures_per_minute=3)
+        async with Scene(Yard([safe], given, Seam(now=lambda: day[0], monotonic=lambda: ticks[0]))) as made:
+            await scene(made)
+
+    asyncio.run(play())

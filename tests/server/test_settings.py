@@ -97,6 +97,8 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "key_ttl_s": (60, "60", 60.0),
     "sync_wait_s": (1, "1", 1.0),
     "max_attempts": (1, "1", 1),
+    "max_tools_per_worker": (5, "5", 5),
+    "max_tools_per_caller": (5, "5", 5),
     "lease_s": (1, "1", 1.0),
     "claim_wait_s": (1, "1", 1.0),
     "answer_wait_s": (1, "1", 1.0),

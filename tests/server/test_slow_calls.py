@@ -145,7 +145,7 @@ def test_nobody_waits_for_the_end_of_a_call_while_the_server_leaves(door: str) -
         headers = {"authorization": f"Bearer {yard.operators_token.text}"} if "admin" in door else {}
         while not yard._node.held:
             await asyncio.sleep(0)
-        waiting = Request(yard, "GET", f"{door}/c?wait=60", **headers)
+        waiting = Request(yard, "GET", f"{door}/c?wait=60", None, None, **headers)
         while len(yard.store.hints._listeners[Topic.ENDED, 1]) < 2:
             await asyncio.sleep(0)
         assert not waiting.reply.done()

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from toolyard import Context, Toolkit
-from toolyard.running.validation import MOST_PARTS, checked, weight
 from toolyard.server.compose import Yard
 from toolyard.wires.mcp.envelope import MOST_AT_ONCE
 
 from .scene import Scene, kit, settings
 
 OFFER: dict[str, Any] = {"tools": [{"id": "Sms.Send", "version": "1.0.0", "input_schema": {"type": "object"}}]}
+OTHER: dict[str, Any] = {"tools": [{"id": "Mail.Send", "version": "1.0.0", "input_schema": {"type": "object"}}]}
 PAGES = ("https://a.example", "https://b.example")
 
 telling = Toolkit("Telling")
@@ -156,17 +156,82 @@ def test_a_session_id_of_any_bytes_is_just_not_known() -> None:
     run(scene)
 
 
-def test_a_schema_that_doubles_at_every_step_is_refused_at_once() -> None:
+def by_anchor(step: int) -> dict[str, Any]:
+    return {"$ref": f"#s{step}"}
+
+
+def by_id(step: int) -> dict[str, Any]:
+    return {"$ref": f"https://a.example/s{step}"}
+
+
+def by_dynamic_anchor(step: int) -> dict[str, Any]:
+    return {"$dynamicRef": f"#s{step}"}
+
+
+def by_escape(step: int) -> dict[str, Any]:
+    return {"$ref": f"#/%24defs/s{step}"}
+
+
+def by_pointer(step: int) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/s{step}"}
+
+
+def doubling(refers: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
+    """Two kilobytes that take 2 ** 60 steps."""
+    named = {"by_anchor": "$anchor", "by_dynamic_anchor": "$dynamicAnchor", "by_id": "$id"}.get(refers.__name__)
     defs: dict[str, Any] = {"s0": {"type": "string"}}
-    for step in range(1, 40):
-        defs[f"s{step}"] = {"anyOf": [{"$ref": f"#/$defs/s{step - 1}"}, {"$ref": f"#/$defs/s{step - 1}"}]}
-    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/s39"}}, "$defs": defs}
-    assert weight(schema) > MOST_PARTS
-    with pytest.raises(ValueError, match="more than"):
-        checked(schema)
-    tree = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}}
-    assert weight(tree) < 20
-    assert checked(tree).is_valid([[], [[]]])
+    for step in range(1, 61):
+        defs[f"s{step}"] = {"allOf": [refers(step - 1), refers(step - 1)]}
+    for name, part in defs.items():
+        part |= {} if named is None else {named: f"https://a.example/{name}" if named == "$id" else name}
+    return {"type": "object", "properties": {"a": refers(60)}, "$defs": defs}
+
+
+@pytest.mark.parametrize("refers", [by_anchor, by_id, by_dynamic_anchor, by_escape, by_pointer])
+def test_a_schema_that_doubles_at_every_step_holds_nobody_up(refers: Callable[[int], dict[str, Any]]) -> None:
+    async def scene(made: Scene) -> None:
+        tool = {"name": "double", "description": "Doubles", "input_schema": doubling(refers)}
+        opening = asyncio.create_task(made.send("owner", "POST", "/v1/sessions", {"tools": [tool]}))
+        assert (await made.send("neighbour", "GET", "/tools")).status == 200
+        opened = await opening
+        if opened.status == 422:
+            assert "more than 1000000 steps" in opened.body.decode()
+            return
+        session = opened.json["sessionId"]
+        use = {"type": "tool_use", "id": "u", "name": "double", "input": {"a": "x"}}
+        message = {"role": "assistant", "content": [use]}
+        sending = asyncio.create_task(made.send("owner", "POST", f"/v1/sessions/{session}/messages", message))
+        while not made.yard.engine.sandbox.is_busy and not sending.done():
+            await asyncio.sleep(0)
+        assert (await made.send("neighbour", "GET", "/tools")).status == 200
+        assert not sending.done()
+        assert (await sending).status == 200
+        results = await made.send("owner", "GET", f"/v1/sessions/{session}/results")
+        assert "takes more than a second" in results.body.decode()
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{number}": {"pattern": rf"\p{{L}}{{140}}{number}"} for number in range(1000)}},
+        {"properties": {"a": {"pattern": r"\w" * 10_000}}},
+        {"$ref": "#/$defs/s0", "$defs": {f"s{n}": {"$ref": f"#/$defs/s{n + 1}"} for n in range(477)} | {"s477": {}}},
+        json.loads('{"not":' * 50 + "{}" + "}" * 50),
+        {"enum": list(range(60_000))},
+    ],
+    ids=["patterns", "a long pattern", "a chain", "deep", "large"],
+)
+def test_whatever_a_worker_registers_is_served_or_refused(schema: dict[str, Any]) -> None:
+    async def scene(made: Scene) -> None:
+        offered = {"tools": [{**OFFER["tools"][0], "input_schema": {"type": "object", **schema}}]}
+        registered = await made.send("owner", "PUT", "/v1/workers/one", offered)
+        assert registered.status in (200, 422), registered.body
+        assert (await made.send("foreigner", "PUT", "/v1/workers/two", OTHER)).status == 200
+        assert (b"Sms" in (await made.send("owner", "GET", "/tools")).body) == (registered.status == 200)
+
+    run(scene)
 
 
 def test_the_ledger_is_its_owners_alone(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_toolkit_that_the_server_comes_to_have_is_taken_from_workers() -> None
 
     async def story() -> None:
         async with Scene(Yard([kit, late], settings())) as made:
-            assert (await offer(made, {"id": "Late.Steal"}, {"id": "Far.Look"})).status == 200
+            assert (await offer(made, {"id": "Late.Own@0.1.0"}, {"id": "Late.Steal"}, {"id": "Far.Look"})).status == 200
 
             @late.tool
             async def own() -> None:

@@ -193,3 +193,19 @@ def test_what_has_to_be_fetched_first_is_awaited_and_then_remembered() -> None:
             await refused
 
     asyncio.run(scene())
+
+
+def test_a_token_is_verified_again_after_the_clock_was_set_back() -> None:
+    """Or a key of its issuer that was taken back would be believed for an hour more."""
+    now, asked = [NOW], list[bytes]()
+
+    class Verifying:
+        def verify(self, token: bytes) -> Identity:
+            asked.append(token)
+            return Identity("acme", "user-1", "token")
+
+    of = credentials(Keys(), Verifying(), lambda: now[0])
+    for back, times in ((0, 1), (1, 1), (-3600, 2), (1, 2), (3600, 3)):
+        now[0] += back
+        assert caller_of(bearer("good"), of).owns("acme", "user-1")
+        assert len(asked) == times

@@ -149,6 +149,22 @@ def test_a_clock_that_goes_back_gives_nothing_away() -> None:
     assert yard.let_in(times=2) == 1
 
 
+@pytest.mark.parametrize("by_ms", [-3_600_000, -90_000, -1, 3_600_000])
+def test_a_ledger_whose_clock_is_set_changes_nothing_for_callers(by_ms: int) -> None:
+    yard = Yard(a_minute(2))
+    assert yard.let_in(times=3) == 2
+    yard.limiter.ahead_ms += by_ms
+    assert yard.let_in() == 0
+    yard.wait(30_000)
+    assert yard.let_in(times=2) == 1
+    yard.limiter.hear([])
+    yard.wait(180_000)
+    assert yard.let_in(times=3) == 2
+    yard.wait(180_000)
+    yard.limiter.drop_idle()
+    assert len(yard.limiter) == 0
+
+
 # -- at once ---------------------------------------------------------------------------------------
 
 
@@ -325,6 +341,23 @@ def test_together_nodes_are_off_by_at_most_what_came_within_an_exchange(
         total += sum(taken)
         largest = max(largest, min(taken))
     assert total <= most + most * elapsed_ms / 60_000 + 2 * largest + 1e-6
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, 3_600_000])
+def test_nodes_still_know_of_each_other_after_their_ledgers_clock_was_set(by_ms: int) -> None:
+    nodes = Nodes(a_minute(10))
+    nodes.a.let_in(times=5)
+    nodes.exchange()
+    for yard in (nodes.a, nodes.b):
+        yard.limiter.ahead_ms += by_ms
+    nodes.wait(60_000)
+    nodes.exchange()
+    assert nodes.a.let_in(times=10) == 10
+    nodes.exchange()
+    assert nodes.b.let_in(times=10) == 0
+    nodes.wait(60_000)
+    nodes.exchange()
+    assert nodes.b.let_in(times=10) == 10
 
 
 def test_a_node_that_comes_later_knows_what_was_used() -> None:

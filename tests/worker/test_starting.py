@@ -29,7 +29,7 @@ def test_a_tool_that_the_server_has_itself(server: Yard, tmp_path: Path) -> None
     (tmp_path / "mine.py").write_text(OWN_TOOL, encoding="utf-8")
     ended = toolyard("worker", "mine.py", "--server", server.url, folder=tmp_path)
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.endswith("Own.Here is a tool of the server itself; a worker cannot offer it\n")
+    assert ended.err.endswith("Own.Here: Own is a toolkit of the server itself; choose another name for the toolkit\n")
 
 
 def test_credentials(tmp_path: Path) -> None:

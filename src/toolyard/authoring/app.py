@@ -7,6 +7,7 @@ yields is `Context.resources`, and it is closed when the server stops.
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from copy import copy
 from typing import Any
 
 from msgspec.structs import replace
@@ -51,6 +52,12 @@ class App:
     @property
     def tools(self) -> tuple[Tool, ...]:
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
+
+    def only(self, toolkit: Toolkit) -> "App":
+        """One of its toolkits, with everything that this app has for it."""
+        made = copy(self)
+        made.toolkits = [toolkit]
+        return made
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls `listener` whenever a tool of its toolkits was added or removed, until what this returns is called."""

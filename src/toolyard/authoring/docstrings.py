@@ -30,7 +30,7 @@ def describe(function: Any) -> Described:
         parameters={
             name: _one_line(parameter.description)
             for parameter in parsed.params
-            if parameter.description
+            if parameter.description and parameter.args[0] != "attribute"
             for name in parameter.arg_name.split(", ")  # NumPy style: `x, y : int`
         },
         returns=_one_line(parsed.returns.description) if parsed.returns and parsed.returns.description else None,

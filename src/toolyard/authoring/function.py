@@ -12,11 +12,12 @@ from typing import Any, Literal, NotRequired
 
 import msgspec
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import SchemaSerializer, to_jsonable_python
+from pydantic_core import SchemaSerializer, SchemaValidator, to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..model.errors import InvalidInput
 from ..model.running import Run
+from .binary import in_base64
 from .content import is_content
 from .context import Context
 from .problems import problems_of
@@ -48,8 +49,10 @@ class Function:
             if parameter.hidden:
                 self.input_schema["properties"][parameter.property]["x-non-inferrable"] = True
         self.has_validators = has_code(arguments.core_schema)
-        self._bind: Callable[[Any], dict[str, Any]] = arguments.validator.validate_python
-        self._bind_json: Callable[[bytes], dict[str, Any]] = arguments.validator.validate_json
+        validator = _validator(arguments)
+        self._bind: Callable[..., dict[str, Any]] = validator.validate_python
+        self._bind_json: Callable[..., dict[str, Any]] = validator.validate_json
+        self._refuse_contradictions()
         self.output_schema, self.dump = self._result()
         self.returns_content = is_content(self.signature.returns)
 
@@ -89,6 +92,18 @@ class Function:
             for parameter in parameters:
                 self._form_or_refuse(parameter.type, "validation", f"for parameter {parameter.name!r}")
             raise
+
+    def _refuse_contradictions(self) -> None:
+        """A default that its own type does not allow, neither as it stands nor as the schema lists it."""
+        given = {p.property: p.default for p in self.signature.parameters if p.default is not UNTYPED}
+        wrong = _objections(lambda: self._bind(given, strict=True))
+        properties = self.input_schema["properties"]
+        listed = {name: properties[name]["default"] for name in wrong if "default" in properties[name]}
+        wrong_in_json = _objections(lambda: self._bind_json(msgspec.json.encode(listed), strict=True))
+        for name, reason in wrong.items():
+            if name not in listed or name in wrong_in_json:
+                sentence = f"has the default {given[name]!r} for {name!r}, which its type does not allow: {reason}"
+                refuse(self.function, sentence)
 
     def _result(self) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
         returns = self.signature.returns
@@ -162,11 +177,35 @@ def _plain_writer(plain: Any) -> Callable[[Any], Any]:
     return write
 
 
+def _validator(adapter: TypeAdapter[Any]) -> SchemaValidator:
+    """The type's own, but for bytes."""
+    made: Any = in_base64(adapter.core_schema)
+    if made is adapter.core_schema:
+        own: SchemaValidator = adapter.validator  # type: ignore[assignment]
+        return own
+    return SchemaValidator(made, made.get("config"), _use_prebuilt=False)
+
+
+_NOT_ABOUT_DEFAULTS = ("missing", "finite_number")
+"""Others are not given here; and "no limit" is a number to Python, though not to JSON."""
+
+
+def _objections(bind: Callable[[], Any]) -> dict[str, str]:
+    """What is wrong with the parameters that are given, by their names."""
+    try:
+        bind()
+    except ValidationError as error:
+        found = reversed(error.errors(include_url=False, include_context=False))  # the first of each counts
+        return {str(each["loc"][0]): each["msg"] for each in found if each["type"] not in _NOT_ABOUT_DEFAULTS}
+    return {}
+
+
 def _serializer(adapter: TypeAdapter[Any]) -> SchemaSerializer:
-    """The type's own, but for a number that is not finite: it stays one, for the engine to see, and is not None."""
-    made: Any = adapter.core_schema
+    """The type's own, but for bytes, and for a number that is not finite: it stays one, for the engine to see, and is
+    not None."""
+    made: Any = in_base64(adapter.core_schema)
     config: Any = {**made.get("config", {}), "ser_json_inf_nan": "constants"}
-    return SchemaSerializer(made, config)
+    return SchemaSerializer(made, config, _use_prebuilt=made is adapter.core_schema)
 
 
 def _object_schema(made: dict[str, Any]) -> dict[str, Any]:

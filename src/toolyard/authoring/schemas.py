@@ -11,6 +11,8 @@ from pydantic import PydanticSchemaGenerationError, PydanticUndefinedAnnotation,
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, SchemaError, core_schema
 
+from .binary import encoded, length_of
+
 Recursion = Literal["refuse", "open"]
 _WHOLE_TEXT = "^-?[0-9]+$"
 _DECIMAL_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
@@ -46,6 +48,19 @@ class Schemas(GenerateJsonSchema):
         if self.mode == "validation" and "extra" not in schema["cls"].model_config and made.get("type") == "object":
             made.setdefault("additionalProperties", False)
         return made
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        """As Base64, whose text is longer. What an author chose instead stays."""
+        if "serialization" in schema or {self._config.val_json_bytes, self._config.ser_json_bytes} != {"utf8"}:
+            return super().bytes_schema(schema)
+        made: JsonSchemaValue = {"type": "string", "contentEncoding": "base64"}
+        for name, limit in (("minLength", schema.get("min_length")), ("maxLength", schema.get("max_length"))):
+            if limit is not None:
+                made[name] = length_of(limit)
+        return made
+
+    def encode_default(self, dft: Any) -> Any:
+        return encoded(dft) if isinstance(dft, bytes) else super().encode_default(dft)
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         made = super().decimal_schema(schema)

@@ -1,6 +1,7 @@
 """A function's signature, read as a tool's: which parameters, of which types, described how."""
 
 import inspect
+import logging
 import types
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_hints
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_
 from msgspec import Struct
 from pydantic import AliasChoices, AliasPath
 from pydantic.fields import Field, FieldInfo
+from pydantic_core import PydanticUndefined
 from typing_extensions import TypeAliasType
 
 from ..model.errors import DefinitionError, Place
@@ -16,6 +18,7 @@ from .context import Context, Hidden
 from .docstrings import describe
 
 UNTYPED = inspect.Parameter.empty
+_log = logging.getLogger("toolyard.authoring")
 
 
 class Parameter(Struct, frozen=True):
@@ -27,6 +30,8 @@ class Parameter(Struct, frozen=True):
     hidden: bool
     property: str
     """Its name in the schema: another one where the author gave an alias."""
+    default: Any = UNTYPED
+    """None is made for the occasion: a factory's is not known."""
 
 
 class Signature(Struct, frozen=True):
@@ -55,6 +60,11 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             context = name
         else:
             refuse(function, f"has two parameters for the Context, {context!r} and {name!r}; one is enough")
+    for name in described.parameters.keys() - inspect.signature(function).parameters.keys():
+        _log.warning(
+            "%s: %s describes the parameter %r, and has none of that name",
+            origin_of(function).place, function.__qualname__, name,
+        )  # fmt: skip
     return Signature(
         parameters=tuple(parameters),
         context=context,
@@ -136,7 +146,12 @@ def _parameter(function: Any, name: str, type_: Any, default: Any, documented: s
         required=all(field.is_required() for field in fields + extra),
         hidden=any(m is Hidden or isinstance(m, Hidden) for m in everywhere),
         property=next(filter(None, (_alias(function, field) for field in fields + extra)), name),
+        default=next((field.default for field in fields + extra if _has_default(field)), UNTYPED),
     )
+
+
+def _has_default(field: FieldInfo) -> bool:
+    return field.default is not PydanticUndefined and field.default is not ...
 
 
 def _metadata(type_: Any) -> Iterator[Any]:

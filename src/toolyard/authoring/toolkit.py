@@ -10,6 +10,7 @@ from typing import Any, Literal, Never, TypeVar, get_args, overload
 import msgspec
 
 from ..model.errors import DefinitionError, Place
+from ..model.predicate import misfit
 from ..model.running import Asks, Host
 from ..model.tool import (
     NAME,
@@ -297,6 +298,8 @@ class _Options:
         given = self._options.get("approval")
         if given not in (None, "always") and (not callable(given) or inspect.iscoroutinefunction(given)):
             self._refuse(f'has approval={given!r}; it must be "always", or a function of the input that is not async')
+        if callable(given) and (why := misfit(given, self.input_schema)):
+            self._refuse(f"has an approval function that cannot be asked about its input: it {why}")
         return given
 
     def text(self, option: str) -> str | None:

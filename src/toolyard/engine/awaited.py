@@ -5,6 +5,7 @@ so there is a look now and then. Where nothing waits and no other node can make 
 """
 
 import asyncio
+import logging
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ from .recorded import Work
 from .recovery import UNREADABLE, caller_of, command_of, context_of
 
 AT_ONCE = 100
+_log = logging.getLogger("toolyard.ledger")
 LOOK_AGAIN_S = 5.0
 """While something waits: a provider that was away may be there again."""
 LOOK_SELDOM_S = 30.0
@@ -65,7 +67,7 @@ class Awaited:
             for listed in found:
                 call = listed if listed.input else await self._store.row(listed.seq)
                 if call is not None and call.waiting_for == AUTHORIZATION:
-                    await self._let_go(call)
+                    await self._let_one_go(call)
             if len(found) < AT_ONCE:
                 return bool(found) or last is not None
             last = found[-1].seq
@@ -83,6 +85,15 @@ class Awaited:
         except (ToolyardError, BrokenSeal, *UNREADABLE):
             return []
         return []
+
+    async def _let_one_go(self, call: CallRecord) -> None:
+        """One that cannot be looked at, whatever is wrong with it, keeps no other waiting. It ends in its time."""
+        try:
+            await self._let_go(call)
+        except StoreDown:
+            raise
+        except Exception:
+            _log.exception("%s (call %s) cannot be looked at while it waits", call.reference, call.key.call_id)
 
     async def _let_go(self, call: CallRecord) -> None:
         try:

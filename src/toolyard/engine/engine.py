@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ..catalogue import Catalogue, Change
 from ..model.call import NO_CONTEXT, Brought, CallContext, CallTool, Outcome
 from ..model.caller import Caller
-from ..model.errors import InvalidInput, LimitReached, MissingRequirements, ToolError
+from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
 from ..model.offer import Offer
 from ..model.record import CallRecord, NewCall, new_call
 from ..model.running import Channel, Host, QuietChannel, Run, Runner
@@ -29,7 +29,8 @@ from ..model.seam import SYSTEM, Seam
 from ..model.standing import DIRECT
 from ..model.tool import Tool
 from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resumed, too_large, unexpected
-from ..running.validation import compile_schema, explain, first_difference
+from ..running.sandbox import Sandbox, Whose
+from ..running.validation import compile_schema, explain
 from ..store.contract import StoreDown
 from ..trust.access import refuse_lacking
 from ..trust.approvals import APPROVAL, AUTHORIZATION
@@ -49,6 +50,8 @@ from .slots import Slots
 _log = logging.getLogger("toolyard.engine")
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 T = TypeVar("T")
+NOTHING = {"type": "null"}
+"""The output schema of a tool that has none."""
 
 
 class Limits(Struct, frozen=True):
@@ -100,8 +103,10 @@ class Engine:
         quotas: Quotas,
         seam: Seam = SYSTEM,
         limiter: Limiter | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         """`limiter` is None where nothing is limited."""
+        self.sandbox = sandbox or Sandbox()
         self._catalogue = catalogue
         self._runners = runners
         self._requirer, self._approvals = requirer, recorded.approvals
@@ -109,7 +114,7 @@ class Engine:
         self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
         self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
-        self.questions = Questions(node.store, limits.answer_s, recorded.approvals)
+        self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox)
         self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience, self._quotas = limiter, Patience(), quotas
@@ -157,7 +162,7 @@ class Engine:
     def _record(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Coroutine[Any, Any, Outcome]:
-        if plan.has_requirements:
+        if plan.has_requirements or plan.is_remote:
             return self._record_filled(plan, tool, command, caller, channel, base_url)
         prove = partial(self.work, tool, command, caller, channel, base_url)
         return self._recorded.call(command, caller, Check(prove, base_url, plan.runs_authors_code))
@@ -174,13 +179,18 @@ class Engine:
         return self._plans[tool].runs_authors_code
 
     async def filled(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
-        """A call with what is kept here for it, as `work` needs it: each time that it may have to be made."""
-        return await self._requirer.fill(tool, command, caller) if self._plans[tool].has_requirements else command
+        """A call with what is kept here for it, as `work` needs it: each time that it may have to be made. Input for a
+        stranger's schema is checked here, as that may take its time."""
+        plan = self._plans[tool]
+        if plan.is_remote:
+            whose = (caller.tenant, caller.subject)
+            command = replace(command, problems=await self.sandbox.check(tool.input_schema, command.input, whose))
+        return await self._requirer.fill(tool, command, caller) if plan.has_requirements else command
 
     async def context(self, tool: Tool, command: CallTool, caller: Caller) -> CallContext:
         """What a worker is given with a call that it has claimed. Raises MissingRequirements and Unavailable."""
-        command = await self.filled(tool, command, caller)
         if self._plans[tool].has_requirements:
+            command = await self._requirer.fill(tool, command, caller)
             user = command.context.user_id
             self._requirer.check(tool, command, caller if user is None else replace(caller, user_id=user), str)
         return command.given
@@ -280,7 +290,10 @@ class Engine:
         author's own validator fails. Without an address nobody is told what is missing, so it may be."""
         input, context = command.input, command.context
         given = command.given if plan.has_requirements else NO_CONTEXT
-        if not plan.accepts(input):
+        if plan.is_remote:
+            if command.problems != ():
+                raise InvalidInput(command.problems or (Problem("", "Was not checked"),))
+        elif not plan.accepts(input):
             raise explain(plan.input_check, tool.input_schema, input)
         try:
             arguments = plan.bind(input)
@@ -410,30 +423,44 @@ class Engine:
         most = self._bounds.result_bytes
         return too_large(name, len(value), most) if len(value) > most else None
 
-    def check_result(self, tool: Tool, value: Any) -> ToolError | None:
+    async def check_result(self, tool: Tool, value: Any, whose: Whose) -> ToolError | None:
         """What is wrong with a result that came from elsewhere."""
-        recipe = self._plans[tool].recipe
-        if recipe.returns(value):
+        schema = NOTHING if tool.output_schema is None else tool.output_schema
+        problems = await self.sandbox.check(schema, value, whose)
+        if not problems:
             return None
-        where = first_difference(recipe.output_check, value)
+        where = f"{problems[0].path or 'the result'}: {problems[0].sentence}"
         _log.error("%s gave a result that breaks its output schema at %s", tool.reference, where)
         return hidden(self._bounds, tool, f"the result breaks the output schema at {where}")
 
     def plan(self, tool: Tool) -> Plan:
         """From any thread: a large schema takes a while. Raises DefinitionError for one that cannot be checked."""
-        input_check = compile_schema(tool.input_schema, tool)
+        is_remote = tool.runs == "worker"
+        input_check = None if is_remote else compile_schema(tool.input_schema, tool)
         return Plan(
             bind=tool.code.bind,
             input_check=input_check,
-            accepts=input_check.is_valid,
-            recipe=recipe_of(tool, self._runners[tool.runs], self._bounds),
+            accepts=_no_value if input_check is None else input_check.is_valid,
+            recipe=self._recipe(tool, is_remote=is_remote),
             slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
-            is_remote=tool.runs == "worker",
+            is_remote=is_remote,
             may_wait=(may_wait := self._approvals.may_be_needed(tool)),
             runs_authors_code=may_wait or tool.code.has_validators,
         )
 
+    def _recipe(self, tool: Tool, *, is_remote: bool) -> Recipe:
+        """What runs elsewhere is not checked by a validator of this process."""
+        runner = self._runners[tool.runs]
+        if is_remote:
+            return Recipe(runner.run, None, _no_value, tool.timeout or self._bounds.silent_s, self._bounds)
+        return recipe_of(tool, runner, self._bounds)
+
     def _slots(self, tool_id: str, size: int) -> Slots:
         shared = self._node.store if self._node.store.shared else None
         return Slots(tool_id, size, self._limits.queue_s, self._limits.most_waiting, shared)
+
+
+def _no_value(value: Any) -> bool:
+    """Of a tool whose schemas the sandbox checks."""
+    return False

@@ -13,7 +13,7 @@ from ..model.errors import ToolError, ToolTimedOut
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
 from ..model.running import Question, Run
-from ..running.validation import fits
+from ..running.sandbox import Sandbox, Whose
 from ..store.contract import Asked, Store, StoreDown
 from ..store.hints import Topic
 from ..trust.approvals import APPROVAL, AUTHORIZATION, Approvals
@@ -34,15 +34,19 @@ _decode_question = msgspec.json.Decoder(Question).decode
 class Questions:
     """Of every call on this node, and answers to those of any node."""
 
-    def __init__(self, store: Store, wait_s: float, approvals: Approvals) -> None:
-        self._store, self._wait_s, self.approvals = store, wait_s, approvals
+    def __init__(self, store: Store, wait_s: float, approvals: Approvals, sandbox: Sandbox) -> None:
+        self._store, self._wait_s, self.approvals, self._sandbox = store, wait_s, approvals, sandbox
         self.base_url = approvals.base_url
         self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
         """Where the user of a call is sent whose account is not connected, for who looks at it."""
 
     async def ask(self, run: Run, question: Question) -> Any:
-        """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time."""
-        if question.name in run.answers and wanted(question, run.answers[question.name]) is None:
+        """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time, and ValueError
+        for a form that no answer can be checked against."""
+        whose = (run.caller.tenant, run.caller.subject)
+        if question.kind == "form":
+            await self._sandbox.prove(dict(question.schema), whose)
+        if question.name in run.answers and await self.lacking(question, run.answers[question.name], whose) is None:
             return run.answers[question.name]
         if not run.channel.can_ask(question.kind):
             raise ToolError(
@@ -61,7 +65,7 @@ class Questions:
                     raise ToolTimedOut(f"Nobody answered '{question.name}' in {self._wait_s:g} seconds", can_retry=True)
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 answer = await self._answer(seq, question.name)
-        return _checked(question, msgspec.json.decode(answer))
+        return await self._checked(question, msgspec.json.decode(answer), whose)
 
     async def _put(self, run: Run, seq: int, question: Question) -> bytes | None:
         """Records the question and puts it to the client, unless it was answered before."""
@@ -118,6 +122,22 @@ class Questions:
                     return None
                 await ended.wait(min(left, LOOK_AGAIN_S))
 
+    async def lacking(self, question: Question, answer: Any, whose: Whose) -> str | None:
+        """What an answer must do, if this one does not: be of the question's kind, and fit its form."""
+        lacking = question.wants(answer)
+        if lacking is None and question.kind == "form" and answer["action"] == "accept":
+            problems = await self._sandbox.check(dict(question.schema), answer["content"], whose)
+            return "fit the form's schema" if problems else None
+        return lacking
+
+    async def _checked(self, question: Question, answer: Any, whose: Whose) -> Any:
+        """Raises ToolError for a client that answered with an error, or with something else."""
+        if isinstance(answer, dict) and (refusal := answer.get(REFUSED)) is not None:
+            raise ToolError(f"The client could not answer '{question.name}': {refusal}", can_retry=False)
+        if lacking := await self.lacking(question, answer, whose):
+            raise ToolError(f"The client's answer to '{question.name}' must {lacking}", can_retry=False)
+        return answer
+
     async def _asks(self, call: CallRecord, known: Container[str]) -> bool:
         return any(
             question.name not in known for question in await self.open(call, Caller(call.key.tenant, call.key.subject))
@@ -126,23 +146,6 @@ class Questions:
 
 async def _none(call: CallRecord, looks: Caller) -> list[Question]:
     return []
-
-
-def wanted(question: Question, answer: Any) -> str | None:
-    """What an answer must do, if this one does not: be of the question's kind, and fit its form."""
-    lacking = question.wants(answer)
-    if lacking is None and question.kind == "form" and answer["action"] == "accept":
-        return None if fits(dict(question.schema), answer["content"]) else "fit the form's schema"
-    return lacking
-
-
-def _checked(question: Question, answer: Any) -> Any:
-    """Raises ToolError for a client that answered with an error, or with something else."""
-    if isinstance(answer, dict) and (refusal := answer.get(REFUSED)) is not None:
-        raise ToolError(f"The client could not answer '{question.name}': {refusal}", can_retry=False)
-    if lacking := wanted(question, answer):
-        raise ToolError(f"The client's answer to '{question.name}' must {lacking}", can_retry=False)
-    return answer
 
 
 def _is_open(asked: Asked) -> bool:

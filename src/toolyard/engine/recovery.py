@@ -59,7 +59,7 @@ class Recovery:
         """Once: all that is lost now."""
         while True:
             lost = await self._store.lost(AT_ONCE)
-            settled = [await self._settle(call) for call in lost if call.seq not in self._beginning]
+            settled = [await self._settle_one(call) for call in lost if call.seq not in self._beginning]
             if len(lost) < AT_ONCE or not any(settled):
                 return
 
@@ -71,6 +71,16 @@ class Recovery:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+    async def _settle_one(self, call: CallRecord) -> bool:
+        """One that cannot be settled, whatever is wrong with it, keeps no other from it: it ends."""
+        try:
+            return await self._settle(call)
+        except StoreDown:
+            raise
+        except Exception:
+            _log.exception("%s (call %s) cannot be settled", call.reference, call.key.call_id)
+            return await self._end(call, Move.UNKNOWN, NOT_KNOWN)
 
     async def _settle(self, call: CallRecord) -> bool:
         """Whether anything was done about it."""

@@ -16,7 +16,6 @@ from ..model.record import CallRecord, Ending, ending_of
 from ..model.request import Claim, Heartbeat, Renewal, Response
 from ..model.standing import Answer, Beat, HandBack, Hold, Judged, Reason, Who, ended_by, reason_of
 from ..running.output import to_json
-from ..running.validation import fits
 from ..store.contract import Store, StoreDown, Wanted
 from ..store.hints import Topic
 from ..trust.approvals import AUTHORIZATION
@@ -62,7 +61,7 @@ class Requests:
     async def respond(self, at: "At", response: Response) -> int:
         record = await self._visible(at)
         digest = digest_of({"response": response.result})
-        return await self._answer(at, await self._ending(record, response), digest)
+        return await self._answer(at, await self._ending(record, response, at.who), digest)
 
     async def leave(self, at: "At") -> int:
         """Gives it back to whoever comes next."""
@@ -164,7 +163,7 @@ class Requests:
             await self._given.forget(judged.standing)
         return await self._verdict(at, judged)
 
-    async def _ending(self, record: CallRecord, response: Response) -> Ending:
+    async def _ending(self, record: CallRecord, response: Response, who: Who) -> Ending:
         """A worker's result is its `value`, or all that it said; a session's is all that was said."""
         scrubber = await self._given.scrubber_of(record)
         value: Any = response.result if scrubber is None else scrubber.value(response.result)
@@ -172,7 +171,8 @@ class Requests:
         if record.queue == "worker":
             value = value["value"] if value.keys() == {"value"} else value
             try:
-                broken = self._engine.check_result(self._catalogue.resolve(record.reference), value)
+                tool = self._catalogue.resolve(record.reference)
+                broken = await self._engine.check_result(tool, value, (who.tenant, who.subject))
             except ToolNotFound:
                 pass  # its worker is about to go; the result counts all the same
         else:
@@ -185,7 +185,10 @@ class Requests:
     async def _session_check(self, record: CallRecord, value: Mapping[str, Any]) -> ToolError | None:
         session = await self._store.session(record.key.tenant, record.key.subject, record.session or "")
         for tool in session.tools if session else ():
-            if tool.name == record.tool and tool.output_schema is not None and not fits(tool.output_schema, value):
+            if tool.name != record.tool or tool.output_schema is None:
+                continue
+            whose = (record.key.tenant, record.key.subject)
+            if await self._engine.sandbox.check(tool.output_schema, value, whose):
                 return ToolError(f"{tool.name} gave a result that does not fit its output schema", can_retry=False)
         return None
 

@@ -21,7 +21,6 @@ from ..model.running import QuietChannel
 from ..model.session import Event, Session, SessionTool
 from ..model.standing import ended_by
 from ..model.tool import Tool
-from ..running.validation import checked, explain
 from ..store.contract import Begun, Store, StoreDown
 from ..store.hints import Topic
 from ..trust.fingerprints import Fingerprints
@@ -72,7 +71,9 @@ class Sessions:
     async def open(self, caller: Caller, id: str, new: NewSession) -> Session:
         """Raises InvalidInput for a tool that cannot be served, or for too many of them, and LimitReached."""
         _refuse_many("tools", len(new.tools), self._quotas.most("session_tools"), "a session")
-        problems = [problem for index, tool in enumerate(new.tools) for problem in self._problems(index, tool, caller)]
+        problems: list[Problem] = []
+        for index, tool in enumerate(new.tools):
+            problems += await self._problems(index, tool, caller)
         if problems:
             raise InvalidInput(tuple(problems))
         await self._quotas.open("sessions", caller)
@@ -144,14 +145,14 @@ class Sessions:
             if new := [use for use in waiting if await self._store.find(use.new.key) is None]:
                 await self._quotas.room("waiting_calls", caller, len(new))
 
-    def _problems(self, index: int, tool: SessionTool, caller: Caller) -> list[Problem]:
+    async def _problems(self, index: int, tool: SessionTool, caller: Caller) -> list[Problem]:
         path = f"tools[{index}]"
         if self._catalogue.named(tool.name, caller.view) is not None:
             return [Problem(f"{path}.name", f"{tool.name} is a tool of the server; choose another name")]
         problems = []
         for member, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
             try:
-                checked(schema or {})
+                await self._engine.sandbox.prove(schema or {}, (caller.tenant, caller.subject))
             except ValueError as error:
                 problems.append(Problem(f"{path}.{member}", f"Cannot be checked: {error}"))
         return problems
@@ -190,9 +191,9 @@ class Sessions:
     async def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
         for tool in session.tools:
             if tool.name == use.name:
-                validator = checked(tool.input_schema)
-                if not validator.is_valid(use.input):
-                    raise explain(validator, tool.input_schema, use.input)
+                whose = (caller.tenant, caller.subject)
+                if problems := await self._engine.sandbox.check(tool.input_schema, use.input, whose):
+                    raise InvalidInput(problems)
                 return Use(self._new(session, use))
         hosted = self._hosted(use.name, caller)
         if self._engine.runs_authors_code(hosted) and await self._is_known(session, caller, use):

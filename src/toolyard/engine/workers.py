@@ -166,16 +166,18 @@ class Own:
     def objection(self, definition: Definition) -> str | None:
         """Why a worker must not offer this. However it is written: what differs in nothing but its capitals, or reads
         the same on the wires, is taken for the same."""
-        toolkit, name = definition.id.partition(".")[0], _wire_name(definition)
+        return self.objection_to(definition.id, _wire_name(definition))
+
+    def objection_to(self, id: str, name: str) -> str | None:
+        """`name` is what it is called on the wires."""
+        toolkit = id.partition(".")[0]
         if self._toolkits[toolkit.casefold()] > 0:
-            return f"{definition.id}: {toolkit} is a toolkit of the server itself; choose another name for the toolkit"
+            return f"{id}: {toolkit} is a toolkit of the server itself; choose another name for the toolkit"
         if self._names[name.casefold()] > 0:
-            return f"{definition.id}: the name {name} is that of a tool of the server itself; choose another"
+            return f"{id}: the name {name} is that of a tool of the server itself; choose another"
         for mark in _MARKS(name):
             if self._toolkits[(begins := name[: mark.start()]).casefold()] > 0:
-                return (
-                    f"{definition.id}: the name {name} reads like one of the server's toolkit {begins}; choose another"
-                )
+                return f"{id}: the name {name} reads like one of the server's toolkit {begins}; choose another"
         return None
 
     def _count(self, tools: Iterable[Tool], by: int) -> None:
@@ -291,6 +293,13 @@ class WorkerTools:
                 with suppress(StoreDown):
                     await self.sync()
 
+    def make_way(self, own: Iterable[Tool]) -> None:
+        """For tools that the server itself comes to have: what workers offer under their names is not served any more.
+        Nobody who was there first keeps an author from adding a tool."""
+        coming = Own(own)
+        stale = [ref for ref, each in self._offered.items() if coming.objection_to(each.tool.id, each.tool.wire_name)]
+        self._serve(stale, {})
+
     # -- what the ledger says ----------------------------------------------------------------------
 
     async def _sync(self, ready: Mapping[str, Ready] = MappingProxyType({})) -> None:
@@ -391,10 +400,26 @@ class WorkerTools:
         InvalidInput."""
         turn = self._turns.setdefault(place[:2], asyncio.Lock())
         async with turn, self._checking:
-            ready, problems = await asyncio.to_thread(self._tried, place, definitions)
+            problems = await self._unchecked(place, definitions)
+            if not problems:
+                ready, problems = await asyncio.to_thread(self._tried, place, definitions)
         if problems:
             raise InvalidInput(tuple(problems[:MOST_PROBLEMS]))
         return ready
+
+    async def _unchecked(self, place: Place, definitions: Sequence[Definition]) -> list[Problem]:
+        """The schemas that cannot be checked within their bounds: before anything else walks through them."""
+        problems: list[Problem] = []
+        for index, definition in enumerate(definitions):
+            try:
+                await self._engine.sandbox.prove(definition.input_schema, place[:2])
+                await self._engine.sandbox.prove(definition.output_schema or {}, place[:2])
+            except ValueError as error:
+                sentence = f"{definition.id} has a schema that cannot be checked: {error}"
+                problems.append(Problem(f"tools[{index}]", sentence))
+                if len(problems) == MOST_PROBLEMS:
+                    break
+        return problems
 
     def _tried(self, place: Place, definitions: Sequence[Definition]) -> tuple[dict[str, Ready], list[Problem]]:
         """In a thread, as `_made`."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from .errors import ToolError
+from .errors import Problem, ToolError
 
 LONGEST_CALL_ID = 256
 CALL_ID_FORM = f"1 to {LONGEST_CALL_ID} characters and no control characters"
@@ -60,6 +60,8 @@ class CallTool(Struct):
     filled: CallContext | None = None
     """What it is run with: what its tool declares, as far as it was brought or is kept here. It goes with the run: what
     is kept may be another when the call is run later."""
+    problems: tuple[Problem, ...] | None = None
+    """What is wrong with the input of a tool whose schema a stranger brought, once that was found out."""
     input_json: bytes = b""
     """The input as it came: what is recorded, fingerprinted and audited, whatever a tool does with `input`."""
 

@@ -45,6 +45,7 @@ class SocketChannel(QuietChannel):
 def serve(link: socket.socket, target: str) -> None:
     """The socket is read in the main thread; the loop runs only while a tool or the lifespan does."""
     logging.getLogger("toolyard.tool").disabled = True  # the server logs what the channel brings it
+    logging.getLogger("toolyard.authoring").disabled = True  # the server has said it
     scrub_logs()
     log_warnings()
     if logging.lastResort is not None:

@@ -6,44 +6,71 @@ the author's file and line; the traceback stays behind it for `--debug`.
 
 import importlib
 import importlib.util
+import logging
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ..model.errors import DefinitionError, Place, SetupError
 from ..model.running import Source
 
+_log = logging.getLogger("toolyard.loading")
 
-def load(target: str) -> list[Source]:
+
+def sources_of(targets: Iterable[str]) -> list[Source]:
+    """What is at these files and modules, and a word about what is left out. Raises SetupError."""
+    return [source for target in targets for source in load(target, _log.warning)]
+
+
+def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> list[Source]:
     """The sources at a target: its app, or else its toolkits; with `:name`, that one."""
     path, _, name = target.partition(":")
     is_file = path.endswith(".py") or "/" in path
     module = _load_file(Path(path)) if is_file else _load_module(path)
-    sources = [_named(module, path, name)] if name else _found(module, path)
+    sources = [_named(module, path, name)] if name else _found(module, path, say)
     for source in sources:
         source.host.target = f"{Path(path).resolve() if is_file else path}{':' if name else ''}{name}"
     return sources
 
 
 def _named(module: ModuleType, path: str, name: str) -> Source:
+    """A toolkit of an app is served with what the app has for it: its lifespan, its hooks."""
     source = vars(module).get(name)
     if isinstance(source, Source):
-        return source
+        apps = {id(app): app for app in _apps(module).values() if source in app.toolkits}
+        if len(apps) > 1:
+            raise DefinitionError(f"{name!r} is in several apps; choose one: {_choice(module, path)}", Place(path))
+        return next((app.only(source) for app in apps.values()), source)
     there = [n for n, value in vars(module).items() if isinstance(value, Source)]
     hint = f"it has {', '.join(there)}" if there else "it has none"
     raise DefinitionError(f"{name!r} is not a Toolkit or an App of {path}; {hint}", Place(path))
 
 
-def _found(module: ModuleType, path: str) -> list[Source]:
-    """An app stands for its toolkits, so where there is one, the toolkits beside it are not served twice."""
+def _apps(module: ModuleType) -> dict[str, Any]:
+    """By name. They are told from toolkits by what only they have: this layer knows neither."""
+    return {name: value for name, value in vars(module).items() if isinstance(value, Source) and hasattr(value, "only")}
+
+
+def _choice(module: ModuleType, path: str) -> str:
+    first, second, *_ = _apps(module)
+    return f"{path}:{first} or {path}:{second}"
+
+
+def _found(module: ModuleType, path: str, say: Callable[[str], None]) -> list[Source]:
+    """An app stands for its toolkits, so where there is one, the toolkits beside it are not served twice. One that is
+    not in it may be left out on purpose, but not without a word."""
     named = {name: value for name, value in vars(module).items() if isinstance(value, Source)}
     unique = {id(value): value for value in named.values()}
-    apps = [value for value in unique.values() if hasattr(value, "around")]
+    apps = list({id(app): app for app in _apps(module).values()}.values())
     if len(apps) > 1:
-        names = [name for name, value in named.items() if hasattr(value, "around")]
-        raise DefinitionError(f"has several apps; choose one: {path}:{names[0]} or {path}:{names[1]}", Place(path))
+        raise DefinitionError(f"has several apps; choose one: {_choice(module, path)}", Place(path))
+    for name, value in named.items() if apps else ():
+        if value is not apps[0] and value not in apps[0].toolkits and value.tools:
+            say(f"{path}: {name} is not served: it is not in the app; write App(…, {name}), or serve {path}:{name} too")
     if not unique:
         raise DefinitionError(
             'has no tools; write: from toolyard import Toolkit, then kit = Toolkit("Name") and @kit.tool',

@@ -2,109 +2,116 @@
 
 jsonschema-rs with a linear-time regex engine and no retrieval: a pattern cannot be made to hang, and a `$ref` is
 never fetched. What it finds becomes one sentence a model can act on, for each parameter.
+These are schemas that the server's own authors wrote. Those that strangers bring go through `sandbox`.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 from jsonschema_rs import ValidationErrorKind as Kind
+from msgspec import Struct
 
 from ..model.errors import DefinitionError, InvalidInput, Problem, path_of
 from ..model.tool import Tool
+from .schema_cost import MOST_STEPS, Cost, NotPlain, Outside, bounded, measured
 
 MOST_PROBLEMS = 20
 SMALL = 1000
-"""How many parts a value may have to be explained in full."""
-MOST_PARTS = 50_000
+"""How large a value may be to be explained in full: its parts, and eight characters of text count as one."""
+CLIENT_STEPS = 5_000_000
 _LINEAR = jsonschema_rs.RegexOptions()
-
-
-def compile_schema(schema: dict[str, Any], tool: Tool) -> Any:
-    """A validator. Raises DefinitionError for a schema that cannot be checked safely."""
-    try:
-        return _validator(schema)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise DefinitionError(
-            f"{tool.id} has a schema that cannot be checked: {reason}", tool.code.origin.place
-        ) from None
-
-
 DIALECTS = {
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
 }
 
 
-def weight(schema: Any) -> int:
-    """How many parts it has when each reference within it stands for what it refers to: a short schema can be made to
-    double at every step. What refers to itself counts once."""
-    known: dict[str, int] = {}
-
-    def of(part: Any) -> int:
-        if isinstance(part, dict):
-            named = part.get("$ref")
-            here = referred(named) if isinstance(named, str) else 0
-            return 1 + here + sum(map(of, part.values()))
-        return 1 + sum(map(of, part)) if isinstance(part, list) else 1
-
-    def referred(pointer: str) -> int:
-        if pointer not in known:
-            known[pointer] = 1
-            known[pointer] = min(of(_at(schema, pointer)), MOST_PARTS + 1)
-        return known[pointer]
-
-    whole = {name: part for name, part in schema.items() if name not in ("$defs", "definitions")}
-    return of(whole) if isinstance(schema, dict) else 1
+def compile_schema(schema: dict[str, Any], tool: Tool) -> Any:
+    """A validator. Raises DefinitionError for a schema that cannot be checked safely."""
+    try:
+        bounded(schema)
+        levels = _most_levels(schema)
+        validator = compiled(schema)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{tool.id} has a schema that cannot be checked: {error}", tool.code.origin.place
+        ) from None
+    return validator if levels is None else Shallow(validator, levels)
 
 
-def _at(schema: Any, pointer: str) -> Any:
-    """What a reference within a schema is to; nothing for any other."""
-    if not pointer.startswith("#/"):
-        return None
-    for step in pointer[2:].split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        schema = schema.get(name) if isinstance(schema, dict) else None
-    return schema
-
-
-def _validator(schema: dict[str, Any]) -> Any:
-    """In the dialect that the schema names; without one, 2020-12. Raises ValueError for one that is not known."""
+def compiled(schema: dict[str, Any], patterns: jsonschema_rs.RegexOptions = _LINEAR) -> Any:
+    """In the dialect that the schema names; without one, 2020-12. Raises ValueError with the reason."""
     named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     dialect = DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None
     if dialect is None:
         raise ValueError(f"$schema {named!r} is not supported; supported: {', '.join(DIALECTS)}")
-    if weight(schema) > MOST_PARTS:
-        raise ValueError(f"it has more than {MOST_PARTS} parts, counting each as often as it is referred to")
-    return dialect(
-        schema,
-        validate_formats=True,
-        pattern_options=_LINEAR,
-        offline=True,
-        keywords={"uniqueItems": UniqueItems},
-    )
-
-
-@lru_cache(maxsize=1024)
-def _compiled(schema: bytes) -> Any:
-    return _validator(msgspec.json.decode(schema))
-
-
-def checked(schema: dict[str, Any]) -> Any:
-    """A validator for a schema that comes from a caller. Raises ValueError with the reason."""
     try:
-        return _compiled(msgspec.json.encode(schema))
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        return dialect(
+            schema,
+            validate_formats=True,
+            pattern_options=patterns,
+            offline=True,
+            keywords={"uniqueItems": UniqueItems},
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise ValueError(str(error).splitlines()[0]) from None
 
 
-def fits(schema: dict[str, Any], value: Any) -> bool:
-    """Whether a value fits a schema that comes from a caller."""
-    return bool(checked(schema).is_valid(value))
+def _most_levels(schema: dict[str, Any]) -> int | None:
+    """An author may write what is not plain: who calls the tool cannot change it."""
+    try:
+        return Cost(schema).most_levels()
+    except NotPlain:
+        return None
+
+
+class Shallow:
+    """A validator for values of so many levels."""
+
+    def __init__(self, validator: Any, levels: int) -> None:
+        self.levels, self.iter_errors, self._is_valid = levels, validator.iter_errors, validator.is_valid
+
+    def takes(self, value: Any) -> bool:
+        return measured(value, MOST_STEPS)[1] <= self.levels
+
+    def is_valid(self, value: Any) -> bool:
+        return self.takes(value) and bool(self._is_valid(value))
+
+
+def checked(schema: dict[str, Any]) -> "Checked":
+    """For a client, of a schema that a server lists. Raises ValueError for one that is none."""
+    bounded(schema)
+    try:
+        cost = Cost(schema)
+    except Outside as error:
+        raise ValueError(f"it refers to {error}, which is not in it") from None
+    except NotPlain:
+        return Checked(None, None)
+    return Checked(compiled(schema), cost) if cost.steps(1) <= MOST_STEPS else Checked(None, None)
+
+
+class Checked:
+    """A server's word for its results, as far as a client can check it in a second or so: what would take longer is
+    believed, as it is by clients that check nothing."""
+
+    def __init__(self, validator: Any, cost: Cost | None) -> None:
+        self._validator, self._cost = validator, cost
+
+    def iter_errors(self, value: Any) -> Iterator[Any]:
+        size, depth = measured(value, CLIENT_STEPS)
+        if self._cost is None or self._cost.steps(depth) * size > CLIENT_STEPS or self._validator.is_valid(value):
+            return
+        yield from self._validator.iter_errors(value) if is_small(value) else [Difference()]
+
+
+class Difference(Struct, frozen=True):
+    """Somewhere in a value that is too large to say where."""
+
+    instance_path: tuple[str | int, ...] = ()
+    message: str = "it is too large to say where"
 
 
 class UniqueItems:
@@ -134,20 +141,32 @@ def _hashable(item: Any) -> Any:
 
 
 def explain(validator: Any, schema: dict[str, Any], input: dict[str, Any]) -> InvalidInput:
-    """What is wrong with the input, up to a limit. The validator collects every error before it gives the first, so
-    that a large input could keep the server busy for seconds: there, only the parameters are named."""
-    problems = _in_full(validator, input) if _is_small(input) else _briefly(schema, input)
-    return InvalidInput(tuple(islice(problems, MOST_PROBLEMS)) or (Problem("", "Does not fit its schema"),))
+    """What is wrong with the input, up to a limit. The validator collects every error before it gives the first, each
+    with a copy of the value that it is about, so that a large input could keep the server busy for seconds and take
+    gigabytes: there, only the parameters are named."""
+    if isinstance(validator, Shallow) and not validator.takes(input):
+        return InvalidInput((Problem("", f"Must not be nested more than {validator.levels} levels deep"),))
+    return InvalidInput(problems_with(validator, schema, input))
 
 
-def _in_full(validator: Any, input: dict[str, Any]) -> Iterator[Problem]:
-    for error in validator.iter_errors(input):
-        yield from problems_of(error)
+def problems_with(validator: Any, schema: dict[str, Any], value: Any) -> tuple[Problem, ...]:
+    """At least one, of a value that does not fit."""
+    found: Iterator[Problem]
+    if is_small(value):
+        found = (problem for error in validator.iter_errors(value) for problem in problems_of(error))
+    else:
+        found = _briefly(schema, value) if isinstance(value, dict) else iter(())
+    return tuple(islice(found, MOST_PROBLEMS)) or (Problem("", "Does not fit its schema"),)
+
+
+def is_small(value: Any) -> bool:
+    """Whether a value may be explained in full."""
+    return measured(value, SMALL)[0] <= SMALL
 
 
 def first_difference(validator: Any, value: Any) -> str:
     """Where a tool's result leaves its own schema: for the log."""
-    if not _is_small(value):
+    if not is_small(value):
         return "the result: too large to say where"
     error = next(validator.iter_errors(value))
     return f"{path_of(error.instance_path) or 'the result'}: {_sentence(error.kind)}"
@@ -161,21 +180,23 @@ def _briefly(schema: dict[str, Any], input: dict[str, Any]) -> Iterator[Problem]
     for name, value in input.items():
         if name not in properties and schema.get("additionalProperties") is False:
             yield Problem(name, "Is not a known parameter")
-        elif name in properties and not _validator(properties[name]).is_valid(value):
-            yield Problem(name, "Does not fit its schema")
+        elif name in properties:
+            yield from _of_parameter(schema, name, value)
 
 
-def _is_small(value: Any) -> bool:
-    """Whether a value has few parts. Looks at no more than it allows."""
-    pending, seen = [value], 0
-    while pending:
-        item = pending.pop()
-        if isinstance(item, dict | list | tuple):
-            seen += len(item)
-            if seen > SMALL:
-                return False
-            pending.extend(item.values() if isinstance(item, dict) else item)
-    return True
+def _of_parameter(schema: dict[str, Any], name: str, value: Any) -> Iterator[Problem]:
+    """What is wrong with one parameter of many, or of a large one: in full where its own value is small."""
+    named = {keyword: part for keyword, part in schema.items() if keyword in ("$schema", "$defs", "definitions")}
+    try:
+        validator = compiled({**named, "properties": {name: schema["properties"][name]}})
+    except ValueError:
+        return  # it refers to another parameter
+    if validator.is_valid({name: value}):
+        return
+    if is_small(value):
+        yield from (problem for error in validator.iter_errors({name: value}) for problem in problems_of(error))
+    else:
+        yield Problem(name, "Does not fit its schema")
 
 
 def problems_of(error: Any) -> Iterator[Problem]:

@@ -36,7 +36,7 @@ from ..running.processes import Processes
 from ..running.threads import Threads
 from ..trust.access import Access
 from ..trust.api_keys import KeyBook
-from ..trust.approvals import Approvals
+from ..trust.approvals import Approvals, check_functions
 from ..trust.authentication import NOBODY, Credentials, read_keys, token_verifier
 from ..trust.fingerprints import Fingerprints
 from ..trust.held_secrets import HeldSecrets
@@ -118,7 +118,7 @@ class Yard:
     """A server's parts. `asgi` is the application; `lifetime` is its life."""
 
     def __init__(self, sources: Iterable[Source], settings: Settings, seam: Seam = SYSTEM) -> None:
-        self.settings, self._now = settings, seam.now
+        self.settings, self._seam = settings, seam
         self.sources = list(sources)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
@@ -131,7 +131,7 @@ class Yard:
         self._recorder = Recorder(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
         self.witness = Witness(self.metrics, self.audit, seam.now)
-        self.limiting = Limiting(settings, seam.now)
+        self.limiting = Limiting(settings, seam.monotonic)
         self.telling = telling_of(settings)
         self._put_together(seam)
         limited, asking = [limit.who for limit in self.limiting.limits], [rule.who for rule in settings.approvals]
@@ -174,6 +174,7 @@ class Yard:
         for tool in tools:
             headers_of(tool)
         self._lock.check(tools)
+        check_functions(self.settings.approvals, tools)
 
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
@@ -215,6 +216,7 @@ class Yard:
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             Bounds(settings.max_tools_per_worker, settings.max_tools_per_caller),
         )  # fmt: skip
+        self._served.make_way = workers.make_way
         given = Given(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
@@ -266,6 +268,7 @@ class Yard:
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 stack.callback(self._threads.close)
                 stack.push_async_callback(self._processes.close)
+                stack.push_async_callback(self.engine.sandbox.close)
                 stack.push_async_callback(self._leave_calls)
                 stack.push_async_callback(self._recovery.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
@@ -280,7 +283,7 @@ class Yard:
                 if self.connecting is not None:
                     self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:
-                    sharing = Sharing(self.limiting.limiter, self.store, self._now)
+                    sharing = Sharing(self.limiting.limiter, self.store, self._seam)
                     self._keep(stack, "shared limits", sharing.run)
                 if self._quotas.counts_bytes:
                     await self._quotas.look()

@@ -12,6 +12,27 @@ CLOSING_S = 5.0
 """For what the tools share to be closed, after calls have had their time."""
 
 
+class LastResort:
+    """Ends the process some time after it was asked to, whatever holds it up: a tool, a disk that does not answer, a
+    thread that died. It needs nothing of the server, and nothing of the loop."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self._asked: SimpleQueue[None] = SimpleQueue()
+        self.code = 1
+        """What the process ends with if it has to be ended."""
+        threading.Thread(target=self._watch, name="toolyard-ending", daemon=True).start()
+
+    def ask(self) -> None:
+        """From any thread, or a signal's handler, whatever that interrupted."""
+        self._asked.put(None)
+
+    def _watch(self) -> None:
+        self._asked.get()
+        time.sleep(self._after_s)
+        os._exit(self.code)
+
+
 class Ending:
     """Asked for by the end of the input, or by a signal. By the second signal, or one after the input has ended, nobody
     waits any longer: that is how clients hurry a server that they have closed."""
@@ -21,11 +42,7 @@ class Ending:
         self._grace_s, self._when_asked, self._when_over = grace_s, when_asked, when_over
         self._loop = asyncio.get_running_loop()
         self._is_asked = False
-        self._asked: SimpleQueue[None] = SimpleQueue()
-        """A handler of signals may put something there, whatever it interrupted."""
-        self.code = 1
-        """What the process ends with if it has to be ended."""
-        threading.Thread(target=self._watch, name="toolyard-ending", daemon=True).start()
+        self.last_resort = LastResort(grace_s + CLOSING_S)
 
     def at_signals(self) -> None:
         """In the main thread. Not through the loop, which a tool may be holding up."""
@@ -37,7 +54,7 @@ class Ending:
         self._ask(self._begin)
 
     def _ask(self, on_the_loop: Callable[[], None]) -> None:
-        self._asked.put(None)
+        self.last_resort.ask()
         try:
             self._loop.call_soon_threadsafe(on_the_loop)
         except RuntimeError:
@@ -54,8 +71,3 @@ class Ending:
             self._is_asked = True
             self._loop.call_later(self._grace_s, self._when_over)
             self._when_asked()
-
-    def _watch(self) -> None:
-        self._asked.get()
-        time.sleep(self._grace_s + CLOSING_S)
-        os._exit(self.code)

@@ -28,7 +28,7 @@ def found_out(asked: Asked, settings: Settings, tools: list[str]) -> Explanation
     keys = _keys(settings) if asked.key is not None else ()
     sources = sources_of(tools or settings.tools or ["toolyard.reference"])
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
-    limits = Limiting(settings, time.time).limits
+    limits = Limiting(settings, time.monotonic).limits
     try:
         return explain(catalogue, Rules(Access(settings.access), limits, settings.approvals), asked, keys)
     except ToolNotFound:

@@ -21,15 +21,15 @@ STREAMS_PER_CALLER = 32
 class Limiting:
     """Everything that limits, as the settings want it."""
 
-    def __init__(self, settings: Settings, now: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         is_open = not is_loopback(settings.host)
         given = settings.limits if settings.limits is not None else list(DEFAULTS) if is_open else []
         self.limits: Sequence[Limit] = given
-        self.limiter = Limiter(given, now) if given else None
+        self.limiter = Limiter(given, clock) if given else None
         wants_failures = is_open and (settings.limits is None or bool(settings.limits))
         most_failures = _or(settings.auth_failures_per_minute, FAILURES_PER_MINUTE if wants_failures else 0)
         self.quotas = quotas_of(settings.quotas, is_away=is_open)
-        self.failures = Failures(most_failures, now) if most_failures else None
+        self.failures = Failures(most_failures, clock) if most_failures else None
         self.proxies = Proxies(settings.trusted_proxies)
         self.streams = StreamCount(_or(settings.max_streams_per_caller, STREAMS_PER_CALLER if is_open else None))
         per_address = _or(settings.max_connections_per_address, CONNECTIONS_PER_ADDRESS if is_open else None)

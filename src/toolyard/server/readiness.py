@@ -17,7 +17,7 @@ class Readiness:
     @property
     def health(self) -> str:
         """`ok` where nothing is wrong, also with what runs beside the calls."""
-        if self.status == "ok" and (ailing := self._supervisor.ailing):
+        if self.status in ("ok", WITHOUT_LEDGER) and (ailing := self._supervisor.ailing):
             return f"unhealthy: {', '.join(ailing)}"
         return self.status
 

@@ -17,6 +17,7 @@ from ..running.cores import no_core_files
 from .compose import Yard
 from .connections import Patience
 from .direct import Direct
+from .ending import LastResort
 from .http import polite, sweep
 from .ledger_keys import has_keys
 from .settings import Settings
@@ -24,6 +25,8 @@ from .tls import check_certificate
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
+LEAVING_S = 30.0
+"""For what the tools share to be closed, after connections and calls have had their time. Then the process ends."""
 OWN_FILES = 512
 """What is open besides connections."""
 
@@ -76,6 +79,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, yard: Yard, announce: Callable[[], None]) -> None:
         super().__init__(config)
         self._yard, self._announce = yard, announce
+        self._last_resort = LastResort(2 * yard.settings.grace_s + LEAVING_S)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -97,6 +101,7 @@ class Server(uvicorn.Server):
             self.force_exit = True
             self._yard.hurry()
         self._yard.readiness.status = "draining"
+        self._last_resort.ask()
         super().handle_exit(sig, frame)
 
 

@@ -1,16 +1,11 @@
-"""Where tools come from: files, modules, and authors who change their tools while they are served."""
+"""Authors who change their tools while they are served."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from ..catalogue import Catalogue
 from ..model.running import Code, Source
 from ..model.tool import Tool
-from ..running.loading import load
-
-
-def sources_of(targets: Iterable[str]) -> list[Source]:
-    """What is at these files and modules. Raises SetupError."""
-    return [source for target in targets for source in load(target)]
+from ..running.loading import sources_of as sources_of
 
 
 class Served:
@@ -22,6 +17,8 @@ class Served:
         self._tools = self._wanted()
         check(self._tools.values())
         self.catalogue = Catalogue(self._tools.values())
+        self.make_way: Callable[[Iterable[Tool]], None] = lambda tools: None
+        """Called before tools are added: others may be there by their names."""
 
     def follow(self) -> None:
         """An author added or removed tools while they are served."""
@@ -29,10 +26,9 @@ class Served:
         gone = [tool for key, tool in known.items() if key not in wanted]
         new = {key: tool for key, tool in wanted.items() if key not in known}
         self._check(new.values())
-        if gone:
-            self.catalogue.remove(*gone)
-        if new:
-            self.catalogue.add(*new.values())
+        self.make_way(new.values())
+        if new or gone:
+            self.catalogue.change(add=new.values(), remove=gone)
         self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}
 
     def _wanted(self) -> dict[tuple[str, Code], Tool]:

@@ -57,7 +57,7 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
         await asyncio.wait((serving,))
     finally:
         await yard.stop()
-        ending.code = 0
+        ending.last_resort.code = 0
     if not serving.cancelled():
         serving.result()
 

@@ -32,9 +32,9 @@ def revoke(cursor: apsw.Cursor, told: Told, name: str, now: float) -> bool:
 def _made(row: tuple[Any, ...]) -> ApiKey:
     """A key that cannot be read lets nobody in, as if it were revoked. It is there all the same: where there ever was a
     key, nobody is let in without one."""
-    name, digest, tenant, subject, allow, scopes, created, expires, revoked, *more = row
+    name, digest, tenant, subject, allow, scopes, created, expires, revoked, used = row
     try:
-        return ApiKey(name, digest, tenant, subject, _texts(allow), _texts(scopes), created, expires, revoked, *more)
+        return ApiKey(name, digest, tenant, subject, _texts(allow), _texts(scopes), created, expires, revoked, used)
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         revoked = created if revoked is None else revoked
-        return ApiKey(name, digest, tenant, subject, (), (), created, expires, revoked, *more, is_readable=False)
+        return ApiKey(name, digest, tenant, subject, (), (), created, expires, revoked, used, is_readable=False)

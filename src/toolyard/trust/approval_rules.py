@@ -8,7 +8,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from .approvals import ApprovalRule, Predicate
+from ..model.predicate import Predicate
+from .approvals import ApprovalRule
 from .rules import each_table, only, patterns_of, who_of
 
 

@@ -7,7 +7,7 @@ say yes there takes a code besides, made likewise, which callers are not shown: 
 
 import base64
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from hmac import compare_digest
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from ..model.caller import Caller
-from ..model.errors import Challenge, Missing, MissingRequirements, nobody_can_approve
+from ..model.errors import Challenge, DefinitionError, Missing, MissingRequirements, nobody_can_approve
+from ..model.predicate import Predicate, defaults_of, misfit, place_of
 from ..model.record import CallName
 from ..model.running import Question
 from ..model.tool import Tool
@@ -29,9 +30,6 @@ _SIGNED, _CODE = "approval", "approval code"
 _LENGTH = 12
 EVERYBODY = Who()
 _log = logging.getLogger("toolyard.approvals")
-
-Predicate = Callable[..., Any]
-"""Asked with a call's input, as keywords. Where it raises, a person shall look."""
 
 
 class ApprovalRule(Struct, frozen=True):
@@ -53,10 +51,10 @@ class ApprovalRule(Struct, frozen=True):
         holds, and one that spares a person the look does not. What a caller leaves out counts as what the tool then
         takes."""
         over = all(
-            _exceeds(input.get(name, _default(tool, name)), limit, otherwise=self.ask)
+            _exceeds(input.get(name, defaults_of(tool.input_schema).get(name)), limit, otherwise=self.ask)
             for name, limit in self.over.items()
         )
-        return over and (self.when is None or asked(self.when, input, otherwise=self.ask))
+        return over and (self.when is None or asked(self.when, tool, input, otherwise=self.ask))
 
 
 class Approvals:
@@ -79,7 +77,7 @@ class Approvals:
             if fits and rule.is_about(tool) and rule.holds(tool, input):
                 return rule.ask
         if callable(tool.approval):
-            return asked(tool.approval, input)
+            return asked(tool.approval, tool, input)
         return tool.approval is not None
 
     def refuse_where_nobody_can(self, tool_name: str) -> None:
@@ -120,15 +118,27 @@ class Approvals:
         return any(compare_digest(typed, plain(code).encode()) for code in codes)
 
 
-def asked(predicate: Predicate, input: Mapping[str, Any], *, otherwise: bool = True) -> bool:
+def check_functions(rules: Sequence[ApprovalRule], tools: Iterable[Tool]) -> None:
+    """Raises DefinitionError for a rule's function that cannot be asked about one of these tools."""
+    asking = [(rule, rule.when) for rule in rules if rule.when is not None]
+    for tool in tools:
+        for rule, when in asking:
+            if rule.is_about(tool) and (why := misfit(when, tool.input_schema)):
+                name = getattr(when, "__qualname__", repr(when))
+                raise DefinitionError(f"{rule.name}.when cannot be asked about {tool.id}: {name} {why}", place_of(when))
+
+
+def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwise: bool = True) -> bool:
     """What it says; `otherwise` where it raises, or says neither yes nor no."""
     try:
-        said = predicate(**input)
+        said = predicate(**{**defaults_of(tool.input_schema), **input})
     except Exception as raised:  # an author's code
-        _log.warning("a function that says whether an approval is needed raised: %r", raised)
+        _log.warning("the function that says whether %s needs an approval raised: %r", tool.id, raised)
         return otherwise
     if not isinstance(said, bool):
-        _log.warning("a function that says whether an approval is needed gave %.80r; it must be True or False", said)
+        _log.warning(
+            "the function that says whether %s needs an approval gave %.80r; it must be True or False", tool.id, said
+        )
         return otherwise
     return said
 
@@ -151,11 +161,6 @@ def _id(seq: int, signature: bytes) -> str:
 def _code(signature: bytes) -> str:
     text = base64.b32encode(signature).decode()
     return f"{text[:4]}-{text[4:8]}"
-
-
-def _default(tool: Tool, name: str) -> Any:
-    member = tool.input_schema.get("properties", {}).get(name)
-    return member.get("default") if isinstance(member, Mapping) else None
 
 
 def _exceeds(value: Any, limit: float, *, otherwise: bool) -> bool:

@@ -35,7 +35,8 @@ class Credentials:
     def __init__(self, keys: KnownKeys, tokens: Tokens | None, access: Access, now: Callable[[], float]) -> None:
         self._keys, self._tokens, self._access, self._now = keys, tokens, access, now
         self._nobody = access.caller(NOBODY)
-        self._verified: dict[bytes, tuple[Caller, float]] = {}
+        self._verified: dict[bytes, tuple[Caller, float, float]] = {}
+        """And since when and until when that is believed."""
         self._callers: dict[bytes, tuple[Identity, Caller]] = {}
 
     def __call__(self, headers: Headers) -> Caller | Awaitable[Caller]:
@@ -53,7 +54,7 @@ class Credentials:
         if credential.startswith(b"ty_") or self._tokens is None:
             return self._by_key(credential)
         known = self._verified.get(credential)
-        if known is not None and known[1] > self._now():
+        if known is not None and known[1] <= self._now() < known[2]:  # not so after the clock was set back, either
             return known[0]
         return self._by_token(credential, self._tokens)
 
@@ -78,10 +79,11 @@ class Credentials:
         return self._verified_as(token, await shown)
 
     def _verified_as(self, token: bytes, identity: Identity) -> Caller:
-        caller, until = self._access.caller(identity), self._now() + REMEMBERED_S
+        caller, now = self._access.caller(identity), self._now()
+        until = now + REMEMBERED_S
         if identity.expires is not None:
             until = min(until, identity.expires)
-        _remember(self._verified, token, (caller, until))
+        _remember(self._verified, token, (caller, now, until))
         return caller
 
     def _accepted(self) -> str:

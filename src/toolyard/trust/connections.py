@@ -79,7 +79,7 @@ class Connections:
                 return held.access
             if held.refresh is None:
                 return held.access if held.ends is None or now < held.ends else None
-            if held.refreshing_until > now:
+            if now < held.refreshing_until <= now + CLAIM_S:  # one further ahead was made before the clock was set
                 await asyncio.sleep(LOOK_AGAIN_S)
                 continue
             claim = replace(held, refreshing_until=now + CLAIM_S)

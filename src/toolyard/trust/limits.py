@@ -63,30 +63,32 @@ class Limit(Struct, frozen=True):
 
 
 class Limiter:
-    """Lets calls in, or says when to come back. `now` is the time of day, in seconds: nodes share minutes.
+    """Lets calls in, or says when to come back. `clock` counts seconds and is never set: nobody is locked out because
+    the time of day was. Nodes share the minutes of their ledger's clock.
 
     Which counts a call is on is found once for each caller, place and tool, and remembered.
     """
 
-    def __init__(self, limits: Sequence[Limit], now: Callable[[], float]) -> None:
-        self._limits, self._now = limits, now
+    def __init__(self, limits: Sequence[Limit], clock: Callable[[], float]) -> None:
+        self._limits, self._clock = limits, clock
         self._gates: dict[Any, tuple[Meter, ...]] = {}
         self._meters: dict[tuple[str, ...], Meter] = {}
         self._limit_of: dict[bytes, Limit] = {}
         self._away: dict[bytes, Usage] = {}
         self.ahead_ms = 0
-        """By how much the ledger's clock is ahead of this machine's."""
+        """By how much the ledger's time is ahead of this clock's."""
 
     def admit(self, tool: Tool | Offer, caller: Caller) -> Admitted:
         """Raises LimitReached."""
-        now_ms = int(self._now() * 1000) + self.ahead_ms
+        now_ms = int(self._clock() * 1000)
+        window = (now_ms + self.ahead_ms) // MINUTE_MS
         who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
         meters = self._gates.get(who)
         if meters is None:
             meters = self._find(who, tool, caller, now_ms)
         for meter in meters:
             if meter.at_ms != now_ms:
-                meter.advance(now_ms)
+                meter.advance(now_ms, window)
             if meter.debt > meter.room or meter.running + meter.away_running >= meter.at_once:
                 raise self._refusal(meters, now_ms)
         for meter in meters:
@@ -94,21 +96,21 @@ class Limiter:
             meter.running += 1
             meter.debt += MINUTE_MS
             meter.has_news = True
-        return Admitted(meters, now_ms // MINUTE_MS)
+        return Admitted(meters, window)
 
     def count(self, use: Offer, caller: Caller) -> Counted:
         """As `admit`, for what does not run here: it is not among those at once. Raises LimitReached."""
-        now_ms = self.now_ms()
+        now_ms, window = self._moment()
         meters = self._find(None, use, caller, now_ms)
         for meter in meters:
-            meter.advance(now_ms)
+            meter.advance(now_ms, window)
             if meter.wait_ms():
                 raise self._refusal(meters, now_ms)
         for meter in meters:
             meter.used += 1
             meter.debt += MINUTE_MS
             meter.has_news = True
-        return Counted(meters, now_ms // MINUTE_MS)
+        return Counted(meters, window)
 
     def news(self) -> list[Usage]:
         """What changed here since this was last asked."""
@@ -124,29 +126,30 @@ class Limiter:
 
     def hear(self, uses: Iterable[Usage]) -> None:
         """What each of the other nodes used by now."""
-        now_ms = self.now_ms()
-        self._away = added(uses, now_ms // MINUTE_MS)
+        now_ms, window = self._moment()
+        self._away = added(uses, window)
         for meter in self._meters.values():
-            meter.advance(now_ms)
-            meter.hear(self._away.get(meter.name, NOTHING))
+            meter.advance(now_ms, window)
+            meter.hear(self._away.get(meter.name, NOTHING), now_ms + self.ahead_ms)
 
     def drop_idle(self) -> None:
         """What would decide nothing any more."""
-        now_ms = self.now_ms()
+        now_ms, window = self._moment()
         idle = []
         for key, meter in self._meters.items():
-            if not meter.running and meter.window < now_ms // MINUTE_MS - 1:
-                meter.advance(now_ms)
-                if not meter.debt:
-                    idle.append(key)
+            meter.advance(now_ms, window)
+            if not (meter.running or meter.debt or meter.used or meter.before):
+                idle.append(key)
         self._drop(idle)
 
     def __len__(self) -> int:
         """How many counts are kept."""
         return len(self._meters)
 
-    def now_ms(self) -> int:
-        return int(self._now() * 1000) + self.ahead_ms
+    def _moment(self) -> tuple[int, int]:
+        """On the clock, and the minute that all nodes are in."""
+        now_ms = int(self._clock() * 1000)
+        return now_ms, (now_ms + self.ahead_ms) // MINUTE_MS
 
     def _drop(self, keys: Iterable[tuple[str, ...]]) -> None:
         for key in keys:
@@ -166,9 +169,11 @@ class Limiter:
         return found
 
     def _new_meter(self, key: tuple[str, ...], limit: Limit, now_ms: int) -> Meter:
-        meter = Meter(_digest(key), now_ms, limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED)
+        shared_ms = now_ms + self.ahead_ms
+        most, at_once = limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED
+        meter = Meter(_digest(key), now_ms, shared_ms // MINUTE_MS, most, at_once)
         self._meters[key], self._limit_of[meter.name] = meter, limit
-        meter.hear(self._away.get(meter.name, NOTHING))
+        meter.hear(self._away.get(meter.name, NOTHING), shared_ms)
         return meter
 
     def _make_room(self) -> None:
@@ -181,7 +186,7 @@ class Limiter:
         """By the limit that takes longest to allow it."""
         waits: list[tuple[int, str]] = []
         for meter in meters:
-            meter.advance(now_ms)
+            meter.advance(now_ms, (now_ms + self.ahead_ms) // MINUTE_MS)
             limit = self._limit_of[meter.name]
             per = " and ".join(limit.per)
             waits.append((meter.wait_ms(), f"{limit.name}: {limit.calls_per_minute} calls a minute per {per}"))

@@ -22,24 +22,24 @@ class Meter:
         "used", "window",
     )  # fmt: skip
 
-    def __init__(self, name: bytes, now_ms: int, most: int = UNLIMITED, at_once: int = UNLIMITED) -> None:
+    def __init__(self, name: bytes, now_ms: int, window: int, most: int = UNLIMITED, at_once: int = UNLIMITED) -> None:
         self.name, self.most, self.at_once = name, most, at_once
         self.room = (most - 1) * MINUTE_MS
-        self.at_ms, self.window = now_ms, now_ms // MINUTE_MS
+        self.at_ms, self.window = now_ms, window
         self.debt = self.used = self.before = self.running = self.away_running = 0
         self.away = NOTHING
         self.has_news = False
 
-    def advance(self, now_ms: int) -> None:
-        """A clock that goes back stands still here."""
+    def advance(self, now_ms: int, window: int) -> None:
+        """`now_ms` never goes back. `window` is the minute that all nodes are in, by a clock that may be set; one minute
+        back is only two clocks that differ a little."""
         passed = now_ms - self.at_ms
         if passed <= 0:
             return
         self.at_ms = now_ms
         if self.debt:
             self.debt = max(0, self.debt - passed * self.most)
-        window = now_ms // MINUTE_MS
-        if window != self.window:
+        if window not in (self.window, self.window - 1):
             self.before = self.used if window == self.window + 1 else 0
             self.window, self.used = window, 0
 
@@ -59,12 +59,12 @@ class Meter:
         self.debt += MINUTE_MS
         self.has_news = True
 
-    def hear(self, away: Usage) -> None:
-        """What all others together used by now. What is new of it is worked off here, too, but never for longer than a
-        minute more."""
+    def hear(self, away: Usage, shared_ms: int) -> None:
+        """What all others together used by now, which is `shared_ms` on the clock that all have. What is new of it is
+        worked off here, too, but never for longer than a minute more."""
         was, self.away, self.away_running = self.away, away, away.running
         if was.window < away.window - 1:
-            into = self.at_ms % MINUTE_MS if away.window == self.window else MINUTE_MS
+            into = shared_ms % MINUTE_MS if away.window == self.window else MINUTE_MS
             new = away.used - away.before * (into - MINUTE_MS) // MINUTE_MS  # rounded up
         elif was.window < away.window:
             new = away.used + max(0, away.before - was.used)

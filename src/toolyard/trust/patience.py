@@ -61,8 +61,9 @@ class Failures:
     """Credentials that were not valid, by address: after so many a minute, only those are looked at there that were
     good before. Whoever guesses learns nothing more, and whoever is behind the same address goes on."""
 
-    def __init__(self, per_minute: int, now: Callable[[], float]) -> None:
-        self._per_minute, self._now = per_minute, now
+    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+        """`clock` counts seconds and is never set."""
+        self._per_minute, self._clock = per_minute, clock
         self._meters: dict[str, Meter] = {}
         self._good: dict[int, None] = {}
         """Addresses with credentials, by a hash that is of use to nobody else: what it lets pass is still verified."""
@@ -81,7 +82,7 @@ class Failures:
         """Raises LimitReached."""
         meter = self._meters.get(house_of(address)) if self._meters else None
         if meter is not None:
-            meter.advance(int(self._now() * 1000))
+            meter.advance(int(self._clock() * 1000), 0)
             if (wait_ms := meter.wait_ms()) and _trace(address, headers) not in self._good:
                 why = f"{self._per_minute} failures a minute from one address"
                 raise refusal(wait_ms, f"wrong credentials: {why}")
@@ -94,13 +95,13 @@ class Failures:
             return
         self.is_watchful = True
         self._good.pop(_trace(address, headers), None)
-        house, now_ms = house_of(address), int(self._now() * 1000)
+        house, now_ms = house_of(address), int(self._clock() * 1000)
         meter = self._meters.get(house)
         if meter is None:
             if len(self._meters) >= MOST_KNOWN:
                 self._meters.pop(next(iter(self._meters)))
-            meter = self._meters[house] = Meter(b"", now_ms, self._per_minute)
-        meter.advance(now_ms)
+            meter = self._meters[house] = Meter(b"", now_ms, 0, self._per_minute)
+        meter.advance(now_ms, 0)
         meter.take()
         meter.debt = min(meter.debt, 2 * self._per_minute * MINUTE_MS)  # never away for longer than a minute or two
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 
+from ..model.seam import Seam
 from ..store.contract import Store, StoreDown
 from .limits import Limiter
 
@@ -13,10 +13,13 @@ _log = logging.getLogger("toolyard.limits")
 
 
 class Sharing:
-    """Between a limiter and the ledger. Where there is one node, it only forgets what is old."""
+    """Between a limiter and the ledger. Where there is one node, it only forgets what is old. Until the ledger has said
+    what time it is, it is the time of day here."""
 
-    def __init__(self, limiter: Limiter, store: Store, now: Callable[[], float]) -> None:
-        self._limiter, self._store, self._now = limiter, store, now
+    def __init__(self, limiter: Limiter, store: Store, seam: Seam) -> None:
+        self._limiter, self._store, self._clock = limiter, store, seam.monotonic
+        self._is_away = False
+        limiter.ahead_ms = int((seam.now() - seam.monotonic()) * 1000)
 
     async def run(self) -> None:
         """Until cancelled. While the ledger cannot be reached, each node knows only what it uses itself."""
@@ -24,7 +27,7 @@ class Sharing:
         next_drop = clock() + IDLE_ARE_DROPPED_S
         while True:
             if self._store.shared:
-                await self._try()
+                await self.attempt()
             if clock() >= next_drop:
                 self._limiter.drop_idle()
                 next_drop = clock() + IDLE_ARE_DROPPED_S
@@ -32,14 +35,21 @@ class Sharing:
 
     async def once(self) -> None:
         """Raises StoreDown."""
-        began = self._now()
+        began = self._clock()
         there, uses = await self._store.share_usage(self._limiter.news())
-        self._limiter.ahead_ms = int((there - (began + self._now()) / 2) * 1000)
+        self._limiter.ahead_ms = int((there - (began + self._clock()) / 2) * 1000)
         self._limiter.hear(uses)
 
-    async def _try(self) -> None:
+    async def attempt(self) -> None:
+        """Says it when the ledger goes, and when it is back; not in between."""
         try:
             await self.once()
         except StoreDown as down:
-            _log.warning("other nodes' use is not known now: %s", down.developer_message)
             self._limiter.say_again()
+            if not self._is_away:
+                _log.warning("other nodes' use is not known now: %s", down.developer_message)
+            self._is_away = True
+            return
+        if self._is_away:
+            _log.warning("other nodes' use is known again")
+        self._is_away = False

@@ -3,6 +3,7 @@
 What a model got wrong is never refused here: it becomes a tool use with a problem, so that the model can be told.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -103,10 +104,15 @@ def _said(use: ToolUse) -> bytes:
 
 def encode_results(format: Format, calls: Sequence[CallRecord], telling: Telling = AS_IT_IS) -> dict[str, Any]:
     """One result for each, in order: `message`, or `messages`. What was done to their texts stands beside them."""
-    told = [telling.text(_text_of(call), is_json=_is_json(call)) for call in calls]
+    told = [telling.text(_text_of(call), is_json=_is_json(call), most=_most(call)) for call in calls]
     notes = {call.request: note for call, text in zip(calls, told, strict=True) if (note := _note(call, text))}
     ends = [each.with_end(_where(call)) for call, each in zip(calls, told, strict=True)]
     return FORMATS[format](calls, ends) | ({"notes": notes} if notes else {})
+
+
+def _most(call: CallRecord) -> int | None:
+    """What a client or a worker submitted is for whoever asked it: it goes to the model as it is, however long."""
+    return None if call.queue == "node" or call.state is State.ERROR else sys.maxsize
 
 
 def _note(call: CallRecord, told: Told) -> dict[str, Any]:

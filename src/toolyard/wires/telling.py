@@ -13,6 +13,7 @@ from ..model.call import Outcome
 from ..model.errors import InvalidInput, Problem, ToolError, ToolyardError
 from ..model.hidden import escaped, escaped_json, has_hidden, is_hidden_in, kinds_of, may_be_hidden_in
 from ..model.record import CallRecord
+from .cut_json import cut_json
 
 SafeText = Literal["escape", "flag", "off"]
 ESCAPED, HIDDEN, PREVIEW = "toolyard/escaped", "toolyard/hidden", "toolyard/preview"
@@ -30,6 +31,7 @@ class Told(Struct, frozen=True):
     size: int = 0
     """How many bytes there are in all, where this is the first part of them."""
     shown: int = 0
+    is_json: bool = False
 
     def notes(self) -> dict[str, Any]:
         """What was done to it, for whoever hands it to the model."""
@@ -37,9 +39,12 @@ class Told(Struct, frozen=True):
         return made | {HIDDEN: list(self.hidden)} if self.hidden else made
 
     def with_end(self, where: str = "") -> str:
-        """The text; where it was cut it says so, and where the rest is."""
+        """The text; where it was cut it says so, and where the rest is. What was JSON is still JSON then."""
         if not self.size:
             return self.text
+        if self.is_json:
+            said = f"This is the first part of the value: {self.shown} of {self.size} bytes.{where and ' '}{where}"
+            return _encode({PREVIEW: said, "value": Raw(self.text.encode())}).decode()
         return f"{self.text}\n\n[These are the first {self.shown} of {self.size} bytes.{where and ' '}{where}]"
 
 
@@ -63,19 +68,19 @@ class Telling(Struct, frozen=True):
         return is_hidden_in(bytes(value))
 
     def text(self, text: str, *, is_json: bool = False, most: int | None = None) -> Told:
-        """A text that a model reads. `is_json`: it is still the same JSON afterwards, if it is not cut."""
+        """A text that a model reads. `is_json`: it is JSON afterwards, too, and the same if it is not cut."""
         most = self.most_bytes if most is None else most
         size = len(text) if text.isascii() else len(_bytes(text))
-        first = text if size <= most else _bytes(text)[:most].decode(errors="ignore")
+        first = text if size <= most else _first(text, most, is_json=is_json)
         is_escaped, said = False, first
         hidden: tuple[str, ...] = ()
         if self.safe_text != "off" and has_hidden(first):
             if self.safe_text == "escape":
-                is_escaped, (first, said) = True, _spelled(first, escaped_json if is_json else escaped, most)
+                is_escaped, (first, said) = True, _spelled(first, most, is_json=is_json)
             else:
                 hidden = tuple(kinds_of(first))
         is_whole = first is text
-        return Told(said, is_escaped, hidden, 0 if is_whole else size, 0 if is_whole else len(_bytes(first)))
+        return Told(said, is_escaped, hidden, 0 if is_whole else size, 0 if is_whole else len(_bytes(first)), is_json)
 
     def throughout(self, said: Any, notes: dict[str, Any]) -> Any:
         """Every text in an object. What was done to them goes into `notes`."""
@@ -137,11 +142,19 @@ def _like(error: ToolyardError, changed: dict[str, Any]) -> ToolyardError:
     return made
 
 
-def _spelled(text: str, spell: Callable[[str], str], most: int) -> tuple[str, str]:
+def _first(text: str, most: int, *, is_json: bool) -> str:
+    """As much of it as has so many bytes."""
+    first = _bytes(text)[:most].decode(errors="ignore")
+    return cut_json(first) if is_json else first
+
+
+def _spelled(text: str, most: int, *, is_json: bool) -> tuple[str, str]:
     """As much of a text as may be shown once it is spelled out, which takes more room; and that, spelled out."""
-    said = spell(text)
-    while (size := len(said.encode())) > most:
-        text = text[: len(text) * most // size]
+    spell: Callable[[str], str] = escaped_json if is_json else escaped
+    said, room = spell(text), len(_bytes(text))
+    while (size := len(said.encode())) > most and room:
+        room = min(room * most // size, room - 1)
+        text = _first(text, room, is_json=is_json)
         said = spell(text)
     return text, said
 

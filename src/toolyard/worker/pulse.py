@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from ..client.client import Sending
 from ..model.errors import NotAuthenticated, PathNotFound, RequestError, ServerError, ToolyardError
 from ..model.request import Definition
+from ..model.supervision import SupervisedThread, Supervisor
 from ..wires.contract import Reply, Request
 from ..wires.requests import MOST_RENEWED
 from ..wires.working import (
@@ -47,16 +48,17 @@ class Pulse:
         self._wake = threading.Event()
         self._is_known = self._is_leaving = False
         self._every_s = LONGEST_S
-        self._thread = threading.Thread(target=self._live, name="toolyard-pulse", daemon=True)
+        self._thread: SupervisedThread | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        self._thread = Supervisor().thread("pulse", self._live)
 
     def stop(self) -> None:
         """After the beat that may be under way, if that does not hang."""
         self._is_leaving = True
         self._wake.set()
-        self._thread.join(LEAVE_S)
+        if self._thread is not None:
+            self._thread.join(LEAVE_S)
 
     def hold(self, held: Held) -> None:
         """Renews it from now on."""

@@ -6,7 +6,7 @@ Claims and submissions are on the event loop, with the tools; the signs of life 
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from ..model.scrubbing import scrub_logs
 from ..running.attempts import Bounds, recipe_of
 from ..running.cores import no_core_files
 from ..running.inline import Inline
-from ..running.loading import load
+from ..running.loading import sources_of as sources_of
 from ..running.processes import Processes
 from ..running.threads import Threads
 from ..wires.working import decode_taken, encode_drop_worker
@@ -39,11 +39,6 @@ GOODBYE_S = 2.0
 BOUNDS = Bounds(silent_s=7 * 86400.0, total_s=7 * 86400.0)
 """A tool without a timeout of its own runs for as long as the server lets it."""
 _log = logging.getLogger("toolyard.worker")
-
-
-def sources_of(targets: Iterable[str]) -> list[Source]:
-    """What is at these files and modules. Raises SetupError."""
-    return [source for target in targets for source in load(target)]
 
 
 class Options(Struct, frozen=True):

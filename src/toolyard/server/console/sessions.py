@@ -89,7 +89,7 @@ class Tries:
         """One more. Whether there were few before."""
         house = house_of(address)
         count, since = self._made.get(house, (0, self._now()))
-        if self._now() >= since + CODE_S:
+        if not since <= self._now() < since + CODE_S:
             count, since = 0, self._now()
         if count >= MOST_TRIES:
             return False

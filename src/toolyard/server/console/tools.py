@@ -5,7 +5,7 @@ from html import escape
 
 from ...catalogue import Catalogue
 from ...engine.workers import WorkerTools
-from ...model.tool import Requirements, Tool
+from ...model.tool import Tool
 from ...trust.access import Rule
 from ...trust.approvals import ApprovalRule
 from .. import query
@@ -60,7 +60,7 @@ class Tools:
             ("Listed as", code(tool.wire_name)),
             ("Runs", self._place(tool)),
             ("Hints", shown(_hints(tool))),
-            ("Needs", shown(_needs(tool.requirements))),
+            ("Needs", shown(_needs(tool))),
             ("Approval", bullets(map(shown, waits)) if waits else "no call of it waits for a person"),
             ("Exposed to", bullets(map(shown, exposed_to(tool, self._access)))),
         ]
@@ -96,11 +96,14 @@ def _hints(tool: Tool) -> str:
     return ", ".join(name for name, holds in said.items() if holds) or NOTHING
 
 
-def _needs(requirements: Requirements) -> str:
+def _needs(tool: Tool) -> str:
+    requirements = tool.requirements
     needs = [
         f"an account at {each.id}" + (f" for {', '.join(each.scopes)}" if each.scopes else "")
         for each in requirements.authorization
     ]
     needs += [f"the secret {name}" for name in requirements.secrets]
     needs += ["a user id"] if requirements.user_id else []
+    if needs and not tool.gets_what_is_kept:
+        needs.append("all of which a call must bring: its worker is not trusted, and given nothing that is kept here")
     return ", ".join(needs) or NOTHING

@@ -215,8 +215,7 @@ class Calling:
             self._node.beside(self._hand_out(peer, call_id, outlet))
 
     async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
-        call = await self._engine.recorded_call(peer.caller, call_id)
-        if call is not None and self._witness.is_strict:
+        if self._witness.is_strict and (call := await self._engine.recorded_call(peer.caller, call_id)) is not None:
             await self._witness.told_early(call, peer.caller, peer, "still_running")
         outlet.respond(await self._created(peer, call_id))
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from ...engine.held import Node
-from ...engine.questions import Questions, wanted
+from ...engine.questions import Questions
 from ...model.call import CallTool
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord, Key
@@ -88,7 +88,8 @@ class Following:
         given = {}
         for question in await self._questions.unanswered(call):
             if question.name in responses:
-                if lacking := wanted(question, responses[question.name]):
+                whose = (call.key.tenant, call.key.subject)
+                if lacking := await self._questions.lacking(question, responses[question.name], whose):
                     raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {lacking}")
                 given[question.name] = responses[question.name]
         if given:

@@ -1,0 +1,87 @@
+"""What lives longer than a request is started by the supervisor: nothing else makes a task or a thread, but what is
+listed here with its reason."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import toolyard
+
+SOURCE = Path(toolyard.__file__).parent
+STARTERS = {"create_task", "ensure_future", "Thread", "Timer", "start_new_thread", "run_coroutine_threadsafe"}
+
+REQUEST = "ends with its request, or with the call that it is about"
+ITEM = "writes or fetches one thing; whoever started it hears how that ended"
+PROCESS = "is another process than a server, or a test's"
+WATCH = "must work when everything else has failed, and so depends on nothing"
+CONNECTION = "is the connection itself: its end is the end of the server"
+
+ALLOWED = {
+    "model/supervision.py SupervisedTask._started": "is the supervisor",
+    "model/supervision.py SupervisedThread.__init__": "is the supervisor",
+    "server/ending.py LastResort.__init__": WATCH,
+    "server/streams.py Streams.open": REQUEST,
+    "server/line.py AsgiLine.answer": REQUEST,
+    "server/line.py AsgiLine._listen": REQUEST,
+    "server/http.py PoliteProtocol._start_asgi_task": REQUEST,
+    "server/direct.py CycleLine.answer": REQUEST,
+    "server/stdio.py _serve": CONNECTION,
+    "server/mcp/pipes.py read_lines": CONNECTION,
+    "server/mcp/pipes.py Line._write_later": CONNECTION,
+    "server/mcp/stdio.py StdioServer._take": REQUEST,
+    "server/mcp/subscriptions.py Subscriptions._on_change.changed": ITEM,
+    "server/mcp/outlet.py HttpOutlet._beside": ITEM,
+    "server/mcp/running.py RunningRequests.kept": REQUEST,
+    "running/child.py serve": PROCESS,
+    "engine/slots.py Slots.turn": ITEM,
+    "engine/recovery.py Recovery._settle": REQUEST,
+    "engine/recorded.py RecordedCalls._enter": REQUEST,
+    "engine/recorder.py Recorder.flush": ITEM,
+    "engine/held.py Node.beside": ITEM,
+    "engine/long.py LongCall._start_recording": ITEM,
+    "worker/worker.py Worker._claim": PROCESS,
+    "worker/worker.py Worker._is_registered": PROCESS,
+    "worker/runs.py Runs.start": PROCESS,
+    "worker/claiming.py _unless": PROCESS,
+    "testing.py client": PROCESS,
+    "testing.py _Threaded.send": PROCESS,
+    "demo/provider_http.py providing": PROCESS,
+    "trust/published_keys.py PublishedKeys.refresh": ITEM,
+    "trust/connections.py Connections._in_any_case": ITEM,
+}
+"""By file and function."""
+
+
+def started_in(path: Path) -> Iterator[str]:
+    """The functions of a file that make a task or a thread."""
+
+    def look(node: ast.AST, names: tuple[str, ...]) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = (*names, node.name)
+        if isinstance(node, ast.Call) and _name(node.func) in STARTERS:
+            yield f"{path.relative_to(SOURCE)} {'.'.join(names)}"
+        for child in ast.iter_child_nodes(node):
+            yield from look(child, names)
+
+    yield from look(ast.parse(path.read_text(encoding="utf-8")), ())
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def test_only_the_supervisor_starts_what_lives_long() -> None:
+    found = {each for path in SOURCE.rglob("*.py") for each in started_in(path)}
+    assert found - set(ALLOWED) == set(), "start it with model.supervision.Supervisor, or say here why not"
+    assert set(ALLOWED) - found == set(), "these are gone"
+
+
+@pytest.mark.parametrize("line", ["asyncio.create_task(f())", "threading.Thread(target=f).start()", "Thread(target=f)"])
+def test_the_look_sees_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    (tmp_path / "new.py").write_text(f"class A:\n    def f(self):\n        {line}\n")
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    assert list(started_in(tmp_path / "new.py")) == ["new.py A.f"]

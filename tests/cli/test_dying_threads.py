@@ -1,0 +1,57 @@
+"""A served process whose threads die goes on, and ends when it is told to."""
+
+from pathlib import Path
+from signal import SIGTERM
+
+from .processes import serving
+
+TOOLS = '''
+import ctypes, threading
+from toolyard import Toolkit
+
+kit = Toolkit("Kit")
+
+
+class Died(BaseException):
+    pass
+
+
+@kit.tool
+async def kill(name: str) -> int:
+    """Has something raised in the server's threads of that name."""
+    found = [each for each in threading.enumerate() if each.name == name]
+    for each in found:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(each.ident), ctypes.py_object(Died))
+    return len(found)
+
+
+@kit.tool
+async def tie(items: list[list[int]]) -> int:
+    """Makes its input contain itself."""
+    items.append(items)
+    return len(items)
+'''
+
+
+TIE = {"tool_id": "Kit.Tie", "input": {"items": [[1]]}}
+KILL = {"tool_id": "Kit.Kill", "input": {"name": "toolyard-ledger-writer"}}
+
+
+def test_keyed_calls_go_on_after_an_input_that_contains_itself(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    with serving("tools.py", folder=tmp_path) as served:
+        for number in range(3):
+            assert served.request("POST", "/tools/call", TIE)["value"] == 2
+            assert served.request("POST", "/tools/call", {**TIE, "call_id": f"key-{number}"})["value"] == 2
+        assert served.request("GET", "/health") == {"status": "ok"}
+        assert served.end(SIGTERM) == 0
+
+
+def test_a_server_whose_thread_died_serves_on_and_ends(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    with serving("tools.py", folder=tmp_path) as served:
+        assert served.request("POST", "/tools/call", KILL)["value"] == 1
+        while not (answer := served.request("POST", "/tools/call", {**TIE, "call_id": "key"})).get("success"):
+            assert answer["retry_after_ms"] > 0  # what it was about to write is asked for again
+        assert served.request("POST", "/tools/call", KILL)["value"] == 1
+        assert served.end(SIGTERM) == 0
