@@ -63,22 +63,24 @@ Check = Callable[[Seen, Memory], Iterator[str]]
 def acknowledged_is_kept(seen: Seen, memory: Memory) -> Iterator[str]:
     """Whoever was told that a call was taken, or runs, or waits, or with a key how it ended, finds it in the ledger
     until it is old."""
-    there = {_named(call): call for call in seen.calls}
+    there = {(*_named(call), exact(call.get("input"))): call for call in seen.calls}
     now = seen.world.clock.now
     for sent in seen.world.sent:
         told = sent.told
         if told is None or told.kind in ("refused", "asked"):
             continue
         is_promised = told.kind in ("running", "accepted") or (sent.key is not None and told.kind != "failure")
-        if sent.call_id is None or not is_promised:
+        if sent.call_id is None or not is_promised or sent.is_gone:
             continue
-        call = there.get((sent.person.tenant, sent.person.subject, sent.call_id))
+        call = there.get((sent.person.tenant, sent.person.subject, sent.call_id, exact(sent.input)))
         if call is not None:
             sent.ended_at = call.get("finishedAt", now)
         elif sent.ended_at is None:
             yield f"({sent}) was answered {told.kind}, and the ledger does not have {sent.call_id}"
         elif now - sent.ended_at < RETENTION_S:
             yield f"({sent}) was in the ledger, and is gone before its time"
+        else:
+            sent.is_gone = True
 
 
 # -- 2 and 4: one key, one execution; none twice in silence ----------------------------------------
@@ -218,22 +220,18 @@ def secrets_leave_no_trace(seen: Seen, memory: Memory) -> Iterator[str]:
 
 
 def what_came_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]:
-    came = {(sent.person.tenant, sent.person.subject, sent.call_id): sent for sent in seen.world.sent if sent.call_id}
-    inputs = {sent.mark: exact(sent.input) for sent in seen.world.sent}
-    both = {mark: {exact(sent.input) for sent in seen.world.sent if sent.mark == mark} for mark in inputs}
+    """The input of each call is one that somebody sent so, with that id if they know it."""
+    came = defaultdict[Any, set[str]](set)
+    for sent in seen.world.sent:
+        came[sent.mark].add(exact(sent.input))
+        came[sent.person.tenant, sent.person.subject, sent.call_id].add(exact(sent.input))
     for call in seen.calls:
         if "input" not in call:
             continue
-        recorded = exact(call["input"])
-        sent = came.get(_named(call))
-        if sent is not None and sent.told is not None and sent.told.kind in ("success", "running", "accepted"):
-            if recorded != exact(sent.input):
-                yield f"({sent}) came so, and is recorded as {recorded}"
-        elif isinstance(call["input"], dict) and (mark := call["input"].get("mark")) in both:
-            if recorded not in both[mark]:
-                yield f"{inputs[mark]} came, and {recorded} is recorded"
-        elif sent is None:
-            yield f"nobody sent what is recorded: {call}"
+        recorded, mark = exact(call["input"]), str(call["input"].get("mark"))
+        wanted = came.get(_named(call)) or came.get(mark) or set()
+        if recorded not in wanted:
+            yield f"{recorded} is recorded for {_named(call)}, and what came is {' or '.join(wanted) or 'nothing'}"
 
 
 def everything_that_ran_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]:
@@ -242,7 +240,7 @@ def everything_that_ran_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]
         recorded = {exact(call["input"]) for call in seen.calls if "input" in call}
         for sent in seen.world.sent:
             told = sent.told
-            is_recent = seen.world.clock.now - sent.at < RETENTION_S
+            is_recent = seen.world.clock.elapsed - sent.elapsed < RETENTION_S
             if told is not None and told.kind == "success" and is_recent and exact(sent.input) not in recorded:
                 yield f"({sent}) was answered {told.kind}, and is not in the ledger"
 

@@ -131,6 +131,8 @@ class Sent:
     told: Told | None = None
     ended_at: float | None = None
     """When it ended, as far as the ledger showed it once it was acknowledged: or it had not, and this is when."""
+    is_gone: bool = False
+    """It was kept as long as it had to be."""
 
     @property
     def mark(self) -> str:
