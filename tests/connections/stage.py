@@ -177,7 +177,7 @@ class Person:
 @asynccontextmanager
 async def scene(provider: Provider, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Scene]:
     clock = clock or Clock()
-    given = {"providers": json.dumps(providers(provider.issuer)), **settings}
+    given = {"providers": json.dumps(providers(provider.issuer)), "sync_wait_s": 0.5, **settings}
     yard = Yard([kit], exactly(**given), Seam(now=clock))
     async with yard.lifetime():
         yield Scene(yard, clock)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from ..cli.operated import until
 from ..cli.processes import command, toolyard
 from ..conformance.serving import environment
 from ..mcp.talking import Older, connect, text_of
@@ -47,9 +49,8 @@ def test_in_the_older_era_of_mcp_a_client_hears_that_its_person_is_done(server: 
     assert isinstance(client, Older)
     stream = client.get()
     assert stream.status == 200
-    (first,), (asked,) = (
-        client.call("Post_Read", meta={"toolyard/userId": "hears"}).error()["data"]["elicitations"] for _ in range(2)
-    )
+    metas = ({"toolyard/userId": "hears", "toolyard/callId": key} for key in ("one", "other"))
+    (first,), (asked,) = (client.call("Post_Read", meta=meta).error()["data"]["elicitations"] for meta in metas)
     assert first["elicitationId"] != asked["elicitationId"]
     assert server.go(link_of(asked)).status == 200
     heard = stream.next()
@@ -69,6 +70,29 @@ def test_in_the_newer_era_of_mcp_the_request_comes_again_and_is_answered(server:
     answers = {name: {"action": "accept"}}
     assert text_of(client.call("Post_Read", inputResponses=answers, meta={"toolyard/userId": "newer"}).result())
     client.close()
+
+
+def is_held(server: Served) -> bool:
+    """Whether a call is being answered now."""
+    return "toolyard_calls_running 1.0" in httpx2.get(f"{server.url}/metrics", trust_env=False).text
+
+
+@pytest.mark.parametrize("key", [None, "again"])
+def test_who_calls_again_is_answered_as_soon_as_the_account_is_connected(server: Served, key: str | None) -> None:
+    """A retry has nothing new, so it waits: clients give up after some tries, and a person needs minutes."""
+    user = f"waits-{key}"
+
+    def call() -> Any:
+        body = {"tool_id": "Post.Read", "context": {"user_id": user}} | ({"call_id": key} if key else {})
+        return httpx2.post(f"{server.url}/tools/call", json=body, trust_env=False, timeout=30).json()
+
+    first = call()
+    (asked,) = first["missing_requirements"]["authorization"]
+    with ThreadPoolExecutor() as pool:
+        retry = pool.submit(call)
+        until(lambda: retry.done() or is_held(server))
+        assert server.go(Link(asked["url"], asked["check_url"], code_in(first["message"]))).status == 200
+        assert retry.result()["success"]
 
 
 def test_a_client_that_can_only_read_reads_the_link_and_the_code(server: Served) -> None:

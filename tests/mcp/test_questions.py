@@ -8,7 +8,7 @@ from .conftest import Connect
 from .schemas import MODERN, OLDER
 from .serving import ALICE, BOB, Server, Start
 from .stage import Stage
-from .talking import Newer, Older, accepted, text_of
+from .talking import Newer, Older, accepted, connect, text_of
 
 ALL: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 SAMPLE = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
@@ -286,13 +286,41 @@ def test_an_answer_that_comes_too_early_and_does_not_fit_is_asked_for(client: Co
         assert list(exchange.result().get("inputRequests", ())) == ["who"], early
 
 
-def test_an_answer_without_any_is_asked_again(client: Connect, stage: Stage, name: str) -> None:
-    newer = client(MODERN, **ALL)
+def test_an_answer_without_any_is_asked_again(small: Server, stage: Stage, name: str) -> None:
+    """After a while."""
+    newer = connect(small.url, MODERN, **ALL)
     exchange = newer.act(name)
     stage.visit(name).tell("ask", "who")
     asked = exchange.result()
     again = newer.act(name, requestState=asked["requestState"]).result()
     assert list(again["inputRequests"]) == ["who"]
+    newer.close()
+
+
+def test_who_comes_back_without_an_answer_is_told_what_is_new(client: Connect, stage: Stage, name: str) -> None:
+    """And not, again and again, what it was asked before."""
+    newer, other = client(MODERN, **ALL), client(MODERN, **ALL)
+    exchange = newer.act(name)
+    visit = stage.visit(name)
+    visit.tell("ask", "who")
+    state = exchange.result()["requestState"]
+    held = newer.act(name, requestState=state)
+    answered = other.act(name, requestState=state, inputResponses={"who": accepted(name="Ada")})
+    assert visit.hear() == "Ada"
+    visit.ends()
+    assert {text_of(each.result()) for each in (held, answered)} == {"done"}
+
+
+@pytest.mark.parametrize("revision", [MODERN, "2025-11-25"])
+def test_another_users_running_call_is_not_joined(client: Connect, stage: Stage, name: str, revision: str) -> None:
+    """The key is the same, and the call is not: the other user would have its result, and be asked its questions."""
+    of_ada, of_bob = ({"toolyard/callId": name, "toolyard/userId": user} for user in ("ada", "bob"))
+    calling = client(revision, **ALL).act(name, meta=of_ada)
+    visit = stage.visit(name)
+    other = client(revision, **ALL).act(name, meta=of_bob)
+    visit.ends()
+    assert "call_id was used for another call" in other.error()["message"]
+    assert text_of(calling.result()) == "done"
 
 
 def test_a_state_counts_for_its_request_alone(client: Connect, stage: Stage, name: str) -> None:

@@ -52,7 +52,7 @@ async def ask(text: str, ctx: Context) -> str:
 
 
 def settings(**more: Any) -> Any:
-    return exactly(jwt_secret=SECRET, sync_wait_s=60, grace_s=0.01, **more)
+    return exactly(**{"jwt_secret": SECRET, "sync_wait_s": 60, "grace_s": 0.01} | more)
 
 
 class Nobody:

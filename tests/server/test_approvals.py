@@ -14,6 +14,7 @@ import pytest
 from toolyard import Toolkit
 from toolyard.model.errors import DefinitionError, SettingsError
 from toolyard.server.compose import Yard
+from toolyard.store.hints import Topic
 
 from .scene import Answer, Scene, settings
 
@@ -117,10 +118,11 @@ def test_over_oxp_a_call_waits_and_is_answered_once_somebody_said_yes(key: dict[
         )  # fmt: skip
         assert (await say(made, "approve")).status == 200
         assert await status(made, challenge) == "completed"
+        await ended(made, approval["callId"])
         answer = await oxp(made, **key)
         assert (answer.status, answer.json["value"], paid) == (200, "500 for 7", [("7", 500)])
 
-    run(scene)
+    run(scene, sync_wait_s=0.1)
 
 
 def test_nobody_is_asked_about_what_they_are_not_shown() -> None:
@@ -378,12 +380,82 @@ def test_calls_that_wait_count_by_the_minute_and_not_at_once(key: str) -> None:
         assert (await oxp(made, **call(3))).json["retry_after_ms"] > 0
         assert len(await waiting(made)) == 3
 
-    run(scene, limits=[{"calls_per_minute": 3, "at_once": 1}])
+    run(scene, limits=[{"calls_per_minute": 3, "at_once": 1}], sync_wait_s=0.1)
 
 
 # --- other wires ---------------------------------------------------------------------------------
 
 ABOUT = {"name": "Pay_Refund", "arguments": {"order": "7", "cents": 500}}
+
+
+async def over_newer(made: Scene, **key: str) -> Any:
+    meta = {"_meta": {"toolyard/callId": key["call_id"]}} if key else {}
+    return (await made.newer("owner", "tools/call", ABOUT | meta, "Pay_Refund", can={"elicitation": {"url": {}}})).json
+
+
+async def over_older(made: Scene, **key: str) -> Any:
+    meta = {"_meta": {"toolyard/callId": key["call_id"]}} if key else {}
+    return (await made.older("owner", "tools/call", ABOUT | meta, await made.opened("owner"))).json
+
+
+async def over_oxp(made: Scene, **key: str) -> Any:
+    return (await oxp(made, **key)).json
+
+
+async def held(made: Scene, retry: "asyncio.Task[Any]") -> None:
+    """Once the server waits for a person, and has not answered."""
+    hints = made.yard.store.hints
+    while not hints.watched(Topic.DECIDED):
+        assert not retry.done(), retry.result()
+        await asyncio.sleep(0)
+    assert not retry.done()
+
+
+@pytest.mark.parametrize("key", [{}, {"call_id": "k"}])
+@pytest.mark.parametrize("over", [over_oxp, over_newer, over_older])
+def test_who_calls_again_with_nothing_new_has_the_answer_as_soon_as_a_person_has_decided(
+    over: Callable[..., Awaitable[Any]], key: dict[str, str]
+) -> None:
+    async def scene(made: Scene) -> None:
+        first = json.dumps(await over(made, **key))
+        assert (await waiting(made))[0]["id"] in first
+        retry = asyncio.ensure_future(over(made, **key))
+        await held(made, retry)
+        await say(made, "approve")
+        answer = json.dumps(await retry)
+        assert ("500 for 7" in answer, paid) == (True, [("7", 500)])
+
+    run(scene)
+
+
+def test_a_task_that_waits_for_a_person_is_shown_again_as_soon_as_it_no_longer_does() -> None:
+    async def scene(made: Scene) -> None:
+        session = await made.opened("owner")
+        task = (await made.older("owner", "tools/call", {**ABOUT, "task": {}}, session)).json["result"]["task"]
+
+        async def shown() -> Any:
+            return (await made.older("owner", "tasks/get", {"taskId": task["taskId"]}, session)).json["result"]
+
+        assert (await shown())["status"] == "input_required"
+        again = asyncio.create_task(shown())
+        await held(made, again)
+        await say(made, "reject")
+        assert (await again)["status"] == "failed"
+
+    run(scene)
+
+
+@pytest.mark.parametrize("over", [over_oxp, over_newer, over_older])
+def test_who_is_held_when_the_server_stops_is_told_again(over: Callable[..., Awaitable[Any]]) -> None:
+    async def scene(made: Scene) -> None:
+        await over(made)
+        (approval,) = await waiting(made)
+        retry = asyncio.ensure_future(over(made))
+        await held(made, retry)
+        made.yard.let_go()
+        assert approval["id"] in json.dumps(await retry)
+
+    run(scene)
 
 
 def test_over_the_newer_mcp_a_person_is_sent_to_the_page() -> None:

@@ -188,7 +188,7 @@ def test_what_a_client_follows(server: str, key: str) -> None:
         assert older.result("resources/subscribe", {"uri": uri}) == {}
     assert "at most 2" in older.request("resources/subscribe", {"uri": "a:3"}).error()["message"]
     assert older.result("resources/unsubscribe", {"uri": "a:1"}) == {}
-    assert "8192 characters" in older.request("resources/subscribe", {"uri": "a" * 9000}).error()["message"]
+    assert "131072 characters" in older.request("resources/subscribe", {"uri": "a" * 140_000}).error()["message"]
     assert older.result("resources/subscribe", {"uri": "a:3"}) == {}
     older.close()
     newer = connect(f"{server}/mcp", "2026-07-28", key, **WITH_TASKS)

@@ -15,7 +15,7 @@ from toolyard.server.compose import Yard
 from toolyard.server.mcp.peer import Peer
 from toolyard.server.mcp.places import Places
 from toolyard.server.mcp.sessions import McpSessions, SessionState
-from toolyard.server.mcp.states import States
+from toolyard.server.mcp.states import State, States
 from toolyard.store.contract import Store
 from toolyard.testing import client
 from toolyard.trust.audit import MAIN, Audit, AuditSettings
@@ -95,8 +95,8 @@ def test_what_mcp_clients_hold_is_still_taken(tmp_path: Path) -> None:
     event = Places(old).id_of((7, 0, 1), peer).encode()
     assert (Places(both).read(event, peer), Places(new).read(event, peer)) == ((7, 0, 1), None)
     call = replace(PENDING, seq=7)
-    state = States(old, 60, lambda: 0.0).make(call, LOCAL, b"request")
-    assert States(both, 60, lambda: 0.0).open(state, LOCAL, b"request") == (7, call.name.digest())
+    state = States(old, 60, lambda: 0.0).make(call, LOCAL, b"request", ())
+    assert States(both, 60, lambda: 0.0).open(state, LOCAL, b"request") == State(7, call.name.digest(), 60.0, ())
     with pytest.raises(RpcError):
         States(new, 60, lambda: 0.0).open(state, LOCAL, b"request")
 

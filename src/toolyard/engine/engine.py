@@ -40,6 +40,7 @@ from ..trust.meters import Counted
 from ..trust.patience import Patience
 from ..trust.quotas import Quotas
 from ..trust.requirements import Requirer, declared
+from .accounts import AccountRetries, which_call
 from .held import Node
 from .long import LongCalls
 from .questions import Questions
@@ -80,6 +81,8 @@ class Plan(Struct, frozen=True):
     recipe: Recipe
     slots: Slots | None
     has_requirements: bool
+    has_accounts: bool
+    """Whether a call of it needs an account of its user."""
     is_remote: bool
     may_wait: bool
     """Whether a call of it may have to wait for a person."""
@@ -118,6 +121,7 @@ class Engine:
         self._ask = self.questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience, self._quotas = limiter, Patience(), quotas
+        self._retries = AccountRetries(node.store, limits.sync_wait_s, seam.monotonic)
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
@@ -150,6 +154,15 @@ class Engine:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         command.keep_input()
         plan = self._plans[tool]
+        if plan.has_accounts:
+            which = which_call(command, caller, self._recorded.print_of(command))
+            make = partial(self._call, plan, tool, command, caller, channel, base_url)
+            return self._retries.call(make, partial(self._has_accounts, tool, command, caller), which, channel)
+        return self._call(plan, tool, command, caller, channel, base_url)
+
+    def _call(
+        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
+    ) -> Coroutine[Any, Any, Outcome]:
         if command.call_id is not None or plan.is_remote or plan.may_wait:
             call = self._record(plan, tool, command, caller, channel, base_url)
             return call if self._limiter is None else self._patiently(call, caller)
@@ -165,14 +178,14 @@ class Engine:
         if plan.has_requirements or plan.is_remote:
             return self._record_filled(plan, tool, command, caller, channel, base_url)
         prove = partial(self.work, tool, command, caller, channel, base_url)
-        return self._recorded.call(command, caller, Check(prove, base_url, plan.runs_authors_code))
+        return self._recorded.call(command, caller, Check(prove, base_url, plan.runs_authors_code), channel)
 
     async def _record_filled(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         filled = await self.filled(tool, command, caller)
         prove = partial(self.work, tool, filled, caller, channel, base_url)
-        return await self._recorded.call(filled, caller, Check(prove, base_url, plan.runs_authors_code))
+        return await self._recorded.call(filled, caller, Check(prove, base_url, plan.runs_authors_code), channel)
 
     def runs_authors_code(self, tool: Tool) -> bool:
         """Whether the author's code runs for the check of a call."""
@@ -186,6 +199,11 @@ class Engine:
             whose = (caller.tenant, caller.subject)
             command = replace(command, problems=await self.sandbox.check(tool.input_schema, command.input, whose))
         return await self._requirer.fill(tool, command, caller) if plan.has_requirements else command
+
+    async def _has_accounts(self, tool: Tool, command: CallTool, caller: Caller) -> bool:
+        """Whether every account that the tool needs is brought along or kept here."""
+        given = (await self.filled(tool, command, caller)).given
+        return all(wanted.id in given.tokens for wanted in tool.requirements.authorization)
 
     async def context(self, tool: Tool, command: CallTool, caller: Caller) -> CallContext:
         """What a worker is given with a call that it has claimed. Raises MissingRequirements and Unavailable."""
@@ -352,6 +370,10 @@ class Engine:
         """Does something that nobody waits for."""
         self._node.beside(work)
 
+    async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
+        """The call that was made before with the same key, tool, user and input."""
+        return await self._recorded.known(command, caller)
+
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
         command.keep_input()
@@ -444,6 +466,7 @@ class Engine:
             recipe=self._recipe(tool, is_remote=is_remote),
             slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
+            has_accounts=bool(tool.requirements.authorization),
             is_remote=is_remote,
             may_wait=(may_wait := self._approvals.may_be_needed(tool)),
             runs_authors_code=may_wait or tool.code.has_validators,

@@ -6,8 +6,9 @@ attempt ends is recorded, if it still holds; and whoever waits is answered from 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
-from contextlib import suppress
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, cast
 
 import msgspec
@@ -19,14 +20,19 @@ from ..model.record import CallRecord, ending_of
 from ..model.running import Run
 from ..model.standing import ended_by
 from ..store.contract import Store, StoreDown
-from ..store.hints import Topic
+from ..store.hints import Bell, Topic
 
 TRY_STORE_AGAIN_S = 0.25
 LOOK_AGAIN_S = 0.5
+LOOK_SELDOM_S = 5.0
+"""While somebody waits for a person: a hint from another node may be lost."""
 FOR_EVER_S = float("inf")
 NOT_KNOWN = "The server stopped while the tool ran; whether it was done is not known"
 _log = logging.getLogger("toolyard.ledger")
 _encode = msgspec.json.Encoder().encode
+Came = Callable[[], Awaitable[bool]]
+WhenGone = Callable[[Callable[[], None]], object]
+"""Has something called should whoever waits go away."""
 
 
 class Held:
@@ -147,6 +153,44 @@ class Node:
         news = [(held.seq, held.attempt, said) for held in self.held if (said := held.news()) is not None]
         if news:
             await self.store.note_progress(news)
+
+
+class Wait:
+    """How long somebody waits: so many seconds from now (None: for ever), and only while they are there."""
+
+    def __init__(self, seconds: float | None, when_gone: WhenGone = lambda callback: None) -> None:
+        self._until = math.inf if seconds is None else _now() + seconds
+        self.bell = Bell()
+        when_gone(self._go)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.left() <= 0
+
+    def left(self) -> float:
+        return self._until - _now()
+
+    def _go(self) -> None:
+        self._until = -math.inf
+        self.bell.ring()
+
+
+async def holding(store: Store, topics: Sequence[tuple[Topic, Hashable]], wait: Wait, came: Came) -> bool:
+    """Holds a request that has nothing new to say until what it waits for has come, and no longer than it waits.
+    Whether it came: each hint of one of the topics has `came` look."""
+    with ExitStack() as watching:
+        for topic, key in topics:
+            watching.enter_context(store.hints.waiting(topic, key, wait.bell))
+        while not await came():
+            if wait.is_over or store.hints.is_leaving:
+                return False
+            await wait.bell.wait(min(wait.left(), LOOK_SELDOM_S))
+    return True
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def elsewhere(store: Store, seq: int) -> Outcome:

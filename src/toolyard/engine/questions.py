@@ -17,6 +17,7 @@ from ..running.sandbox import Sandbox, Whose
 from ..store.contract import Asked, Store, StoreDown
 from ..store.hints import Topic
 from ..trust.approvals import APPROVAL, AUTHORIZATION, Approvals
+from .held import Wait
 
 LOOK_AGAIN_S = 1.0
 REFUSED = "toolyard/refused"
@@ -105,22 +106,20 @@ class Questions:
         ignored."""
         await self._store.answer_questions(call.seq, {name: _encode(answer) for name, answer in answers.items()})
 
-    async def next_step(self, seq: int, wait_s: float | None, known: Container[str] = ()) -> CallRecord | None:
+    async def next_step(self, seq: int, wait: Wait, known: Container[str] = ()) -> CallRecord | None:
         """The call as soon as it has ended or asks something that is not known; None if that takes too long, or the
         server stops."""
-        deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
         with (
-            self._store.hints.waiting(Topic.ENDED, seq) as ended,
-            self._store.hints.waiting(Topic.QUESTION, seq, ended),
+            self._store.hints.waiting(Topic.ENDED, seq, wait.bell),
+            self._store.hints.waiting(Topic.QUESTION, seq, wait.bell),
         ):
             while True:
                 call = await self._store.row(seq)
                 if call is None or call.state in ENDED or await self._asks(call, known):
                     return call
-                left = LOOK_AGAIN_S if deadline is None else deadline - asyncio.get_running_loop().time()
-                if left <= 0 or self._store.hints.is_leaving:
+                if wait.is_over or self._store.hints.is_leaving:
                     return None
-                await ended.wait(min(left, LOOK_AGAIN_S))
+                await wait.bell.wait(min(wait.left(), LOOK_AGAIN_S))
 
     async def lacking(self, question: Question, answer: Any, whose: Whose) -> str | None:
         """What an answer must do, if this one does not: be of the question's kind, and fit its form."""

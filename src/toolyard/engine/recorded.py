@@ -28,13 +28,14 @@ from ..model.errors import (
 )
 from ..model.lifecycle import ENDED
 from ..model.record import CallName, CallRecord, Key, NewCall
-from ..model.running import Run
+from ..model.running import Channel, Run
 from ..store.contract import Begun, Note
+from ..store.hints import Topic
 from ..trust.approvals import APPROVAL, Approvals
 from ..trust.fingerprints import Fingerprints
 from ..trust.meters import Admitted
 from ..trust.quotas import Quotas
-from .held import Held, Node, elsewhere
+from .held import Held, Node, Wait, elsewhere, holding
 from .slots import Slots
 
 RETRY_AFTER_MS = 1000
@@ -85,6 +86,16 @@ class Work(Struct):
             self.admitted.end()
 
 
+class Undecided(Exception):
+    """A call waits for a person's yes. `is_new`: it was recorded just now, and nobody was told of it yet."""
+
+    def __init__(self, call: CallName, tool: str, base_url: Callable[[], str], *, is_new: bool = False) -> None:
+        self.call, self._tool, self._base_url, self.is_new = call, tool, base_url, is_new
+
+    def told(self, approvals: Approvals) -> MissingRequirements:
+        return approvals.missing(self._tool, self.call, self._base_url())
+
+
 class Running(Struct):
     """A recorded call that somebody on this node waits for."""
 
@@ -112,7 +123,26 @@ class RecordedCalls:
         self._running: dict[tuple[Key, bytes], Running] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
 
-    async def call(self, command: CallTool, caller: Caller, check: Check) -> Outcome:
+    async def call(self, command: CallTool, caller: Caller, check: Check, channel: Channel) -> Outcome:
+        """A call that waits for a person is told of at once; made again, it is held until that person has decided, or
+        for as long as one waits for a tool."""
+        wait: Wait | None = None
+        while True:
+            try:
+                return await self._call(command, caller, check)
+            except Undecided as undecided:
+                wait = wait or Wait(self._sync_wait_s, channel.when_gone)
+                if undecided.is_new or not await self._decided(undecided.call.seq, wait):
+                    raise undecided.told(self.approvals) from None
+
+    async def _decided(self, seq: int, wait: Wait) -> bool:
+        async def came() -> bool:
+            call = await self._store.row(seq)
+            return call is None or call.waiting_for != APPROVAL
+
+        return await holding(self._store, ((Topic.DECIDED, seq), (Topic.ENDED, seq)), wait, came)
+
+    async def _call(self, command: CallTool, caller: Caller, check: Check) -> Outcome:
         """A known key with the same fingerprint is answered before anything is checked, one with another only after.
         (Where no code of the author's runs for the check, that is one look at the ledger less: `begin` finds it.)"""
         if command.call_id is None:
@@ -144,15 +174,15 @@ class RecordedCalls:
 
     async def detach(self, command: CallTool, caller: Caller, check: Check) -> int:
         """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
-        if check.runs_authors_code and (known := await self._known_number(command, caller)) is not None:
-            return known
+        if check.runs_authors_code and (known := await self.known(command, caller)) is not None:
+            return known.seq
         try:
             work = check.prove()
         except LimitReached:
-            known = await self._known_number(command, caller)
+            known = await self.known(command, caller)
             if known is None:
                 raise
-            return known
+            return known.seq
         if command.call_id is not None:
             work.new.key = Key(caller.tenant, caller.subject, command.family, command.call_id)
             work.new.fingerprint, *older = self._prints(command)
@@ -174,20 +204,25 @@ class RecordedCalls:
             work.waits()
         return begun.seq
 
-    async def _known_number(self, command: CallTool, caller: Caller) -> int | None:
-        """Of the call that was made before with the same key and input."""
+    async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
+        """The call that was made before with the same key, tool, user and input."""
         if command.call_id is None:
             return None
-        key = Key(caller.tenant, caller.subject, command.family, command.call_id)
-        begun = await self._store.find(key)
+        begun = await self._store.find(Key(caller.tenant, caller.subject, command.family, command.call_id))
         if begun is None or begun.known is None or _fingerprint(begun) not in self._prints(command):
             return None
-        return begun.known.seq
+        return begun.known
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
         key = Key(caller.tenant, caller.subject, command.family, command.call_id or "")
-        return await self._known(key, self._prints(command), self.approvals.base_url, command.is_patient)
+        try:
+            return await self._known(key, self._prints(command), self.approvals.base_url, command.is_patient)
+        except Undecided as undecided:
+            raise undecided.told(self.approvals) from None
+
+    def print_of(self, command: CallTool) -> bytes:
+        return self._prints(command)[0]
 
     def _prints(self, command: CallTool) -> tuple[bytes, ...]:
         """What the same call is known by."""
@@ -298,7 +333,7 @@ class RecordedCalls:
             work.is_known()
             return await self._found(begun, work)
         if new.waiting_for is not None:
-            raise self._waits(new.name(begun.seq), work)
+            raise _undecided(new.name(begun.seq), work, is_new=True)
         if new.queue != "node":
             return await self._elsewhere(begun.seq, work)
         return await self._here(begun.seq, 1, work)
@@ -343,14 +378,14 @@ class RecordedCalls:
         else:
             work.is_known()
             if held.waiting_for == APPROVAL:
-                raise self._waits(held.name, work)
+                raise _undecided(held.name, work)
             ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq))
             outcome = await self._wait(held.key, ending, command.is_patient)
             if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
                 return outcome
         begun = await self._begun(work)
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
-        raise self._waits(new.name(begun.seq), work)
+        raise _undecided(new.name(begun.seq), work, is_new=True)
 
     async def _noted(
         self, places: list[tuple[str, str, str, str]], new: NewCall
@@ -361,9 +396,6 @@ class RecordedCalls:
                 held = await self._store.row(int(noted))
                 return place, held if held is not None and new.is_like(held) else None
         return places[0], None
-
-    def _waits(self, call: CallName, work: Work) -> MissingRequirements:
-        return self.approvals.missing(work.run.tool.wire_name, call, work.base_url())
 
     def _cancel_later(self, seq: int) -> None:
         """The client has gone, so the task that ends the call is nobody's."""
@@ -379,7 +411,7 @@ class RecordedCalls:
         if known is None or known.state in ENDED:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
-            raise self.approvals.missing(known.tool, known.name, base_url())
+            raise Undecided(known.name, known.tool, base_url)
         running = self._joinable(key, prints) or self._enter(key, prints[0], elsewhere(self._store, known.seq))
         return await self._wait(key, running, is_patient)
 
@@ -392,7 +424,7 @@ class RecordedCalls:
         if known is None or known.state in ENDED:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
-            raise self._waits(known.name, work)
+            raise _undecided(known.name, work)
         if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)
         return await elsewhere(self._store, known.seq)
@@ -409,6 +441,10 @@ class RecordedCalls:
         if not recorded.done():
             raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def _undecided(call: CallName, work: Work, *, is_new: bool = False) -> Undecided:
+    return Undecided(call, work.run.tool.wire_name, work.base_url, is_new=is_new)
 
 
 def still_running(call_id: str) -> Outcome:

@@ -109,7 +109,8 @@ class Sessions:
             raise
         for each, found in zip(planned, begun, strict=True):
             self._go_on(each, found)
-        rows = [await self._store.row(found.known.seq if found.known else found.seq) for found in begun]
+        numbers = [found.known.seq if found.known else found.seq for found in begun]
+        rows = await asyncio.gather(*map(self._store.row, numbers))  # together: one after another, each waits its turn
         return [row for row in rows if row is not None]
 
     async def results(self, caller: Caller, id: str, wait_s: float) -> list[CallRecord] | None:

@@ -95,6 +95,7 @@ class Challenges:
     async def fail(self, text: str) -> None:
         """What is completed stays so."""
         await self._store.add_note(Note(STATUS, "", "", name_of(text), b"failed"), 2 * KEEP_S)
+        self._store.tell(Topic.DECIDED, name_of(text))
 
     async def is_code(self, text: str, asked: Asked, given: str) -> bool:
         """Whether it is the code. After so many that were not, the challenge has failed. Each try takes one of the

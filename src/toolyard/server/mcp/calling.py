@@ -23,9 +23,11 @@ from ...model.errors import (
     ToolNotFound,
     ToolyardError,
 )
+from ...model.lifecycle import ENDED
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
 from ...trust.access import refuse_lacking
+from ...trust.approvals import APPROVAL
 from ...wires.mcp.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -117,9 +119,9 @@ class Calling:
             command.is_patient = not peer.has_tasks
             channel = self._channel(tool, params, meta, peer, outlet)
             if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
-                known = await self.following.joined(tool, command, params, peer, outlet, lambda: channel)
-                if known is not None:
-                    return known
+                known = await self._engine.known(command, peer.caller)
+                if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
+                    return await self.following.joined(tool, known, params, peer, outlet, lambda: channel)
             outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
             ended.with_outcome(outcome)
         except (InvalidInput, Busy, MissingRequirements) as error:
@@ -206,7 +208,8 @@ class Calling:
         if call is not None and questions:
             if self._witness.is_strict:
                 await self._witness.told_early(call, peer.caller, peer, "input_required")
-            state = self._states.make(call, peer.caller, digest_of(request.tool.id, request.params.arguments))
+            request_digest = digest_of(request.tool.id, request.params.arguments)
+            state = self._states.make(call, peer.caller, request_digest, questions)
             outlet.respond(encode_input_required(questions, state, peer.revision))
 
     def hand_out(self, call_id: str, tool: Tool, peer: Peer, outlet: Outlet) -> None:

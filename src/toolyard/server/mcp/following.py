@@ -3,19 +3,17 @@
 Whoever asks last hears what the call asks and how it ends; where it runs here, also how far it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
-from ...engine.held import Node
+from ...engine.held import Node, Wait, holding
 from ...engine.questions import Questions
-from ...model.call import CallTool
 from ...model.lifecycle import ENDED
-from ...model.record import CallRecord, Key
+from ...model.record import CallRecord
 from ...model.running import Channel
 from ...model.tool import Tool
 from ...store.hints import Topic
@@ -54,37 +52,30 @@ class Following:
         self, tool: Tool, params: Call, state: str, peer: Peer, outlet: Outlet, channel: NewChannel
     ) -> bytes:
         """With the client's answers. What is still open is asked again."""
-        seq, digest = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
-        call = await self._store.row(seq)
-        if call is None or call.name.digest() != digest:
+        opened = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
+        call = await self._store.row(opened.seq)
+        if call is None or call.name.digest() != opened.digest:
             raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
         if not call.keyed and tool.on_disconnect != "continue":
             outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
-        await self.answer(call, {} if params.responses is UNSET else params.responses)
+        answered = await self.answer(call, {} if params.responses is UNSET else params.responses)
         self._take_over(call, outlet, channel)  # not before: what was just answered would be asked of this client again
-        return await self._next(tool, call, params, peer)
+        return await self._next(tool, call, params, peer, outlet, () if answered else opened.asked)
 
     async def joined(
-        self, tool: Tool, command: CallTool, params: Call, peer: Peer, outlet: Outlet, channel: NewChannel
-    ) -> bytes | None:
-        """By its key. None where no call like this one runs."""
-        key = Key(peer.caller.tenant, peer.caller.subject, command.family, command.call_id or "")
-        begun = await self._store.find(key)
-        call = None if begun is None else begun.known
-        if call is None or call.state in ENDED or call.tool != command.tool_id:
-            return None
-        if msgspec.json.decode(call.input) != command.input:
-            return None
+        self, tool: Tool, call: CallRecord, params: Call, peer: Peer, outlet: Outlet, channel: NewChannel
+    ) -> bytes:
+        """By its key, while it runs."""
         self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
-            return await self._next(tool, call, params, peer)
+            return await self._next(tool, call, params, peer, outlet)
         asked = partial(_asked, seq=call.seq, peer=peer)
         ended = await self.until_ended(call, outlet, asked, peer)
         self._given.keep(tool, ended.outcome(), peer.caller)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
-    async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> None:
-        """Raises RpcError for an answer that is none; what was not asked is ignored."""
+    async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> bool:
+        """Whether anything was answered. Raises RpcError for an answer that is none; what was not asked is ignored."""
         given = {}
         for question in await self._questions.unanswered(call):
             if question.name in responses:
@@ -94,6 +85,7 @@ class Following:
                 given[question.name] = responses[question.name]
         if given:
             await self._questions.answer(call, given)
+        return bool(given)
 
     async def until_ended(
         self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes], peer: Peer
@@ -109,11 +101,24 @@ class Following:
                         outlet.send(asked(question))
                         if peer.revision.completes and call.waiting_for in (APPROVAL, AUTHORIZATION):
                             watching.callback(self._tell_once(call.seq, question.name, outlet))
-                after = await self._questions.next_step(call.seq, None, known=put)
+                after = await self._questions.next_step(call.seq, Wait(None), known=put)
                 if after is None:
                     raise stopping()
                 call = after
         return call
+
+    async def until_decided(self, call: CallRecord, outlet: Outlet) -> CallRecord:
+        """Once it waits for something else than now, or after as long as one waits for a tool."""
+        now = call
+
+        async def came() -> bool:
+            nonlocal now
+            now = await self._store.row(call.seq) or call
+            return now.waiting_for != call.waiting_for
+
+        wait = Wait(self._sync_wait_s, outlet.when_gone)
+        await holding(self._store, ((Topic.DECIDED, call.seq), (Topic.ENDED, call.seq)), wait, came)
+        return now
 
     def _tell_once(self, seq: int, name: str, outlet: Outlet) -> Callable[[], None]:
         """As soon as what the call waits for has come. What to call to stop."""
@@ -131,18 +136,26 @@ class Following:
         if run is not None:
             run.channel = channel()
 
-    async def _next(self, tool: Tool, call: CallRecord, params: Call, peer: Peer) -> bytes:
-        """The newer era: its end, what it asks, or, for who can have one, a task."""
-        after = await self._questions.next_step(call.seq, self._sync_wait_s if peer.has_tasks else None)
-        if after is None and not peer.has_tasks:
-            raise stopping()
-        if after is None:
-            return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
-        if after.state in ENDED:
-            self._given.keep(tool, after.outcome(), peer.caller)
-            return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
-        state = self._states.make(call, peer.caller, digest_of(tool.id, params.arguments))
-        return encode_input_required(await self._questions.open(after, peer.caller), state, peer.revision)
+    async def _next(
+        self, tool: Tool, call: CallRecord, params: Call, peer: Peer, outlet: Outlet, asked: Sequence[str] = ()
+    ) -> bytes:
+        """The newer era: its end, what it asks, or, for who can have one, a task. What this client was `asked` before
+        and has not answered is asked again only after a while: clients count how often they are."""
+        while True:
+            is_held = any(question.name in asked for question in await self._questions.open(call, peer.caller))
+            wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet.when_gone)
+            after = await self._questions.next_step(call.seq, wait, asked)
+            if after is not None and after.state in ENDED:
+                self._given.keep(tool, after.outcome(), peer.caller)
+                return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
+            call = after or await self._store.row(call.seq) or call
+            if questions := await self._questions.open(call, peer.caller):
+                state = self._states.make(call, peer.caller, digest_of(tool.id, params.arguments), questions)
+                return encode_input_required(questions, state, peer.revision)
+            if peer.has_tasks:
+                return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
+            if self._store.hints.is_leaving or not is_held:
+                raise stopping()
 
 
 def _asked(question: Any, seq: int, peer: Peer) -> bytes:

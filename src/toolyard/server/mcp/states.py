@@ -2,14 +2,16 @@
 request alone."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ...model.caller import Caller
 from ...model.record import CallRecord
+from ...model.running import Question
 from ...trust.keys import BrokenSeal, KeyRing
 from ...wires.mcp.envelope import INVALID_PARAMS, RpcError
 
@@ -18,20 +20,30 @@ TOO_OLD = "is too old; call the tool again without it"
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
+class State(Struct, frozen=True, array_like=True):
+    """Which call a client's answers are for, until when, and what the client was asked."""
+
+    seq: int
+    digest: str
+    """Of the call's name."""
+    until: float
+    asked: tuple[str, ...]
+
+
 class States:
     """Makes and opens them."""
 
     def __init__(self, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
         self._ring, self._keep_s, self._now = ring, keep_s, now
 
-    def make(self, call: CallRecord, caller: Caller, request: bytes) -> str:
-        content = msgspec.json.encode([call.seq, self._now() + self._keep_s, call.name.digest()])
+    def make(self, call: CallRecord, caller: Caller, request: bytes, asked: Sequence[Question]) -> str:
+        names = tuple(question.name for question in asked)
+        content = msgspec.json.encode(State(call.seq, call.name.digest(), self._now() + self._keep_s, names))
         sealed = self._ring.seal(PURPOSE, content, _bound(caller, request))
         return base64.urlsafe_b64encode(sealed).decode()
 
-    def open(self, state: str, caller: Caller, request: bytes) -> tuple[int, str]:
-        """The call's number, and its name's digest. Raises RpcError for what is not ours, not this caller's, or too
-        old."""
+    def open(self, state: str, caller: Caller, request: bytes) -> State:
+        """Raises RpcError for what is not ours, not this caller's, or too old."""
         try:
             sealed = base64.urlsafe_b64decode(state.encode("ascii"))
             if base64.urlsafe_b64encode(sealed).decode() != state:
@@ -40,12 +52,12 @@ class States:
         except (ValueError, BrokenSeal):
             raise _refused("is not one that this server gave out for this request") from None
         try:
-            seq, until, digest = msgspec.json.decode(content, type=tuple[int, float, str])
+            opened = msgspec.json.decode(content, type=State)
         except msgspec.ValidationError:  # one of an older toolyard's
             raise _refused(TOO_OLD) from None
-        if self._now() > until:
+        if self._now() > opened.until:
             raise _refused(TOO_OLD)
-        return seq, digest
+        return opened
 
 
 def digest_of(name: str, arguments: Any) -> bytes:

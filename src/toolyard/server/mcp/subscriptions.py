@@ -24,7 +24,8 @@ from .tasks import Tasks
 
 LOOK_S = 60.0
 LISTENING = "mcp listening"
-LONGEST = 8192
+LONGEST = 128 * 2**10
+"""All of them together: a session's are written anew with each change."""
 ENDED_AS = ("completed", "failed", "cancelled")
 _encode = msgspec.json.Encoder().encode
 
@@ -187,11 +188,13 @@ class Subscriptions:
 
 
 def refuse_many(followed: Sequence[str], most: int) -> None:
-    """Raises RpcError for more than a client may follow, or for a name that is no name."""
+    """Raises RpcError for more than a client may follow."""
     if len(followed) > most:
         raise RpcError(INVALID_PARAMS, f"Invalid params: a client may follow at most {most} resources and tasks")
-    if any(len(each) > LONGEST for each in followed):
-        raise RpcError(INVALID_PARAMS, f"Invalid params: the name of what is followed has at most {LONGEST} characters")
+    if sum(map(len, followed)) > LONGEST:
+        raise RpcError(
+            INVALID_PARAMS, f"Invalid params: the names of what a client follows have at most {LONGEST} characters"
+        )
 
 
 def _without_type(shown: bytes) -> dict[str, Any]:

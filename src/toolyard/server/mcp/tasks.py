@@ -1,6 +1,7 @@
 """`tasks/*`: calls of the ledger under another name. Any node serves them."""
 
 import base64
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,7 @@ from ...model.record import CallRecord
 from ...model.running import Question
 from ...model.tool import Tool
 from ...store.contract import Filter, Store
+from ...trust.approvals import APPROVAL, AUTHORIZATION
 from ...wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, Incoming, RpcError, encode_request
 from ...wires.mcp.outcomes import encode_outcome
 from ...wires.mcp.params import RELATED_TASK, OfTask, Page, decode_params
@@ -29,6 +31,7 @@ from .following import Following
 from .peer import Outlet, Peer
 
 MOST_LISTED = 100
+MOST_TOLD = 10_000
 COMPLETE = b'{"resultType":"complete",%b}' % META
 _encode = msgspec.json.Encoder().encode
 
@@ -50,9 +53,24 @@ class Tasks:
         self._witness = witness
         self._store, self._catalogue, self._following, self._questions = store, catalogue, following, questions
         self._ttl_ms = ttl_ms
+        self._told: OrderedDict[int, str | None] = OrderedDict()
+        """What each task waited for when it was last shown."""
 
     async def get(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        return await self.shown(await self._find(message, peer), peer)
+        """Whoever was told that the task waits for a person, and asks again, is told when it no longer does, or after a
+        while: people take longer than clients have patience to ask."""
+        call = await self._find(message, peer)
+        if call.waiting_for in (APPROVAL, AUTHORIZATION) and self._was_told(call):
+            call = await self._following.until_decided(call, outlet)
+        return await self.shown(call, peer)
+
+    def _was_told(self, call: CallRecord) -> bool:
+        """Whether somebody was, of what it waits for, before this time."""
+        told = self._told.pop(call.seq, None)
+        self._told[call.seq] = call.waiting_for
+        if len(self._told) > MOST_TOLD:
+            self._told.popitem(last=False)
+        return told == call.waiting_for
 
     async def shown(self, call: CallRecord, peer: Peer) -> bytes:
         result = self.result_of(call, peer.revision) if call.state in ENDED else None

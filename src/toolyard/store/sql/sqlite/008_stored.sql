@@ -1,3 +1,71 @@
+-- What may be large is kept beside the index of its keys, not in it: to find its way, SQLite reads the whole of whatever it
+-- compares with, and so one caller's large rows made everybody's slow.
+ALTER TABLE sessions RENAME TO sessions_in_index;
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    tools BLOB NOT NULL,
+    metadata BLOB NOT NULL,
+    created_at REAL NOT NULL,
+    changed_at REAL NOT NULL,
+    revision INTEGER NOT NULL DEFAULT 0,
+    turn INTEGER NOT NULL DEFAULT 0,
+    open INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO sessions SELECT id, tenant, subject, tools, metadata, created_at, changed_at, revision, turn, open
+FROM sessions_in_index;
+DROP TABLE sessions_in_index;
+CREATE INDEX sessions_by_age ON sessions (changed_at);
+CREATE INDEX sessions_of_caller ON sessions (tenant, subject);
+
+ALTER TABLE workers RENAME TO workers_in_index;
+CREATE TABLE workers (
+    tenant TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    name TEXT NOT NULL,
+    tools BLOB NOT NULL,
+    revision INTEGER NOT NULL,
+    lease_until REAL NOT NULL,
+    PRIMARY KEY (tenant, subject, name)
+);
+INSERT INTO workers SELECT tenant, subject, name, tools, revision, lease_until FROM workers_in_index;
+DROP TABLE workers_in_index;
+
+ALTER TABLE questions RENAME TO questions_in_index;
+CREATE TABLE questions (
+    seq INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    question BLOB NOT NULL,
+    asked_at REAL NOT NULL,
+    PRIMARY KEY (seq, name),
+    UNIQUE (seq, number)
+);
+INSERT INTO questions SELECT seq, name, number, question, asked_at FROM questions_in_index;
+DROP TABLE questions_in_index;
+
+ALTER TABLE answers RENAME TO answers_in_index;
+CREATE TABLE answers (
+    seq INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    answer BLOB NOT NULL,
+    answered_at REAL NOT NULL,
+    PRIMARY KEY (seq, name)
+);
+INSERT INTO answers SELECT seq, name, answer, answered_at FROM answers_in_index;
+DROP TABLE answers_in_index;
+
+ALTER TABLE call_events RENAME TO call_events_in_index;
+CREATE TABLE call_events (
+    seq INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (seq, number)
+);
+INSERT INTO call_events SELECT seq, number, data FROM call_events_in_index;
+DROP TABLE call_events_in_index;
+
 -- How many bytes are kept for each caller. Triggers keep it true, in the transaction that changes them; but for calls that
 -- are recorded after they ran, of which there are many at once: whoever writes those adds them up.
 --
@@ -9,7 +77,6 @@ CREATE TABLE stored (
     PRIMARY KEY (tenant, subject)
 ) WITHOUT ROWID;
 
-CREATE INDEX sessions_of_caller ON sessions (tenant, subject);
 CREATE INDEX calls_waiting_of ON calls (tenant, subject) WHERE state = 'PENDING';
 
 CREATE VIEW charged AS

@@ -1,0 +1,31 @@
+"""What the server of the budgets serves."""
+
+from typing import Any
+
+from toolyard import Context, Toolkit, secret
+
+kit = Toolkit("Kit", version="1.0.0", description="For tests.")
+
+
+@kit.tool
+async def echo(value: Any) -> Any:
+    """Gives back what it got."""
+    return value
+
+
+@kit.tool
+async def hidden(size: int) -> str:
+    """A text that has nothing to see in it."""
+    return "\u202e" * size
+
+
+@kit.tool(requires=secret("KEY"))
+async def secretive(text: str, times: int, ctx: Context) -> str:
+    """A long text, from which a secret is kept out."""
+    return text * times
+
+
+@kit.tool
+async def ask(ctx: Context) -> str:
+    """Asks for a name."""
+    return str(await ctx.ask("Who?", {"type": "object", "properties": {"name": {"type": "string"}}}, name="who"))
