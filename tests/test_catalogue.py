@@ -8,7 +8,7 @@ import pytest
 from toolyard import Toolkit
 from toolyard.catalogue import LONGEST_REFERENCE, Catalogue
 from toolyard.model.errors import DefinitionError, ToolNotFound
-from toolyard.model.tool import Tool
+from toolyard.model.tool import SHORT_NAME, Tool
 
 LATEST_LAST = ("0.9.0", "1.0.0", "1.2.0", "2.0.0", "10.0.0")
 
@@ -182,3 +182,38 @@ def test_a_call_is_found_in_one_step_however_many_tools_there_are() -> None:
     many = Catalogue(tool("Kit", f"T{number}") for number in range(200))
     found = {many.resolve(f"Kit.T{number}@1").name for number in range(200)}
     assert len(found) == 200
+
+
+# --- names on wires that have less ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Kit_Tool", "a", "a-b_C", "a" * 64])
+def test_a_name_that_every_wire_allows_is_the_same_on_all(name: str) -> None:
+    assert tool(wire_name=name).short_name == name
+
+
+def test_a_longer_name_has_a_shorter_one_that_never_changes() -> None:
+    assert tool(wire_name="files.read").short_name == "files_read_601e4eb6"
+    long = tool(wire_name="a.b-" + "c" * 124)
+    assert SHORT_NAME(long.short_name)
+    assert len(long.short_name) == 64
+    shorts = {tool(wire_name=name).short_name for name in ("a.b", "a_b", "a-b", "a.b.", "x" * 65, "x" * 66)}
+    assert len(shorts) == 6
+
+
+def test_a_tool_is_found_by_either_name() -> None:
+    made = tool("Kit", "Tool", wire_name="files.read")
+    catalogue = Catalogue([made])
+    assert catalogue.named("files.read") is catalogue.named(made.short_name) is made
+    catalogue.remove(made)
+    assert catalogue.named("files.read") is catalogue.named(made.short_name) is None
+
+
+@pytest.mark.parametrize("name", ["Kit.Tool", tool(wire_name="files.read").short_name])
+def test_a_name_that_means_another_tool_is_refused(name: str) -> None:
+    first = tool("Kit", "Tool", wire_name="files.read")
+    with pytest.raises(DefinitionError, match=rf"Other\.Tool and Kit\.Tool .* same wire name '{name}'"):
+        Catalogue([first, tool("Other", "Tool", wire_name=name)])
+    with pytest.raises(DefinitionError, match=rf"Kit\.Tool and Other\.Tool .* same wire name '{name}'"):
+        Catalogue([tool("Other", "Tool", wire_name=name), first])
+    assert len(Catalogue([tool("Kit", "Tool", wire_name="Kit.Tool")])) == 1, "its own id is nobody else's"

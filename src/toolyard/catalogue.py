@@ -79,9 +79,9 @@ class Catalogue:
         tool = self._references.get(reference)
         return tool if tool is not None and view.sees(tool) else self._resolve_slowly(reference, view, latest)
 
-    def named(self, wire_name: str, view: View = EVERYTHING) -> Tool | None:
-        """The newest version of the tool that wires list under that name."""
-        tool = self._names.get(wire_name)
+    def named(self, name: str, view: View = EVERYTHING) -> Tool | None:
+        """The newest version of the tool that wires list under that name, whole or short."""
+        tool = self._names.get(name)
         if tool is None or view.sees(tool):
             return tool
         return self._newest(tool.id, view)
@@ -108,10 +108,12 @@ class Catalogue:
         taken = dict(self._taken)
         for id in changed:
             for tool in self._tools.get(id, {}).values():
-                taken.pop(tool.wire_name, None)
+                for name in tool.names:
+                    taken.pop(name, None)
         for versions in changed.values():
             for tool in versions.values():
-                _refuse_taken_name(taken.setdefault(tool.wire_name, tool), tool)
+                for name in tool.names:
+                    _refuse_taken_name(taken.setdefault(name, tool), tool, name)
         return taken
 
     def _replace(self, changed: dict[str, dict[Version, Tool]], taken: dict[str, Tool], change: "Change") -> None:
@@ -123,10 +125,12 @@ class Catalogue:
                 references.pop(spelling, None)
             if (newest := self._references.get(id)) is not None:
                 names.pop(newest.wire_name, None)
+                names.pop(newest.short_name, None)
             if versions:
                 tools[id] = versions
                 references.update(_spellings(id, versions))
-        names.update((tools[id][max(tools[id])].wire_name, tools[id][max(tools[id])]) for id in changed if id in tools)
+        for newest in (references[id] for id in changed if id in tools):
+            names[newest.wire_name] = names[newest.short_name] = newest
         self._tools, self._references, self._names, self._taken = tools, references, names, taken
         self.version += 1
         try:
@@ -196,10 +200,10 @@ def _refuse_twice(there: Tool | None, tool: Tool) -> None:
         )
 
 
-def _refuse_taken_name(there: Tool, tool: Tool) -> None:
+def _refuse_taken_name(there: Tool, tool: Tool, name: str) -> None:
     if there.id != tool.id:
         raise DefinitionError(
             f"{tool.id} and {there.id} ({there.code.origin.place}) have the same wire name "
-            f"{tool.wire_name!r}; give one of them another with wire_name=…",
+            f"{name!r}; give one of them another with wire_name=…",
             tool.code.origin.place,
         )

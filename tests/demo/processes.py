@@ -35,7 +35,7 @@ def demo(folder: Path, *arguments: str) -> Iterator[Served]:
         yield Served(process)
     finally:
         if process.poll() is None:
-            stop(process)  # type: ignore[arg-type]
+            stop(process)
         assert process.stdout is not None
         process.stdout.close()
 

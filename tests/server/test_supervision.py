@@ -47,12 +47,6 @@ class Died(BaseException):
     """What a thread is killed with: nothing that whoever looks after single items would catch."""
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But slow enough for `/health` to be seen."""
-    monkeypatch.setattr(supervision, "STEADY_S", 0.3)
-
-
 class Served:
     def __init__(self, yard: Yard) -> None:
         self.yard, self._direct = yard, Direct(yard)
@@ -113,8 +107,10 @@ def test_every_task_and_thread_beside_the_calls_is_known(play: Callable[..., Non
 
 @pytest.mark.parametrize(("store", "name"), ALL)
 def test_one_that_dies_turns_the_health_and_the_service_returns(
-    play: Callable[..., None], store: str, name: str
+    play: Callable[..., None], store: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(supervision, "STEADY_S", 3600.0)  # until it was seen
+
     async def scene(served: Served) -> None:
         (kept,) = [each for each in served.yard.supervisor.supervised if each.name == name]
         kill(kept)
@@ -122,6 +118,7 @@ def test_one_that_dies_turns_the_health_and_the_service_returns(
             await asyncio.gather(served.call(), served.call("before"), return_exceptions=True)
         assert await served.health() == (503, f"unhealthy: {name}")
         assert await served.health("/ready") == (503, f"unhealthy: {name}")
+        monkeypatch.setattr(supervision, "STEADY_S", 0.1)
         await served.until(lambda health: health == (200, "ok"))
         assert await served.call() == 3
         assert await served.call("after") == 3

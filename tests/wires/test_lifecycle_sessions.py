@@ -182,7 +182,7 @@ def test_what_a_worker_says_of_a_tool_is_what_the_server_hears(tool: Definition)
         ({"version": "1"}, "tools[0].version"),
         ({"version": "1.0.0-rc"}, "tools[0].version"),
         ({"id": "A.B@2", "version": "1.0.0"}, "tools[0].version"),
-        ({"name": "A.B"}, "tools[0].name"),
+        ({"name": "A B"}, "tools[0].name"),
         ({"description": None}, "tools[0].description"),
         ({"input_schema": None}, "tools[0].input_schema"),
         ({"output_schema": []}, "tools[0].output_schema"),

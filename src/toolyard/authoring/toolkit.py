@@ -15,6 +15,7 @@ from ..model.running import Asks, Host
 from ..model.tool import (
     NAME,
     WIRE_NAME,
+    WIRE_NAME_FORM,
     Hints,
     Icon,
     OnDisconnect,
@@ -215,8 +216,7 @@ class _Options:
         name = self.text("wire_name") or default
         if not WIRE_NAME(name):
             self._refuse(
-                f"cannot have the wire name {name!r} ({len(name)} characters); "
-                "use 1 to 64 letters, digits, underscores and dashes: wire_name=…"
+                f"cannot have the wire name {name!r} ({len(name)} characters); use {WIRE_NAME_FORM}: wire_name=…"
             )
         return name
 

@@ -25,7 +25,7 @@ from ..model.request import Definition
 from ..model.running import Host, Origin, Run
 from ..model.session import Worker
 from ..model.standing import Who
-from ..model.tool import REFERENCE, Hints, OnLost, Tool, ToolkitInfo, Version
+from ..model.tool import REFERENCE, Hints, OnLost, Tool, ToolkitInfo, Version, names_of
 from ..store.contract import Store, StoreDown
 from ..store.hints import Topic
 from ..trust.quotas import Quotas
@@ -173,8 +173,9 @@ class Own:
         toolkit = id.partition(".")[0]
         if self._toolkits[toolkit.casefold()] > 0:
             return f"{id}: {toolkit} is a toolkit of the server itself; choose another name for the toolkit"
-        if self._names[name.casefold()] > 0:
-            return f"{id}: the name {name} is that of a tool of the server itself; choose another"
+        for each in names_of(id, name):
+            if self._names[each.casefold()] > 0:
+                return f"{id}: the name {each} is that of a tool of the server itself; choose another"
         for mark in _MARKS(name):
             if self._toolkits[(begins := name[: mark.start()]).casefold()] > 0:
                 return f"{id}: the name {name} reads like one of the server's toolkit {begins}; choose another"
@@ -183,7 +184,7 @@ class Own:
     def _count(self, tools: Iterable[Tool], by: int) -> None:
         for tool in tools:
             self._toolkits[tool.toolkit.name.casefold()] += by
-            self._names[tool.wire_name.casefold()] += by
+            self._names.update({name.casefold(): by for name in tool.names})
             self.revision += 1
 
 
@@ -536,11 +537,12 @@ class WorkerTools:
         others = self._found.offerers.get(reference, set()) - {place}
         if others and offer is not None and offer.encoded != _encode(definition):
             return f"{reference} is offered by another worker with another definition; raise its version"
-        named = self._catalogue.taken(_wire_name(definition))
-        if named is not None and named.id != definition.id and not self._goes_with(place, named):
-            is_shown = named.tenants is None or place[0] in named.tenants
-            whose = named.id if is_shown else "a tool of another caller"
-            return f"{definition.id}: the name {named.wire_name} is taken by {whose}; choose another"
+        for name in names_of(definition.id, _wire_name(definition)):
+            named = self._catalogue.taken(name)
+            if named is not None and named.id != definition.id and not self._goes_with(place, named):
+                is_shown = named.tenants is None or place[0] in named.tenants
+                whose = named.id if is_shown else "a tool of another caller"
+                return f"{definition.id}: the name {name} is taken by {whose}; choose another"
         return None
 
     def _goes_with(self, place: Place, tool: Tool) -> bool:
@@ -606,11 +608,11 @@ def _refuse_twice(definitions: Sequence[Definition]) -> None:
     named: dict[str, Definition] = {}
     problems = list[Problem]()
     for index, definition in enumerate(definitions):
-        name = _wire_name(definition)
-        other = named.setdefault(name, definition)
-        if other.id != definition.id:
-            sentence = f"{definition.id} and {other.id} have the same name {name}; give one of them another"
-            problems.append(Problem(f"tools[{index}].name", sentence))
+        for name in names_of(definition.id, _wire_name(definition)):
+            other = named.setdefault(name, definition)
+            if other.id != definition.id:
+                sentence = f"{definition.id} and {other.id} have the same name {name}; give one of them another"
+                problems.append(Problem(f"tools[{index}].name", sentence))
     if problems:
         raise InvalidInput(tuple(problems[:MOST_PROBLEMS]))
 

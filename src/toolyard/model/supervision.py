@@ -74,15 +74,17 @@ class SupervisedTask:
         if self._is_stopped or (error is None and not task.cancelled()):
             self.is_over = True
             return
+        pause_s = FIRST_PAUSE_S
         if error is not None:
             _log.error("%s died and is started again", self.name, exc_info=error)
-        pause_s = self.health.dies()
+            pause_s = self.health.dies()
         self._start_again = task.get_loop().call_later(pause_s, self._restart)
 
     def _restart(self) -> None:
-        """A loop that ends cancels everything on it, which is no death: it is not heard of again."""
+        """A loop that ends cancels everything on it, which is no death: then this is not called any more."""
         if self.task.cancelled():
             _log.error("%s was cancelled by nobody who may, and is started again", self.name)
+            self.health.dies()
         self.health.starts()
         self.task = self._started()
 

@@ -5,6 +5,7 @@ An id is `Toolkit.Tool`; a reference adds a version: `Toolkit.Tool@1.2.3`, or `@
 
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -15,13 +16,34 @@ from .running import Asks, Code, Host
 Schema = dict[str, Any]
 
 NAME = re.compile(r"[A-Za-z0-9_]+").fullmatch
-WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
+"""What MCP allows."""
+WIRE_NAME_FORM = "1 to 128 letters, digits, or any of _ . -"
+SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+"""What the OXP family and the providers of models allow."""
 REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?").fullmatch
 
 Runs = Literal["inline", "thread", "process", "worker"]
 OnLost = Literal["rerun", "unknown"]
 OnDisconnect = Literal["cancel", "continue"]
 TaskUse = Literal["forbidden", "optional", "preferred", "required"]
+
+
+def short_name_of(wire_name: str) -> str:
+    """The name on wires that have less. It depends on the wire name alone, so that it stays whatever else is served;
+    two that would look alike are told apart by a hash."""
+    if SHORT_NAME(wire_name):
+        return wire_name
+    kept = re.sub(r"[^A-Za-z0-9_-]", "_", wire_name)[: 63 - _HASH]
+    return f"{kept}_{sha256(wire_name.encode()).hexdigest()[:_HASH]}"
+
+
+_HASH = 8
+
+
+def names_of(id: str, wire_name: str) -> tuple[str, ...]:
+    """All that no other tool may be called."""
+    return tuple(dict.fromkeys((wire_name, short_name_of(wire_name), id)))
 
 
 class Version(Struct, frozen=True, order=True):
@@ -127,6 +149,12 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     """`Toolkit.Tool`"""
     reference: str = ""
     """`Toolkit.Tool@1.2.3`"""
+    short_name: str = ""
+    """The wire name, or what is made of it where a wire has less."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return names_of(self.id, self.wire_name)
 
     @property
     def gets_what_is_kept(self) -> bool:
@@ -135,5 +163,6 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
         return self.is_trusted or self.is_named
 
     def __post_init__(self) -> None:
+        force_setattr(self, "short_name", short_name_of(self.wire_name))
         force_setattr(self, "id", f"{self.toolkit.name}.{self.name}")
         force_setattr(self, "reference", f"{self.id}@{self.version}")

@@ -31,8 +31,8 @@ class Meter:
         self.has_news = False
 
     def advance(self, now_ms: int, window: int) -> None:
-        """`now_ms` never goes back. `window` is the minute that all nodes are in, by a clock that may be set; one minute
-        back is only two clocks that differ a little."""
+        """`now_ms` never goes back. `window` is the minute that all nodes are in, by a clock that may be set; one
+        minute back is only two clocks that differ a little."""
         passed = now_ms - self.at_ms
         if passed <= 0:
             return

@@ -53,7 +53,7 @@ def tool_json(tool: Tool, input_schema: dict[str, Any]) -> dict[str, Any]:
     """One tool of a list."""
     made = {
         "id": tool.reference,
-        "name": tool.wire_name,
+        "name": tool.short_name,
         "description": tool.description,
         "version": str(tool.version),
         "input_schema": input_schema,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from ..model.request import Definition
-from ..model.tool import REFERENCE, WIRE_NAME, Authorization, OnLost, Requirements, TaskUse, Version
+from ..model.tool import REFERENCE, WIRE_NAME, WIRE_NAME_FORM, Authorization, OnLost, Requirements, TaskUse, Version
 from .contract import JSON, Reply
 from .family import encode, requirements_json
 from .members import Members, an_object, flag, matching, number_from, object_or_null, one_of, parse, text
@@ -144,5 +144,5 @@ def _tool_id(value: Any) -> str:
 
 def _wire_name(value: Any) -> str:
     if not isinstance(value, str) or not WIRE_NAME(value):
-        raise ValueError("Must have 1 to 64 letters, digits, or any of _ -")
+        raise ValueError(f"Must have {WIRE_NAME_FORM}")
     return value

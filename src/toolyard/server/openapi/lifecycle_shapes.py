@@ -323,7 +323,7 @@ class DefinitionBody(Shape):
 
     id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]+\.[A-Za-z0-9_]+$", max_length=256)]
     version: Annotated[str, Meta(pattern=r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$")] | UnsetType = UNSET
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | UnsetType = UNSET
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] | UnsetType = UNSET
     description: str | UnsetType = UNSET
     input_schema: dict[str, Any] | UnsetType = UNSET
     output_schema: dict[str, Any] | UnsetType | None = UNSET
