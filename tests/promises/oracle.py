@@ -224,7 +224,7 @@ def what_came_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]:
     came = defaultdict[Any, set[str]](set)
     for sent in seen.world.sent:
         came[sent.mark].add(exact(sent.input))
-        came[sent.person.tenant, sent.person.subject, sent.call_id].add(exact(sent.input))
+        came[sent.person.tenant, sent.person.subject, sent.call_id or sent.key].add(exact(sent.input))
     for call in seen.calls:
         if "input" not in call:
             continue
