@@ -226,6 +226,7 @@ class RecordedCalls:
 
     def _prints(self, command: CallTool) -> tuple[bytes, ...]:
         """What the same call is known by."""
+        command.keep_input()
         return self._fingerprints.all_of(command.tool_id, command.context.user_id, Raw(command.input_json))
 
     def let_go(self) -> None:

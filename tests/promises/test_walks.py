@@ -1,0 +1,288 @@
+"""Short walks through the machine, each to a place where two capabilities meet and a promise was once broken.
+
+They take the machine's own rules, and the same oracle looks after every step; what it finds by chance it finds here
+for certain.
+"""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pytest
+
+from .conftest import NewLedger
+from .machine import Machine
+from .tools import GITHUB, HELD
+from .world import ADA, BEN, EVE, MALLORY, TRUSTY
+
+
+class Walk:
+    """Takes the machine's rules, and has the oracle look after each."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        step = getattr(self.machine, name)
+
+        def take(**values: Any) -> Any:
+            done = step(**values)
+            self.machine.the_promises_hold()
+            return done
+
+        return take
+
+
+class Start(Protocol):
+    def __call__(self, audit: str = "on", trusts: bool = False) -> Any: ...
+
+
+@pytest.fixture
+def walk(new_ledger: NewLedger) -> Start:
+    class Here(Machine):
+        def new_ledger(self) -> Any:
+            return new_ledger()
+
+    @contextmanager
+    def start(audit: str = "on", trusts: bool = False) -> Iterator[Walk]:
+        machine = Here()
+        machine.set_up(audit=audit, trusts=trusts)
+        try:
+            yield Walk(machine)
+        except BaseException:
+            machine.is_broken = True
+            raise
+        finally:
+            machine.teardown()
+
+    return start
+
+
+# -- who may know what -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+@pytest.mark.parametrize(("tool", "needs"), [("Fax.Steal", "FAX_KEY"), ("Sms.Steal", HELD)])
+def test_a_strangers_worker_is_given_no_held_secret(walk: Start, tool: str, needs: str, trusts: bool) -> None:
+    with walk(trusts=trusts) as taken:
+        taken.offer(person=MALLORY, tool=tool, needs=needs)
+        taken.call_a_workers_tool(person=MALLORY, tool=tool)
+        taken.claim(person=MALLORY)
+        taken.a_worker_says()
+
+
+@pytest.mark.parametrize(("who", "trusts"), [(MALLORY, False), (ADA, False), (MALLORY, True)])
+def test_a_strangers_worker_is_given_no_users_token(walk: Start, who: Any, trusts: bool) -> None:
+    with walk(trusts=trusts) as taken:
+        taken.somebody_connects_an_account(user="uma")
+        taken.offer(person=MALLORY, tool="Job.Do", needs=GITHUB)
+        taken.call_a_workers_tool(person=who, tool="Job.Do", user="uma", key="a")
+        taken.claim(person=MALLORY)
+
+
+def test_a_trusted_worker_is_given_what_is_meant_for_it(walk: Start) -> None:
+    """Else the walks before would prove nothing."""
+    with walk(trusts=True) as taken:
+        taken.offer(person=TRUSTY, tool="Fax.Steal", needs="FAX_KEY")
+        taken.call_a_workers_tool(tool="Fax.Steal", key="a")
+        taken.claim(person=TRUSTY)
+        taken.a_worker_says()
+        (claim,) = taken.machine.world.claims
+        assert claim.accepted
+
+
+@pytest.mark.parametrize("wire", ["mcp-new", "mcp-old", "oxp"])
+def test_a_running_call_is_joined_by_no_other_user(walk: Start, wire: str) -> None:
+    with walk() as taken:
+        taken.call_slowly(wire=wire, key="a", user="uma")
+        taken.call_almost_the_same(user="vic")
+        taken.let_it_end()
+
+
+@pytest.mark.parametrize("wire", ["mcp-new", "mcp-old"])
+def test_a_running_call_is_joined_by_no_other_input(walk: Start, wire: str) -> None:
+    with walk() as taken:
+        taken.call_slowly(wire=wire, key="a", flag=1)
+        taken.call_almost_the_same(flag=True)
+        taken.let_it_end()
+
+
+# -- what came is what is recorded -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wire", "key"), [("oxp", None), ("oxp", "a"), ("mcp-new", None), ("mcp-old-task", "a")])
+@pytest.mark.parametrize("how", ["secret", "object", "cycle", "empty"])
+def test_a_tool_that_changes_its_input_changes_nothing_else(walk: Start, wire: str, key: Any, how: str) -> None:
+    with walk() as taken:
+        taken.call_what_changes_its_input(wire=wire, how=how, key=key)
+        taken.call(key="b")
+
+
+# -- what cannot be served is not stored -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["chain", "twice", "clash"])
+def test_a_hostile_definition_hurts_nobody_else(walk: Start, how: str) -> None:
+    with walk() as taken:
+        taken.offer_something_hostile(person=EVE, how=how)
+        taken.offer(person=MALLORY, tool="Job.Do")
+        taken.a_server_starts_again()
+        taken.call_a_workers_tool(tool="Job.Do", key="a")
+
+
+# -- a number, link or code never comes to mean another call -----------------------------------------
+
+
+def test_an_old_link_and_code_are_about_no_other_call(walk: Start) -> None:
+    with walk() as taken:
+        taken.call_another(tool="Desk.Pay", person=ADA, key="a")
+        taken.somebody_decides(how="reject")
+        taken.time_passes(seconds=140.0)
+        for number in range(4):
+            taken.call_another(tool="Desk.Pay", person=EVE, key=f"e{number}")
+            taken.somebody_decides(how="look", index=len(taken.machine.world.approvals))
+            taken.somebody_decides(how="code", index=len(taken.machine.world.approvals) - 1)
+
+
+def test_what_waited_is_answered_with_no_other_calls_result(walk: Start) -> None:
+    with walk() as taken:
+        taken.call_another(tool="Desk.Pay", person=ADA)
+        taken.somebody_decides(how="reject")
+        taken.time_passes(seconds=140.0)
+        for number in range(4):
+            taken.call(person=EVE, key=f"e{number}")
+        taken.call_the_same_again(index=4)
+
+
+def test_a_challenge_spelled_otherwise_is_the_same(walk: Start) -> None:
+    with walk() as taken:
+        taken.call_with_an_account(user="vic")
+        for spelling in range(8):
+            taken.somebody_types_a_code(spelling=spelling)
+        taken.somebody_types_a_code(spelling=0, is_right=True)
+        taken.somebody_types_a_code(spelling=3, is_right=True)
+
+
+def test_a_challenge_can_be_passed(walk: Start) -> None:
+    """Else the walk before would prove nothing."""
+    with walk() as taken:
+        taken.call_with_an_account(user="vic")
+        taken.somebody_types_a_code()
+        taken.somebody_types_a_code(is_right=True)
+        (challenge,) = taken.machine.world.challenges
+        assert (challenge.wrong, challenge.is_passed_at) == (1, 1)
+
+
+# -- one key, one execution; acknowledged is durable -------------------------------------------------
+
+
+def test_who_stands_in_line_is_told_nothing_that_is_not_so(walk: Start) -> None:
+    with walk() as taken:
+        taken.call_slowly(tool="Desk.Single", key="a")
+        taken.call_slowly(tool="Desk.Single", key="b")
+        taken.a_server_starts_again()
+
+
+@pytest.mark.parametrize("wire", ["oxp", "draft"])
+def test_who_calls_while_nobody_can_write_is_told_nothing_that_is_not_so(walk: Start, wire: str) -> None:
+    with walk() as taken:
+        taken.the_ledger_is_locked_for_a_moment(wire=wire)
+
+
+@pytest.mark.parametrize("wire", ["oxp", "mcp-new"])
+def test_a_key_lives_as_long_as_its_call(walk: Start, wire: str) -> None:
+    with walk() as taken:
+        taken.call_another(tool="Desk.Pay", wire=wire, key="a")
+        taken.somebody_decides(how="look")
+        taken.time_passes(seconds=1100.0)
+        taken.call_the_same_again()
+        for _ in range(2):
+            taken.machine.world.approvals.clear()  # both have the same mark
+            taken.somebody_decides(how="operator")
+
+
+@pytest.mark.parametrize("wire", ["oxp", "mcp-new", "mcp-old"])
+def test_what_is_known_is_replayed_whatever_a_validator_says(walk: Start, wire: str) -> None:
+    with walk() as taken:
+        taken.call_another(tool="Desk.Picky", wire=wire, key="a")
+        taken.call_the_same_again()
+        taken.the_author_breaks_the_validator()
+        taken.call_the_same_again()
+
+
+@pytest.mark.parametrize("tool", ["Desk.Wait", "Desk.Again"])
+def test_what_ran_when_the_server_stopped_is_run_again_only_where_that_is_right(walk: Start, tool: str) -> None:
+    with walk() as taken:
+        taken.call_slowly(tool=tool, key="a")
+        taken.a_server_starts_again()
+        taken.call_the_same_again()
+        taken.let_it_end()
+        taken.call_the_same_again()
+
+
+@pytest.mark.parametrize("trusts", [True])
+def test_a_worker_that_comes_too_late_loses(walk: Start, trusts: bool) -> None:
+    with walk(trusts=trusts) as taken:
+        taken.offer(person=TRUSTY, tool="Job.Do")
+        taken.call_a_workers_tool(tool="Job.Do", key="a")
+        taken.claim(person=TRUSTY, worker="w")
+        taken.time_passes(seconds=40.0)
+        taken.offer(person=TRUSTY, tool="Job.Do")
+        taken.claim(person=TRUSTY, worker="v")
+        taken.a_worker_says(index=1)
+        taken.a_worker_says(index=0)
+        first, second = taken.machine.world.claims
+        assert (first.accepted, second.accepted) == (False, True)
+
+
+# -- audit, limits, health -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", ["oxp", "draft", "mcp-new-tasks"])
+def test_a_slow_call_is_in_a_strict_audit_log_before_it_is_answered(walk: Start, wire: str) -> None:
+    with walk(audit="strict") as taken:
+        taken.call_slowly(wire=wire)
+        taken.call_slowly(wire=wire, key="a")
+
+
+def test_a_clock_that_is_set_back_locks_nobody_out(walk: Start) -> None:
+    with walk() as taken:
+        for _ in range(4):
+            taken.call(person=BEN)
+        taken.the_clock_is_set_back()
+        taken.time_passes(seconds=140.0)
+        taken.call(person=BEN)
+
+
+def test_health_is_true_when_nothing_can_be_written(walk: Start, kind: str) -> None:
+    with walk() as taken:
+        taken.call(key="a")
+        taken.machine.is_troubled = True
+        with full_disk() if kind == "sqlite" else locked(taken.machine):
+            taken.machine.the_promises_hold()
+            if kind == "sqlite":  # there it can still be read
+                taken.look_at_calls(how="list")
+        taken.call(key="b")
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file can grow, or be written to beyond its first bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def locked(machine: Machine) -> Iterator[None]:
+    """Somebody has the table."""
+    ledger = machine.on.ledger
+    machine.on.run(ledger.block())
+    try:
+        yield
+    finally:
+        machine.on.run(ledger.unblock())
