@@ -600,7 +600,6 @@ def test_whatever_is_sent_stays_within_its_budget(server: Server, name: str) -> 
     assert not is_gone, "the server closed the connection"
     taken, kept = server.memory("VmHWM") - memory, server.stored() - stored
     print(f"{name}: {watch.worst_s:.2f} s, {taken / MIB:.0f} MiB, {kept / MIB:.1f} MiB kept")  # noqa: T201
-    assert watch.calls > 0
     assert taken <= row.memory, f"it took {taken / MIB:.0f} MiB"
     assert kept <= row.stored, f"{kept / MIB:.0f} MiB were kept"
 
