@@ -16,6 +16,10 @@ class SessionTool(Struct, frozen=True):
     output_schema: dict[str, Any] | None = None
 
 
+def _status(open: int) -> str:
+    return "awaiting_tools" if open else "ready"
+
+
 class Session(Struct):
     """A conversation whose tool uses wait here for their results."""
 
@@ -34,7 +38,20 @@ class Session(Struct):
 
     @property
     def status(self) -> str:
-        return "awaiting_tools" if self.open else "ready"
+        return _status(self.open)
+
+
+class SessionStanding(Struct, frozen=True):
+    """Where a session stands. Its tools, and what its requests are about, may be many megabytes: they are not here."""
+
+    id: str
+    metadata: dict[str, Any]
+    turn: int
+    open: int
+
+    @property
+    def status(self) -> str:
+        return _status(self.open)
 
 
 class Event(Struct, frozen=True):
