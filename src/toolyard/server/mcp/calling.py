@@ -28,7 +28,7 @@ from ...model.lifecycle import ENDED
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
 from ...trust.access import refuse_lacking
-from ...trust.approvals import APPROVAL
+from ...trust.approvals import APPROVAL, waits
 from ...wires.mcp.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -267,7 +267,7 @@ class Calling:
                 raise missing_capabilities(["url"])
             return encode_failure(error, peer.revision, self._telling)
         questions = [
-            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url) for each in challenges
+            Question(each.id, "url", asked_for(tool.id, each) or waits(tool.id), url=each.url) for each in challenges
         ]
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
