@@ -84,16 +84,7 @@ def _search(visit: Visit, wanted: str) -> str:
 def _hints(tool: Tool) -> str:
     if not tool.is_trusted:
         return "none that counts: its worker is not trusted, so it is taken to be destructive and open-world"
-    hints = tool.hints
-    said = {
-        "read only": hints.read_only,
-        "idempotent": hints.idempotent,
-        "destructive": hints.destructive,
-        "not destructive": hints.destructive is False,
-        "open-world": hints.open_world,
-        "not open-world": hints.open_world is False,
-    }
-    return ", ".join(name for name, holds in said.items() if holds) or NOTHING
+    return tool.hints_in_words() or NOTHING
 
 
 def _needs(tool: Tool) -> str:
