@@ -374,6 +374,8 @@ class Yard:
             self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
+        self.mcp_routes = [route for route in routes if route.path == "/mcp"]
+        """Without the other spelling of that address."""
         return routes
 
 
