@@ -22,6 +22,7 @@ ALLOWED = {
     "model/supervision.py SupervisedTask._started": "is the supervisor",
     "model/supervision.py SupervisedThread.__init__": "is the supervisor",
     "server/ending.py LastResort.__init__": WATCH,
+    "server/operators_http.py OperatorsHttp.__init__": ITEM,
     "server/streams.py Streams.open": REQUEST,
     "server/line.py AsgiLine.answer": REQUEST,
     "server/line.py AsgiLine._listen": REQUEST,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from toolyard import App, Hidden, Icon, InvalidInput, Toolkit, authorization, secret, user_id
+from toolyard import App, Context, Hidden, Icon, InvalidInput, Toolkit, authorization, secret, user_id
 from toolyard.authoring.toolkit import camel_case
 from toolyard.model.errors import DefinitionError
 from toolyard.model.tool import Authorization, Hints, Requirements, Version
@@ -361,6 +361,39 @@ def test_an_input_schema_is_checked_and_the_signature_makes_the_values() -> None
     assert call(kit, "Kit.Tried") == 1
     with pytest.raises(InvalidInput):
         call(kit, "Kit.Tried", {"a": 3})
+
+
+OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_what_an_input_schema_allows_is_taken_and_passed_over_where_the_function_does_not_name_it() -> None:
+    assert call(kit_of(tried, input_schema=OPEN), "Kit.Tried", {"a": 2, "other": "x"}) == 2
+
+
+def test_what_an_input_schema_allows_goes_into_the_functions_keywords() -> None:
+    def taking(ctx: Context, a: Annotated[int, Field(alias="from")] = 1, **more: Any) -> dict[str, Any]:
+        """Takes more."""
+        return {"a": a, **more}
+
+    own = {
+        "type": "object",
+        "properties": {"from": {"type": "integer"}, "b": {"type": "string"}},
+        "patternProperties": {"^x-": {"type": "integer"}, "^(a|ctx)$": {}},
+        "additionalProperties": False,
+    }
+    kit = kit_of(taking, input_schema=own)
+    assert call(kit, "Kit.Tried", {"from": 2, "b": "y", "x-1": 3}) == {"a": 2, "b": "y", "x-1": 3}
+    assert call(kit, "Kit.Tried", {"from": 2, "a": 7, "ctx": 8}) == {"a": 2}
+    with pytest.raises(InvalidInput):
+        call(kit, "Kit.Tried", {"other": 1})
+
+
+def test_keywords_need_an_input_schema() -> None:
+    def taking(**more: Any) -> None:
+        """Takes anything."""
+
+    with pytest.raises(DefinitionError, match="or has an input_schema"):
+        kit_of(taking)
 
 
 def test_what_the_author_does_to_an_input_schema_afterwards_changes_nothing() -> None:

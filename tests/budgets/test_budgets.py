@@ -310,9 +310,11 @@ def claimed(loud: Loud) -> None:
 def flood(loud: Loud) -> None:
     """Until there is no more room, or until there should long have been none."""
     body = made({"tool_id": "Kit.Echo", "input": {"value": LARGE}}, text)
-    for _ in range(60):
+    for number in range(60):
         if loud.send("POST", "/tools/call", body).status != 200:
             return
+        # answered when all that came before it is written, however slow the disk is
+        loud.send("POST", "/tools/call", {"tool_id": "Kit.Echo", "input": {"value": 1}, "call_id": f"flood-{number}"})
 
 
 def many_mcp_sessions(loud: Loud) -> None:
@@ -549,7 +551,7 @@ COMBINED: dict[str, Row] = {
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),
     "texts from which a secret is kept out": Row(scrubbed),
-    "a ledger that is filled": Row(flood, stored=160 * MIB),
+    "a ledger that is filled": Row(flood, stored=256 * MIB),
     **{f"a session's schema: {name}": Row(brought(schema)) for name, schema in HOSTILE.items()},
     **{
         f"a worker's schema: {name}": Row(
@@ -600,7 +602,6 @@ def test_whatever_is_sent_stays_within_its_budget(server: Server, name: str) -> 
     assert not is_gone, "the server closed the connection"
     taken, kept = server.memory("VmHWM") - memory, server.stored() - stored
     print(f"{name}: {watch.worst_s:.2f} s, {taken / MIB:.0f} MiB, {kept / MIB:.1f} MiB kept")  # noqa: T201
-    assert watch.calls > 0
     assert taken <= row.memory, f"it took {taken / MIB:.0f} MiB"
     assert kept <= row.stored, f"{kept / MIB:.0f} MiB were kept"
 

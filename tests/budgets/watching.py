@@ -95,12 +95,13 @@ class Watch:
     def __init__(self, server: Server, bound_s: float) -> None:
         self._server, self._bound_s = server, bound_s
         self.worst_s, self.calls, self.gave_up = 0.0, 0, False
-        self._is_over = threading.Event()
+        self._has_begun, self._is_over = threading.Event(), threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator["Watch"]:
         thread = threading.Thread(target=self._watch, daemon=True)
         thread.start()
+        self._has_begun.wait()
         try:
             yield self
         finally:
@@ -126,8 +127,12 @@ class Watch:
         return (head + body).encode()
 
     def _answered(self, quiet: socket.socket, before: float) -> None:
+        """Whoever is told to come back does so: it is not answered yet."""
         received = b""
         while b'"success":true' not in received:
+            if b'"success":false' in received:
+                received = b""
+                quiet.sendall(self._call())
             try:
                 received += quiet.recv(65536)
             except TimeoutError:
@@ -135,9 +140,11 @@ class Watch:
             self.worst_s = max(self.worst_s, self._server.cpu_s() - before)
             if self.worst_s > 2 * self._bound_s:
                 self.gave_up = True
+                self._has_begun.set()
                 self._server.kill()
                 return
         self.calls += 1
+        self._has_begun.set()
 
 
 class Reply:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ..trust.identity_provider import Provider
-from .stage import CALLBACK, Person, Scene, scene
+from .stage import CALLBACK, Link, Person, Scene, scene
 from .tools import digest_of
 
 Story = Callable[[Scene], Awaitable[None]]
@@ -165,6 +165,26 @@ def test_another_persons_link_leads_nowhere_without_its_code(provider: Provider)
             late = await person.fill_in(wrong, code=link.code)
             assert (late.status, "wrong code" in late.text) == (410, True)
         assert await stage.status(link) == "failed"
+
+    play(story, provider)
+
+
+def test_a_link_has_one_spelling(provider: Provider) -> None:
+    """Or each would have five tries of its own."""
+
+    def spelt(link: Link) -> list[Link]:
+        """What a lax decoder takes for the same bytes."""
+        before, _, rest = link.url.partition("/authorize/")
+        text, _, query = rest.partition("?")
+        texts = (f"{text}=", f"{text}====", f"{text[:9]}~{text[9:]}", f"{text}!", f"{text[:9]}%0A{text[9:]}")
+        return [Link(f"{before}/authorize/{each}?{query}", link.check_url, link.code) for each in texts]
+
+    async def story(stage: Scene) -> None:
+        link = await stage.challenge()
+        async with stage.browser() as browser:
+            for other in spelt(link):
+                assert (await Person(browser, "eve").open(other.url)).status == 404
+        assert await stage.status(link) == "pending"
 
     play(story, provider)
 

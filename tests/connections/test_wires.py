@@ -148,3 +148,15 @@ def test_a_server_over_pipes_leads_to_the_pages_of_the_one_that_has_some(server:
     ended = toolyard("stdio", TOOLS, folder=tmp_path, variables=settings, input=written)
     assert "open https://tools.example/authorize/" in ended.out, ended.err
     assert code_in(ended.out)
+
+
+def test_the_draft_has_the_link_and_the_code_in_the_text_that_people_read(server: Served) -> None:
+    """It has no other place for them, and nobody is shown `developer_message`."""
+    body = {"request": {"tool_id": "Post.Read", "context": {"user_id": "draft"}}}
+    refused = httpx2.post(f"{server.url}/otc/draft/call", json=body, trust_env=False).json()
+    (address,) = [word for word in refused["message"].split() if word.startswith("http://")]
+    assert "http" not in refused["developer_message"]
+    link = Link(address, address.partition("?")[0] + "/status", code_in(refused["message"]))
+    assert server.go(link).status == 200
+    answered = httpx2.post(f"{server.url}/otc/draft/call", json=body, trust_env=False).json()
+    assert answered["success"]

@@ -1,5 +1,6 @@
 """Calls are found by key, by id, by number, and in lists; what is large is brought only where one call is."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -160,6 +161,24 @@ async def test_what_is_large_is_brought_to_who_claims_it(store: Store) -> None:
     assert claimed.input == LARGE
     assert there(await store.request(ADA, "s", "r")).input == LARGE
     assert [each.input for each in await store.session_requests("s", None)] == [LARGE]
+
+
+async def test_where_a_session_stands_is_told_without_what_is_large(store: Store) -> None:
+    huge = b'"' + b"x" * (4 * 2**20) + b'"'
+    await in_session(store, request(input=huge))
+    await store.beat([beat()])
+    await store.answer(answer(ending=replace(LARGE_END, value=huge)))
+    tracemalloc.start()
+    try:
+        standing = there(await store.session_standing("default", "ada", "s"))
+        (row,) = await store.request_standings("s")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(huge) / 2
+    assert (standing.status, standing.turn) == ("ready", 1)
+    assert (row.request_id, row.state, row.attempt, row.waiting_for) == ("r", State.COMPLETE, 1, None)
+    assert await store.session_standing("default", "bob", "s") is None
 
 
 async def test_a_large_answer_is_brought_to_who_looks_at_it(store: Store) -> None:

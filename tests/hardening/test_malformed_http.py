@@ -92,15 +92,28 @@ def test_a_method_that_is_not_for_this_path_is_405_with_allow(server: str, metho
     assert not reply.is_last
 
 
-@pytest.mark.parametrize("path", ["//health", "/health/", "/Health", "/tools//call", "/%2e%2e/health", "/%00", "/%ff"])
+@pytest.mark.parametrize("path", [
+    "//health", "/health/", "/Health", "/tools//call", "/%2e%2e/health", "/%00", "/%ff",
+    "/v1%2fcalls", "/v1%2Fcalls", "/v1/calls/..", "/v1/calls/%2e%2e", "/v1/calls/%2E", "/v1/x/../calls", "/v1//calls",
+    "/he%61lth", "/%68ealth?x=%00", "/v1/c%61lls/x",
+])  # fmt: skip
 def test_a_path_that_is_not_served_is_404(server: str, path: str) -> None:
     reply = refusal(server, request(path=path), 404)
     assert not reply.is_last
 
 
-@pytest.mark.parametrize("path", ["/he%61lth", "/%68ealth?x=%00", "http://elsewhere/health", "/health#part"])
-def test_a_path_may_be_written_in_other_ways(server: str, path: str) -> None:
+@pytest.mark.parametrize("path", ["http://elsewhere/health", "/health#part"])
+def test_an_address_may_be_written_in_other_ways(server: str, path: str) -> None:
+    """Its path may not: whoever has rules by path before this server reads what was sent."""
     assert ask(server, request(path=path)).json == {"status": "ok"}
+
+
+@pytest.mark.parametrize("header", ["Host: localhost", "host: evil.example", "Origin: http://localhost"])
+def test_a_header_that_says_who_or_where_is_there_once(server: str, header: str) -> None:
+    """Whoever stood before this server may have gone by the other one."""
+    head, _, rest = request(headers={"Origin": "http://localhost"}).partition(b"\r\n")
+    reply = refusal(server, head + b"\r\n" + header.encode() + b"\r\n" + rest, 400)
+    assert header.partition(":")[0].lower() in reply.json["developer_message"]
 
 
 @pytest.mark.parametrize("path", ["/ä", "/%C3%A4%F0%9F%99%82", "/%ED%A0%80", "/%zz"])

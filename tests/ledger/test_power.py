@@ -154,7 +154,8 @@ WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
 
 OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "lost", "request", "requests", "session",
-    "session_requests", "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
+    "session_requests", "session_standing", "request_standings",
+    "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
     "call_events", "keys", "note_key_use", "audit_chains", "audit_chain", "audit_blocks", "share_usage",
     "sealed", "all_sealed", "counted", "tell", "count_held", "full",
 }  # fmt: skip

@@ -102,6 +102,7 @@ def test_a_value_inside_of_base64_is_found(before: bytes, after: bytes, encode: 
 @pytest.mark.parametrize("way", sorted(set(WAYS) - set(NOT_OF_ALL)))
 @settings(max_examples=25, deadline=None)
 @given(TEXTS)
+@example(":::\\:")
 def test_any_value_is_found_in_every_way(way: str, value: str) -> None:
     """All of it, but for backslashes at its ends, which may be those of what is around it."""
     assume(len(Reading(value).text.strip()) >= 4)
@@ -288,3 +289,17 @@ def test_warnings_are_records_without_what_a_call_was_given(caplog: pytest.LogCa
     assert [record.name for record in caplog.records] == ["py.warnings"]
     assert "UserWarning: [secret KEY] is old" in caplog.text
     assert PLAIN not in caplog.text
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["%", "25", "C3", "a4", "\\", "u00e4", "ud83d", "\\ude00", "x41", "n", "&", "amp;", "#65;", "é", "f"]
+        )
+    )
+)
+def test_a_text_is_read_the_same_with_and_without_its_places(parts: list[str]) -> None:
+    reading = Reading("".join(parts))
+    steps = reading._steps
+    assert (steps[-1].text if steps else "".join(parts)) == reading.text

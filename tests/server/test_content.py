@@ -129,7 +129,9 @@ def test_what_was_submitted_for_a_session_reaches_the_model_whole() -> None:
         message = {"role": "assistant", "content": [use]}
         assert (await asker.send("POST", f"/v1/sessions/{session}/messages", message)).status == 200
         result = {"rows": ["x" * 300] * 1000}
-        answered = await asker.send("POST", f"/v1/tools/response/{session}/t-1", {"response": {"state": "COMPLETE", **result}})
+        answered = await asker.send(
+            "POST", f"/v1/tools/response/{session}/t-1", {"response": {"state": "COMPLETE", **result}}
+        )
         assert answered.status == 200, answered.body
         reply = (await asker.send("GET", f"/v1/sessions/{session}/results")).json
         assert json.loads(reply["message"]["content"][0]["content"]) == result

@@ -165,9 +165,9 @@ def test_calls_that_run(server: str, key: str, other: str) -> None:
     for id in ("a", "b"):
         older.call("Kit_Hold", {"name": key}, task={}, meta={"toolyard/callId": id}).result()
     with Client(server, key=key, retries=0) as client:
-        for options in ({}, {"call_id": "new"}):
+        for call_id in (None, "new"):
             with pytest.raises(Busy, match="2 recorded calls"):
-                client.call("Kit.Echo", {"value": "hi"}, **options)
+                client.call("Kit.Echo", {"value": "hi"}, call_id=call_id)
     with Client(server, key=other, retries=0) as client:
         client.call("Kit.LetGo", {"name": key})
     with Client(server, key=key, retries=0) as client:

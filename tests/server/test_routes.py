@@ -109,7 +109,7 @@ def test_another_method_is_405_with_allow(method: str, path: str, allow: str) ->
 ESCAPED = [
     ("/v1/requests/a%2Fb", {"session": "a/b"}),
     ("/v1/requests/a%2fb/c%20d", {"session": "a/b", "request": "c d"}),
-    ("/v1/%72equests/%E2%9C%93", {"session": "\u2713"}),
+    ("/v1/requests/%E2%9C%93", {"session": "\u2713"}),
     ("/v1/requests/100%2525", {"session": "100%25"}),
 ]
 

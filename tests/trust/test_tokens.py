@@ -269,6 +269,12 @@ BAD: dict[str, tuple[bytes, str]] = {
     "ended long ago": (issued(exp=0), "has expired"),
     "an end that is text": (issued(exp=str(NOW + 60)), "exp is not a number of seconds"),
     "an end that is true": (issued(exp=True), "exp is not a number of seconds"),
+    **{
+        f"{name} of 400 digits, {made.__name__}": (made(**{name: 10**400}), "a number that is out of all proportion")
+        for name in ("exp", "nbf", "iat", "iss", "aud", "tenant")
+        for made in (issued, shared)
+    },
+    "such a number deep inside": (issued(more={"a": [{"b": -(10**4000)}]}), "a number that is out of all proportion"),
     "not valid yet": (issued(nbf=NOW + 31), "not valid yet"),
     "made in the future": (issued(iat=NOW + 31), "not valid yet"),
     "a start that is text": (issued(nbf="now"), "nbf is not a number of seconds"),

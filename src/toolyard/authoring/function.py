@@ -35,13 +35,18 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
 
 
 class Function:
-    """A tool's function: implements `model.running.Code`."""
+    """A tool's function: implements `model.running.Code`. Where the author gave a schema, that alone says what may be
+    in the input: what the function does not name goes into its `**more`, or is passed over if it has none."""
 
-    def __init__(self, function: Callable[..., Any], recursion: Recursion = "refuse") -> None:
+    def __init__(
+        self, function: Callable[..., Any], recursion: Recursion = "refuse", *, has_own_schema: bool = False
+    ) -> None:
         self.function = function
         self.origin = origin_of(function)
         self.is_async = inspect.iscoroutinefunction(function)
-        self.signature = read_signature(function)
+        self.signature = read_signature(function, has_own_schema=has_own_schema)
+        self._extra: Literal["forbid", "ignore"] = "ignore" if has_own_schema else "forbid"
+        self._takes_more = self.signature.takes_more
         self._recursion = recursion
         arguments, schema = self._arguments()
         self.input_schema = _object_schema(schema)
@@ -68,13 +73,21 @@ class Function:
 
     def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self._bind(input)
+            arguments = self._bind(input)
         except ValidationError:
-            pass
+            arguments = self._bound_as_json(input)
+        return {**self._more(input), **arguments} if self._takes_more else arguments
+
+    def _bound_as_json(self, input: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._bind_json(msgspec.json.encode(_whole(input)))
         except ValidationError as error:
             raise InvalidInput(problems_of(error)) from None
+
+    def _more(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function does not name. (A parameter with an alias may have a name that is none in the schema.)"""
+        named = {p.property for p in self.signature.parameters} | {p.name for p in self.signature.parameters}
+        return {name: value for name, value in input.items() if name not in named}
 
     def invoke(self, arguments: dict[str, Any], run: Run) -> Any:
         if self.signature.context is not None:
@@ -85,7 +98,7 @@ class Function:
         parameters = self.signature.parameters
         fields = {p.name: p.type if p.required else NotRequired[p.type] for p in parameters}
         shape = _typed_dict("Input", fields)
-        shape.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+        shape.__pydantic_config__ = ConfigDict(extra=self._extra, allow_inf_nan=False)
         try:
             return self._form(shape, "validation")
         except NO_JSON_FORM:

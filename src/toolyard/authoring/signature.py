@@ -43,14 +43,19 @@ class Signature(Struct, frozen=True):
     returns: Any
     summary: str
     returns_summary: str | None
+    takes_more: bool = False
+    """Whether it has `**more`, for what a schema of the author's own allows besides."""
 
 
-def read_signature(function: Callable[..., Any]) -> Signature:
+def read_signature(function: Callable[..., Any], *, has_own_schema: bool = False) -> Signature:
     """Raises DefinitionError, with file and line, for what cannot be a tool."""
     _refuse_what_cannot_be_a_tool(function)
     hints, described = _type_hints(function), describe(function)
-    context, parameters = None, []
+    context, parameters, takes_more = None, [], False
     for name, parameter in inspect.signature(function).parameters.items():
+        if has_own_schema and parameter.kind is parameter.VAR_KEYWORD:
+            takes_more = True
+            continue
         _refuse_what_has_no_schema(function, parameter)
         if not _is_context(hints[name]):
             parameters.append(
@@ -71,6 +76,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         returns=hints.get("return", UNTYPED),
         summary=described.summary,
         returns_summary=described.returns,
+        takes_more=takes_more,
     )
 
 
@@ -107,7 +113,8 @@ def _refuse_what_cannot_be_a_tool(function: Any) -> None:
 def _refuse_what_has_no_schema(function: Any, parameter: inspect.Parameter) -> None:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        refuse(function, f"takes {parameter}; a tool names each of its parameters")
+        allowed = ", or has an input_schema" if parameter.kind is parameter.VAR_KEYWORD else ""
+        refuse(function, f"takes {parameter}; a tool names each of its parameters{allowed}")
     if parameter.kind is parameter.POSITIONAL_ONLY:
         refuse(function, f"has a positional-only parameter {name!r}; a tool's arguments come by name")
     if parameter.annotation is UNTYPED and name in ("self", "cls"):

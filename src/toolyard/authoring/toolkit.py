@@ -144,7 +144,8 @@ class Toolkit:
         return decorate
 
     def _add(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        code = Function(function, options.get("recursion") or "refuse")
+        has_own_schema = options.get("input_schema") is not None
+        code = Function(function, options.get("recursion") or "refuse", has_own_schema=has_own_schema)
         checked = _Options(function.__name__, code, options)
         name = checked.name
         made = Tool(
@@ -237,7 +238,10 @@ class _Options:
         parameters = own.get("properties", {})
         if own.get("type") != "object" or not isinstance(parameters, dict):
             self._refuse("has an input_schema that is not one of an object; write 'type': 'object' and 'properties'")
-        if differing := sorted(made["properties"].keys() ^ parameters.keys()):
+        differing = sorted(made["properties"].keys() - parameters.keys())
+        if not self._code.signature.takes_more:
+            differing += sorted(parameters.keys() - made["properties"].keys())
+        if differing:
             where = "signature" if differing[0] in parameters else "input_schema"
             self._refuse(f"has the parameter {differing[0]!r} not in its {where}")
         if self._code.hidden:

@@ -16,6 +16,7 @@ from ..model.record import CallRecord, Ending, ending_of
 from ..model.request import Claim, Heartbeat, Renewal, Response
 from ..model.standing import Answer, Beat, HandBack, Hold, Judged, Reason, Who, ended_by, reason_of
 from ..running.output import to_json
+from ..running.scrubbed import scrubbed, scrubbed_error
 from ..store.contract import Store, StoreDown, Wanted
 from ..store.hints import Topic
 from ..trust.approvals import AUTHORIZATION
@@ -55,7 +56,7 @@ class Requests:
             return await self._verdict(at, judged)
         digest = digest_of({"error": said.error.members()})
         scrubber = await self._given.scrubber(at.who, at.session, at.request, at.attempt)
-        error = said.error if scrubber is None else scrubber.error(said.error)
+        error = said.error if scrubber is None else await scrubbed_error(scrubber.error, said.error)
         return await self._answer(at, ending_of(Outcome("", 0.0, error=error)), digest)
 
     async def respond(self, at: "At", response: Response) -> int:
@@ -82,7 +83,7 @@ class Requests:
         if renewal.progress is None:
             return None
         scrubber = await self._given.scrubber(who, renewal.session, renewal.request, renewal.attempt)
-        return _encode(renewal.progress if scrubber is None else scrubber.value(renewal.progress))
+        return _encode(renewal.progress if scrubber is None else await scrubbed(scrubber.value, renewal.progress))
 
     async def claim(
         self, who: Callable[[], Who], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
@@ -166,7 +167,9 @@ class Requests:
     async def _ending(self, record: CallRecord, response: Response, who: Who) -> Ending:
         """A worker's result is its `value`, or all that it said; a session's is all that was said."""
         scrubber = await self._given.scrubber_of(record)
-        value: Any = response.result if scrubber is None else scrubber.value(response.result)
+        value: Any = response.result
+        if scrubber is not None:
+            value = await scrubbed(scrubber.value, value)
         broken: ToolError | None = None
         if record.queue == "worker":
             value = value["value"] if value.keys() == {"value"} else value

@@ -18,7 +18,7 @@ from ..model.lifecycle import Move
 from ..model.record import CallRecord, Key, NewCall
 from ..model.request import NewSession, ToolUse
 from ..model.running import QuietChannel
-from ..model.session import Event, Session, SessionTool
+from ..model.session import Event, RequestEvent, Session, SessionStanding, SessionTool
 from ..model.standing import ended_by
 from ..model.tool import Tool
 from ..store.contract import Begun, Store, StoreDown
@@ -87,8 +87,14 @@ class Sessions:
             raise PathNotFound("There is no such session")
         return session
 
-    async def requests(self, session: Session) -> list[CallRecord]:
-        return await self._store.session_requests(session.id, None)
+    async def standing(self, caller: Caller, id: str) -> SessionStanding:
+        standing = await self._store.session_standing(caller.tenant, caller.subject, id)
+        if standing is None:
+            raise PathNotFound("There is no such session")
+        return standing
+
+    async def requests(self, id: str) -> list[RequestEvent]:
+        return await self._store.request_standings(id)
 
     async def take(
         self, caller: Caller, id: str, uses: Sequence[ToolUse], base_url: Callable[[], str]
@@ -117,7 +123,7 @@ class Sessions:
         """Those of the newest turn; None while one of them is missing."""
         deadline = asyncio.get_running_loop().time() + wait_s
         with self._store.hints.waiting(Topic.SESSION, id) as bell:
-            while (session := await self.find(caller, id)).open:
+            while (session := await self.standing(caller, id)).open:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0 or self._store.hints.is_leaving:
                     return None

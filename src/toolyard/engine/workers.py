@@ -19,7 +19,16 @@ from msgspec import Struct, field
 
 from ..catalogue import Catalogue, Change
 from ..model.caller import Caller
-from ..model.errors import DefinitionError, Forbidden, InternalError, InvalidInput, PathNotFound, Problem, Refused
+from ..model.errors import (
+    Busy,
+    DefinitionError,
+    Forbidden,
+    InternalError,
+    InvalidInput,
+    PathNotFound,
+    Problem,
+    Refused,
+)
 from ..model.lock import locked
 from ..model.request import Definition
 from ..model.running import Host, Origin, Run
@@ -291,7 +300,7 @@ class WorkerTools:
         with self._store.hints.waiting(Topic.WORKERS) as bell:
             while True:
                 await bell.wait(LOOK_AGAIN_S)
-                with suppress(StoreDown):
+                with suppress(StoreDown, Busy):
                     await self.sync()
 
     def make_way(self, own: Iterable[Tool]) -> None:
@@ -311,6 +320,7 @@ class WorkerTools:
             return
         found = await asyncio.to_thread(self._agreed, workers)
         new = {reference: offer for reference, offer in found.offers.items() if self._is_new(reference, offer)}
+        await self._leave_out(new, ready, found)
         made = await asyncio.to_thread(self._made, new, ready) if new else {}
         stale = [ref for ref in self._offered if ref not in found.offers or ref in new]
         self._unservable = {ref: each for ref, each in self._unservable.items() if ref in found.offers}
@@ -319,6 +329,25 @@ class WorkerTools:
         self._found = found
         self._serves = {whose: frozenset(references) for whose, references in found.serves.items()}
         self._seen = seen
+
+    async def _leave_out(self, new: dict[str, Offer], ready: Mapping[str, Ready], found: Found) -> None:
+        """Takes out what cannot be checked, whoever wrote it to the ledger. Raises Busy."""
+        for reference, offer in [*new.items()]:
+            whose = min(found.offerers[reference])[:2]
+            try:
+                if reference not in ready:
+                    await self._prove(offer.definition, whose)
+            except ValueError as error:
+                self._unservable[reference] = new.pop(reference).made()
+                _tell_unservable(reference, error)
+
+    async def _prove(self, definition: Definition, whose: tuple[str, str]) -> None:
+        """Before anything else walks through its schemas. Raises ValueError with the reason, and Busy."""
+        try:
+            await self._engine.sandbox.prove(definition.input_schema, whose)
+            await self._engine.sandbox.prove(definition.output_schema or {}, whose)
+        except ValueError as error:
+            raise ValueError(f"{definition.id} has a schema that cannot be checked: {error}") from None
 
     def _is_new(self, reference: str, offer: Offer) -> bool:
         there = self._offered.get(reference)
@@ -409,15 +438,13 @@ class WorkerTools:
         return ready
 
     async def _unchecked(self, place: Place, definitions: Sequence[Definition]) -> list[Problem]:
-        """The schemas that cannot be checked within their bounds: before anything else walks through them."""
+        """The schemas that cannot be checked within their bounds."""
         problems: list[Problem] = []
         for index, definition in enumerate(definitions):
             try:
-                await self._engine.sandbox.prove(definition.input_schema, place[:2])
-                await self._engine.sandbox.prove(definition.output_schema or {}, place[:2])
+                await self._prove(definition, place[:2])
             except ValueError as error:
-                sentence = f"{definition.id} has a schema that cannot be checked: {error}"
-                problems.append(Problem(f"tools[{index}]", sentence))
+                problems.append(Problem(f"tools[{index}]", str(error)))
                 if len(problems) == MOST_PROBLEMS:
                     break
         return problems
@@ -644,7 +671,7 @@ def _why(error: BaseException) -> str:
     )
 
 
-def _tell_unservable(reference: str, error: DefinitionError) -> None:
+def _tell_unservable(reference: str, error: Exception) -> None:
     _log.error("%s is offered by a worker and cannot be served: %s", reference, error)
 
 

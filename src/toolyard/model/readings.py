@@ -4,23 +4,25 @@ read alike, so that one can be found in the other; how many backslashes or perce
 way.
 """
 
+import codecs
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _backslashes = re.compile(
     r"\\+(?:u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})"
     r"|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|([nrtbf]))?"
-).finditer
-_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})+").finditer
+)
+_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})+")
 _percent = re.compile("%(?:25)*([0-9a-fA-F]{2})").finditer
 _begun = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|U[0-9a-fA-F]{0,7})?$|%[0-9a-fA-F]?$").search
 _escape = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|[\"'/nrtbf])|%[0-9a-fA-F]{2}").match
 _LONGEST_ESCAPE = 9
 _NAMED = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"}
-_references = re.compile(r"&(?:amp;)*(?:(quot|apos|lt|gt|amp)|#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6}));").finditer
+_references = re.compile(r"&(?:amp;)*(?:(quot|apos|lt|gt|amp)|#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6}));")
 _letter_escaped = re.compile(
     r"[%\\&](?:(?:(?:25)*|u00|x|U000000|#[xX])(?:3\d|[46][1-9a-fA-F]|[57][0-9aA])|#(?:4[89]|5[0-7]|[6-9]\d|1[012]\d);)"
 ).search
@@ -35,21 +37,26 @@ Piece = tuple[str, int, int]
 
 
 class Reading:
-    """A text as it is meant."""
+    """A text as it is meant. Where in it each character was is worked out when it is asked for: mostly nothing is
+    found, and all those places take fifty times the room of the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._steps: list[_Step] = []
-        for sign, pieces in (("%", _of_addresses), ("\\", _of_strings), ("&", _of_markup)):
+        self._read: list[tuple[str, Callable[[str], Iterable[Piece]]]] = []
+        for sign, meant, pieces in _KINDS:
             if sign in self.text:
-                self._steps.append(_Step(self.text, pieces(self.text)))
-                self.text = self._steps[-1].text
+                self._read.append((self.text, pieces))
+                self.text = meant(self.text)
 
     def source(self, start: int, end: int) -> tuple[int, int]:
         """From where to where that part of it is written, which is not empty."""
         for step in reversed(self._steps):
             start, end = step.source(start, end)
         return start, end
+
+    @cached_property
+    def _steps(self) -> "list[_Step]":
+        return [_Step(text, pieces(text)) for text, pieces in self._read]
 
 
 def is_escaped(text: str) -> bool:
@@ -121,7 +128,7 @@ class _Step:
 
 
 def _of_strings(text: str) -> Iterator[Piece]:
-    for found in _backslashes(text):
+    for found in _backslashes.finditer(text):
         yield _meant(found), found.start(), found.end()
 
 
@@ -137,22 +144,36 @@ def _meant(found: "re.Match[str]") -> str:
 
 
 def _of_markup(text: str) -> Iterator[Piece]:
-    for found in _references(text):
-        number = int(found[2]) if found[2] else int(found[3], 16) if found[3] else None
-        meant = _NAMED[found[1]] if number is None else chr(min(number, sys.maxunicode))
-        yield meant, found.start(), found.end()
+    for found in _references.finditer(text):
+        yield _named(found), found.start(), found.end()
+
+
+def _named(found: "re.Match[str]") -> str:
+    """By one reference."""
+    number = int(found[2]) if found[2] else int(found[3], 16) if found[3] else None
+    return _NAMED[found[1]] if number is None else chr(min(number, sys.maxunicode))
 
 
 def _of_addresses(text: str) -> Iterator[Piece]:
-    for run in _percents(text):
-        signs = list(_percent(text, run.start(), run.end()))
-        written = bytes(int(sign[1], 16) for sign in signs)
+    for run in _percents.finditer(text):
+        written, places = _written(run)
         at = 0
-        while at < len(signs):
-            size = _size(written, at)
+        while at < len(written):
+            size = 1 if written[at] < 0x80 else _size(written, at)
             meant = written[at : at + size].decode() if size > 1 else chr(written[at])
-            yield meant, signs[at].start(), signs[at + size - 1].end()
+            yield meant, places[at], places[at + size]
             at += size
+
+
+def _written(run: "re.Match[str]") -> tuple[bytes, Sequence[int]]:
+    """The bytes of a run of percent signs, and where each begins; last, where the run ends. Without signs that are
+    escaped themselves, each takes three characters."""
+    said, start = run[0], run.start()
+    if "%25" not in said:
+        return bytes.fromhex(said.replace("%", "")), range(start, run.end() + 3, 3)
+    signs = list(_percent(said))
+    places = [*(start + sign.start() for sign in signs), run.end()]
+    return bytes(int(sign[1], 16) for sign in signs), places
 
 
 def _size(written: bytes, at: int) -> int:
@@ -163,6 +184,26 @@ def _size(written: bytes, at: int) -> int:
     except UnicodeDecodeError:
         return 1
     return size
+
+
+def _as_it_was(error: UnicodeError) -> tuple[str, int]:
+    """One byte that is no character in UTF-8."""
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101
+    return chr(error.object[error.start]), error.start + 1
+
+
+codecs.register_error("toolyard.as_it_was", _as_it_was)
+
+_KINDS: tuple[tuple[str, Callable[[str], str], Callable[[str], Iterable[Piece]]], ...] = (
+    (
+        "%",
+        lambda text: _percents.sub(lambda run: _written(run)[0].decode(errors="toolyard.as_it_was"), text),
+        _of_addresses,
+    ),
+    ("\\", lambda text: _backslashes.sub(_meant, text), _of_strings),
+    ("&", lambda text: _references.sub(_named, text), _of_markup),
+)
+"""Escapes by their sign: what a text means, and the same piece by piece."""
 
 
 def without_half_an_escape(text: str, start: int, end: int) -> tuple[int, int]:

@@ -51,9 +51,16 @@ class Scrubber:
                 self._names[form] = shown
                 if not _needs_no_escape(form) and len(read := Reading(form).text) >= SHORTEST:
                     self._escapable.append(_Escapable(read, _longest(form, read), shown))
+        looked_for = [*self._names, *(each.text for each in self._escapable)]
+        self._has_no_letters = any(not each.part for each in self._escapable)
+        """Then all that it has may be escaped, where letters are not."""
+        self._shortest = min(map(len, looked_for), default=0)
 
     def text(self, text: str) -> str:
-        """In one pass, so that nothing is looked for in what was put in. Of two that overlap the first is named."""
+        """In one pass, so that nothing is looked for in what was put in. Of two that overlap the first is named. (What
+        is shorter than all that is looked for cannot have any of it: an escape is longer than what it means.)"""
+        if len(text) < self._shortest:
+            return text
         parts, at = [], 0
         for start, end, shown in sorted(self._found(text), key=lambda each: (each[0], -each[1])):
             if start >= at:
@@ -68,7 +75,7 @@ class Scrubber:
                 yield *without_half_an_escape(text, start, start + len(form)), shown
         if is_escaped(text):
             likely = [each for each in self._escapable if each.part in text]
-            if escapes_letters(text):
+            if self._has_no_letters or escapes_letters(text):
                 likely = [*self._escapable, *(_Escapable(form, "", shown) for form, shown in self._names.items())]
             yield from _read(likely, text, Reading(text if likely else ""))
         if has_broken_base64(text):

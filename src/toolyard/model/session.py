@@ -25,6 +25,10 @@ _tools = msgspec.json.Decoder(list[SessionTool]).decode
 _metadata = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+def _status(open: int) -> str:
+    return "awaiting_tools" if open else "ready"
+
+
 class Session(Struct):
     """A conversation whose tool uses wait here for their results."""
 
@@ -43,7 +47,20 @@ class Session(Struct):
 
     @property
     def status(self) -> str:
-        return "awaiting_tools" if self.open else "ready"
+        return _status(self.open)
+
+
+class SessionStanding(Struct, frozen=True):
+    """Where a session stands. Its tools, and what its requests are about, may be many megabytes: they are not here."""
+
+    id: str
+    metadata: dict[str, Any]
+    turn: int
+    open: int
+
+    @property
+    def status(self) -> str:
+        return _status(self.open)
 
 
 def session_of(id: str, row: Sequence[Any]) -> Session:

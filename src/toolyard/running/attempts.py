@@ -21,6 +21,7 @@ from ..model.scrubbing import begin, end
 from ..model.tool import Tool
 from .output import BrokenResult, to_json
 from .processes import ChildFailed
+from .scrubbed import scrubbed, scrubbed_error
 from .validation import compile_schema, first_difference
 
 _log = logging.getLogger("toolyard.engine")
@@ -71,7 +72,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
         if run.scrubber is not None:
-            value = run.scrubber.value(value)
+            value = await scrubbed(run.scrubber.value, value)
         result = to_json(value)
         if len(result) > recipe.bounds.result_bytes:
             raise too_large(run.tool.id, len(result), recipe.bounds.result_bytes)
@@ -92,7 +93,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
         if run.scrubber is not None:
             end(run.scrubber)
     if run.scrubber is not None:
-        error = run.scrubber.error(error)
+        error = await scrubbed_error(run.scrubber.error, error)
     return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from ..doors import open_door
 from ..engine.deciding import ApprovalDesk
@@ -92,8 +91,7 @@ class LedgerSending:
         try:
             route = self._table.exact.get((request.method, request.path))
             if route is None:
-                path = unquote(request.path)
-                route, exchange.parameters = self._table.find(request.method, path, request.path)
+                route, exchange.parameters = self._table.find(request.method, request.path)
             self._ring.may_make = bool(route.seen_as)
             if route.seen_as:
                 self._ring.subkey("fingerprint")  # nothing is changed that could not be signed

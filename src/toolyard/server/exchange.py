@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import accumulate
 from typing import Any
@@ -20,6 +20,10 @@ _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """One level down is 1, one level up is -1, as signed bytes."""
+ONCE = (
+    b"host", b"origin", b"authorization", b"oxp-api-key", b"otc-api-key", b"content-type", b"content-length",
+    b"content-encoding", b"mcp-session-id", b"mcp-protocol-version",
+)  # fmt: skip
 _utf8_json = re.compile(rb"application/([a-z0-9.+-]+\+)?json\s*(;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE).fullmatch
 
 
@@ -176,6 +180,17 @@ class BodyReader:
             raise MalformedRequest(
                 "The request is nested too deeply",
                 developer_message=f"JSON may be nested {self._max_depth} levels deep",
+            )
+
+
+def refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises MalformedRequest where a header is there twice of which whoever stood before us may have read the other
+    one: which host is meant, who asks, how the body is to be read."""
+    names = [name for name, _ in headers]
+    for name in ONCE:
+        if names.count(name) > 1:
+            raise MalformedRequest(
+                "The request is not valid", developer_message=f"the header {name.decode()} may be there once"
             )
 
 

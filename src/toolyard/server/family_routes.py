@@ -31,11 +31,14 @@ def _below(prefix: str, desk: CallDesk, wire: Wire, choose: negotiation.Choose) 
 
 def _call(desk: CallDesk, path: str, choose: negotiation.Choose, wire: Wire) -> Route:
     handler = desk.call(choose, versioned=wire is oxp.FLAT)
-    return Route("POST", path, handler, wire, reads_json=True, guess=lambda body: guess_wire(body, choose))
+    return Route("POST", path, handler, wire, reads_json=True, guess=lambda query, body: guess_wire(body, choose))
 
 
 def _list(desk: CallDesk, path: str, wire: Wire, *, fixed: bool) -> Route:
-    return Route("GET", path, desk.list(wire, fixed=fixed), wire, reads_json=True)
+    def guess(query: bytes, body: bytes) -> Wire:
+        return negotiation.decode_list(query, body, wire, fixed=fixed)[0]
+
+    return Route("GET", path, desk.list(wire, fixed=fixed), wire, reads_json=True, guess=guess)
 
 
 def _health(desk: CallDesk, path: str, wire: Wire) -> Route:

@@ -10,12 +10,13 @@ from ..model.errors import MethodNotAllowed, PathNotFound
 from ..wires.contract import Answers, Reply, Stream
 from .exchange import Exchange
 
+DOTS = frozenset({".", ".."})
 Handler = Callable[[Exchange], Awaitable[Reply | Stream]]
 
 
 class Route(Struct, frozen=True):
     """A segment of `path` may be a variable, `{name}`, which matches any segment that is not empty. `wire` answers the
-    route's errors, unless `guess` finds a better one in the body."""
+    route's errors, unless `guess` finds a better one in the query or the body."""
 
     method: str
     path: str
@@ -26,7 +27,7 @@ class Route(Struct, frozen=True):
     """What a person filled in on a page; `pages.forms` checks it."""
     who: Literal["caller", "anyone", "operator"] = "caller"
     """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
-    guess: Callable[[bytes], Answers] | None = None
+    guess: Callable[[bytes, bytes], Answers] | None = None
     seen_as: str = ""
     """What it is in the audit log once it is done, where it belongs there and nobody else puts it there."""
 
@@ -47,11 +48,16 @@ class RouteTable:
         """Every method that some route takes."""
         return tuple(sorted({method for routes in self._by_path.values() for method in routes}))
 
-    def find(self, method: str, path: str, sent: str) -> tuple[Route, dict[str, str]]:
-        """What is not found by its exact path: a route with variables, and their values. `sent` is the path with its
-        escapes. Raises what there is to say where there is no route."""
-        allowed = set(self._by_path.get(path, ()))
-        segments = [unquote(segment) for segment in sent.split("/")]
+    def find(self, method: str, sent: str) -> tuple[Route, dict[str, str]]:
+        """A route, and the values of its variables. `sent` is the path as the client wrote it: only what stands for a
+        variable may have escapes. Whoever looks at paths before this server, a proxy with rules, does not have to
+        know in how many ways each can be written. Raises what there is to say where there is no route."""
+        there = self._by_path.get(sent, {})
+        if method in there:
+            return there[method], {}
+        allowed, segments = set(there), sent.split("/")
+        if any(unquote(segment) in DOTS for segment in segments):
+            raise PathNotFound("A path here has no '.' or '..' in it")
         for pattern, routes in self._patterns.get(len(segments), ()):
             values = _values(pattern, segments)
             if values is not None and method in routes:
@@ -60,8 +66,8 @@ class RouteTable:
                 allowed |= routes.keys()
         if allowed:
             methods = tuple(sorted(allowed))
-            raise MethodNotAllowed(f"{path} takes {' or '.join(methods)}, not {method}", methods)
-        raise PathNotFound(f"Nothing is served at {path[:200]}")
+            raise MethodNotAllowed(f"{unquote(sent)} takes {' or '.join(methods)}, not {method}", methods)
+        raise PathNotFound(f"Nothing is served at {unquote(sent)[:200]}{_as_escaped(sent)}")
 
     def _add(self, route: Route) -> None:
         methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
@@ -89,12 +95,16 @@ def sent_path(scope: Mapping[str, Any], path: str) -> str:
     return sent if unquote(sent) == path else quote(path, errors="replace")
 
 
+def _as_escaped(sent: str) -> str:
+    return f", written as {sent[:200]}; write it without escapes" if "%" in sent else ""
+
+
 def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
     """What stands for each variable; None where the path is another."""
     values = {}
     for part, segment in zip(pattern, segments, strict=True):
         if part.startswith("{") and segment:
-            values[part[1:-1]] = segment
+            values[part[1:-1]] = unquote(segment)
         elif part != segment:
             return None
     return values

@@ -42,12 +42,12 @@ class SessionDesk:
 
     async def show(self, exchange: Exchange) -> Reply:
         caller = exchange.caller
-        session = await self._sessions.find(caller, exchange.parameters["sessionId"])
-        return wire.encode_session(session, await self._sessions.requests(session))
+        session = await self._sessions.standing(caller, exchange.parameters["sessionId"])
+        return wire.encode_session(session, await self._sessions.requests(session.id))
 
     async def take(self, exchange: Exchange) -> Reply:
         caller, id = exchange.caller, exchange.parameters["sessionId"]
-        await self._sessions.find(caller, id)
+        await self._sessions.standing(caller, id)
         uses = providers.decode_message(exchange.body)
         self._witness.ready()
         calls = await self._sessions.take(caller, id, uses, exchange.base_url)
@@ -68,7 +68,7 @@ class SessionDesk:
         last = exchange.headers.get(b"last-event-id", b"0")
         if not (last.isdigit() and len(last) <= 15):
             raise InvalidInput((Problem("Last-Event-ID", "Must be the id of an event"),))
-        session = await self._sessions.find(caller, exchange.parameters["sessionId"])
+        session = await self._sessions.standing(caller, exchange.parameters["sessionId"])
         return Stream(200, EVENT_STREAM, self._events(session.id, int(last)))
 
     async def _events(self, id: str, last: int) -> AsyncIterator[bytes]:

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from ..model.caller import Caller
-from ..model.errors import InternalError, NotAuthenticated, ToolyardError, UnsupportedProtocol
+from ..model.errors import InternalError, NotAuthenticated, ToolyardError
 from ..wires.contract import Answers, Reply, Stream
 from .admission import Admission
 from .cors import Cors
-from .exchange import BodyReader, Exchange, Gone, peer_of
+from .exchange import BodyReader, Exchange, Gone, peer_of, refuse_repeated
 from .limiting import Limiting
 from .line import AsgiLine, Line, Receive, Scope, Send
 from .logs import current
@@ -77,16 +77,21 @@ class Shell:
         root = scope.get("root_path")
         if root and path.startswith(root):
             path = path[len(root) :] or "/"
-        route = self._exact.get((method, path))
-        exchange = Exchange(scope, path, dict(scope["headers"]), self.public_url, line, self._find_address)
+        raw_path = scope.get("raw_path")
+        is_escaped = raw_path is not None and b"%" in raw_path
+        route = None if is_escaped else self._exact.get((method, path))
+        headers = dict(scope["headers"])
+        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address)
         current.set(exchange)
         try:
+            if len(headers) < len(scope["headers"]):
+                refuse_repeated(scope["headers"])
             if self._cors is not None:
                 if self._cors.is_preflight(method, exchange):
                     return self._cors.preflight(exchange)
                 exchange.dress = self._cors.dress(exchange)
             if route is None:
-                route, exchange.parameters = self._table.find(method, path, sent_path(scope, path))
+                route, exchange.parameters = self._table.find(method, sent_path(scope, path))
             self._guard(exchange.headers)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
@@ -109,25 +114,24 @@ class Shell:
         except ToolyardError as error:
             if isinstance(error, NotAuthenticated):
                 await self._turned_away(error, route, exchange)
-            if body is None and _is_guessed(route, error):
+            if body is None and route is not None and route.guess is not None:
                 body = await self._reader.peek(exchange.headers, receive)
-            reply = self._answering(route, exchange, body or b"", error).encode_error(error)
+            reply = self._answering(route, exchange, body or b"").encode_error(error)
         except Gone:
             return None
         except Exception:
             _log.exception("%s %s", method, path)
-            reply = self._wire_of(path).encode_error(InternalError("The server failed; this is a defect"))
+            failed = InternalError("The server failed; this is a defect")
+            reply = self._answering(route, exchange, body or b"").encode_error(failed)
         if reply.status == 401:
             reply.status = self._auth_failure_status
         return reply if exchange.dress is None else exchange.dress(reply)
 
-    def _answering(self, route: Route | None, exchange: Exchange, body: bytes, error: ToolyardError) -> Answers:
-        """In whose words. A body that may be worth reading is looked at for that."""
+    def _answering(self, route: Route | None, exchange: Exchange, body: bytes) -> Answers:
+        """In whose words. Where several protocols share an address, the query and the body are looked at for that."""
         if route is None:
             return self._wire_of(exchange.path)
-        if route.guess is not None and _is_guessed(route, error):
-            return route.guess(body)
-        return route.wire
+        return route.wire if route.guess is None else route.guess(exchange.query, body)
 
     def _wire_of(self, path: str) -> Answers:
         for prefix, wire in self._wires.items():
@@ -142,8 +146,3 @@ class Shell:
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000, "reason": "toolyard speaks HTTP"})
-
-
-def _is_guessed(route: Route | None, error: ToolyardError) -> bool:
-    """Whether the words of a refusal depend on the body."""
-    return route is not None and route.guess is not None and isinstance(error, NotAuthenticated | UnsupportedProtocol)

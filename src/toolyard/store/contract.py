@@ -19,7 +19,7 @@ from msgspec import Struct
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Event, Session, Worker
+from ..model.session import Event, RequestEvent, Session, SessionStanding, Worker
 from ..model.standing import Answer, Beat, Decision, HandBack, Hold, Judged, Who
 from .contract_trust import AuditLog, Keys, Vault
 from .hints import Topic
@@ -286,6 +286,14 @@ class Sessions(Protocol):
         """Records the tool uses of a message, all or none, in order. Their key's `family` is the session's id. One
         that is known already with the same fingerprint is left as it is. Raises KeyConflict where one is known with
         another. If any is new and nothing of the session was open, this is the session's next turn."""
+        ...
+
+    async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
+        """The same, without its tools."""
+        ...
+
+    async def request_standings(self, session: str) -> list[RequestEvent]:
+        """All its requests, in order, and of each only where it stands."""
         ...
 
     async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:

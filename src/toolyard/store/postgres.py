@@ -15,10 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from ..model.errors import ToolyardError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Event, Session, Worker, session_of
+from ..model.session import Event, RequestEvent, Session, SessionStanding, Worker, session_of
 from ..model.standing import DIRECT, Answer, Beat, Decision, HandBack, Hold, Judged, Limits, Who
 from ..model.supervision import SupervisedTask, Supervisor
 from . import postgres_begin as beginning
@@ -258,6 +260,14 @@ class PostgresStore(KeptForTrust):
             await self._link.read(partial(beginning.number, calls=made))
             await self._write(partial(beginning.add_turn, session=session, calls=made, terms=self._terms))
         return [_begun(each) for each in made]
+
+    async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
+        rows = await self._fetch(SQL.session_standing, text(id), tenant, text(subject))
+        return SessionStanding(id, msgspec.json.decode(rows[0][0]), *rows[0][1:]) if rows else None
+
+    async def request_standings(self, session: str) -> list[RequestEvent]:
+        found = await self._fetch(SQL.request_standings, text(session))
+        return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
     async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
         return [call_of(row) for row in await self._fetch(SQL.session_requests, text(session), turn)]

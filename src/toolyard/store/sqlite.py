@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from ..model.errors import SetupError
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Event, Session, Worker
+from ..model.session import Event, RequestEvent, Session, SessionStanding, Worker
 from ..model.standing import (
     Answer,
     Beat,
@@ -284,6 +285,16 @@ class SqliteStore(KeptForTrust):
             return begun
 
         return await self._change(write)
+
+    async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
+        row = await self._write(lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone())
+        return None if row is None else SessionStanding(id, msgspec.json.decode(row[0]), *row[1:])
+
+    async def request_standings(self, session: str) -> list[RequestEvent]:
+        found: list[Any] = await self._write(
+            lambda cursor: cursor.execute(SQL.request_standings, (session,)).fetchall()
+        )
+        return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
     async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
         where = "session = ?" if turn is None else f"session = ? AND turn = {turn:d}"

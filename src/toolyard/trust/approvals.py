@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..model import base64url
 from ..model.caller import Caller
 from ..model.errors import Challenge, DefinitionError, Missing, MissingRequirements, nobody_can_approve
 from ..model.predicate import Predicate, defaults_of, misfit, place_of
@@ -155,7 +156,7 @@ def plain(code: str) -> str:
 
 
 def _id(seq: int, signature: bytes) -> str:
-    return f"{seq}-{base64.urlsafe_b64encode(signature[:_LENGTH]).decode()}"
+    return f"{seq}-{base64url.encoded(signature[:_LENGTH])}"
 
 
 def _code(signature: bytes) -> str:

@@ -6,7 +6,6 @@ knows them, or else by a code that only the caller was shown, which is in there 
 connects nobody's account to somebody else.
 """
 
-import base64
 import secrets
 from collections.abc import Callable
 from hashlib import sha256
@@ -16,6 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..model import base64url
 from ..model.caller import Caller
 from ..store.contract import Note, Store
 from ..store.hints import Topic
@@ -67,14 +67,14 @@ class Challenges:
         code, until = "" if issuers else new_code(), self._now() + KEEP_S
         asked = Asked(caller.tenant, caller.subject, user_of(caller), provider, scopes, tool, code, until, issuers)
         sealed = self._ring.seal(PURPOSE, msgspec.json.encode(asked), b"")
-        return base64.urlsafe_b64encode(sealed).decode().rstrip("="), code
+        return base64url.encoded(sealed), code
 
     def open(self, text: str) -> Asked | None:
         """None for one that is not ours, or too old."""
         try:
             if len(text) > LONGEST:
                 return None
-            sealed = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+            sealed = base64url.decoded(text)
             asked = msgspec.json.decode(self._ring.unseal(PURPOSE, sealed, b""), type=Asked)
         except (ValueError, BrokenSeal):
             return None
@@ -99,19 +99,20 @@ class Challenges:
 
     async def is_code(self, text: str, asked: Asked, given: str) -> bool:
         """Whether it is the code. After so many that were not, the challenge has failed. Each try takes one of the
-        places there are before anything is compared, and no two take the same: trying many at once does not help.
-        Where there is no code, nothing is."""
+        places there are before anything is compared, and no two take the same: trying many at once does not help. They
+        are counted by what is in the challenge, and not by its text. Where there is no code, nothing is."""
         if not asked.code:
             return False
+        inside = sha256(msgspec.json.encode(asked)).hexdigest()
         for place in map(str, range(MOST_TRIES)):
-            if await self._store.add_note(Note(TRIES, "", name_of(text), place, b"-"), KEEP_S):
+            if await self._store.add_note(Note(TRIES, "", inside, place, b"-"), KEEP_S):
                 break
         else:
             await self.fail(text)
             return False
         if not compare_digest(plain(given).encode(), plain(asked.code).encode()):
             return False
-        await self._store.drop_note(TRIES, "", name_of(text), place)
+        await self._store.drop_note(TRIES, "", inside, place)
         return True
 
 

@@ -4,17 +4,16 @@ Nothing in here is believed. What a header may ask for (a key of its own, an ext
 refused before any key is looked at, whoever signed it.
 """
 
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ..model import base64url
 from ..model.errors import NotAuthenticated
 
 LONGEST = 16 * 2**10
-_part = re.compile(rb"[A-Za-z0-9_-]*").fullmatch
+LARGEST = 2**63
 _object = msgspec.json.Decoder(dict[str, Any])
 
 BRINGS_A_KEY = ("jku", "jwk", "x5u", "x5c")
@@ -53,7 +52,7 @@ def read_token(token: bytes) -> Token:
 
 def write_part(content: bytes) -> bytes:
     """The other direction."""
-    return urlsafe_b64encode(content).rstrip(b"=")
+    return base64url.encoded(content).encode()
 
 
 def _parts(token: bytes) -> list[bytes]:
@@ -71,18 +70,29 @@ def _parts(token: bytes) -> list[bytes]:
 
 def _bytes(part: bytes, name: str) -> bytes:
     """Exactly one spelling is taken, so that one token is not many."""
-    if _part(part) and len(part) % 4 != 1:
-        content = urlsafe_b64decode(part + b"=" * (-len(part) % 4))
-        if write_part(content) == part:
-            return content
-    raise refused(f"the token's {name} is not base64url")
+    try:
+        return base64url.decoded(part.decode("ascii"))
+    except ValueError:
+        raise refused(f"the token's {name} is not base64url") from None
 
 
 def _members(part: bytes, name: str) -> dict[str, Any]:
     try:
-        return _object.decode(_bytes(part, name))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        members = _object.decode(_bytes(part, name))
+    except (msgspec.DecodeError, RecursionError, ValueError):
         raise refused(f"the token's {name} is not a JSON object") from None
+    if not _has_usable_numbers(members):
+        raise refused(f"the token's {name} has a number that is out of all proportion")
+    return members
+
+
+def _has_usable_numbers(value: Any) -> bool:
+    """JSON's numbers may have any size. One beyond this cannot become a float, or text for a log, and means nothing."""
+    if isinstance(value, int | float):
+        return -LARGEST <= value <= LARGEST
+    if isinstance(value, dict):
+        return all(map(_has_usable_numbers, value.values()))
+    return all(map(_has_usable_numbers, value)) if isinstance(value, list) else True
 
 
 def _check_header(members: dict[str, Any]) -> None:

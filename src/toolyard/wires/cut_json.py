@@ -9,7 +9,7 @@ _CLOSERS = {"{": "}", "[": "]"}
 
 
 def cut_json(start: str) -> str:
-    """`start` is what a longer text begins with. `{"a": [1, 2, 3` becomes `{"a": [1, 2]}`: of the 3 there may be more."""
+    """`start` is what a longer text begins with. `{"a": [1, 2, 3` becomes `{"a": [1, 2]}`: the 3 may be a 30."""
     closers, is_name, at = "", False, 0
     safe, closing = 0, ""
     """As far as all that was begun can be closed, and by what."""

@@ -39,6 +39,8 @@ SCHEMAS: dict[str, Wire] = {
 }
 LISTED: dict[str, Wire] = {**SCHEMAS, OXP_1_0: oxp.FLAT, OXP_1_0_ADDRESS: oxp.FLAT}
 
+_schema_member = re.compile(rb'"\$schema"\s*:\s*"([^"\\]{1,200})"').search
+_request_member = re.compile(rb'"request"\s*:\s*\{').search
 _known_version = re.compile(rb"1(\.0(\.[0-9]+)?)?").fullmatch
 Decoded = tuple[Wire, CallTool | RequestError]
 Choose = Callable[[FlatBody], Wire]
@@ -99,15 +101,17 @@ def only_draft(body: FlatBody) -> Wire:
 def decode_list(query: bytes, body: bytes, default: Wire, *, fixed: bool) -> tuple[Wire, ListTools | RequestError]:
     """`GET /tools`: OXP, unless `$schema` (in the query, or in a body, which a GET may carry here) names another.
     Where the path has `fixed` the wire, `$schema` must agree with it."""
+    wire = default
     try:
         parameters = parse_qs(query.decode("latin-1"), keep_blank_values=True)
         schema = parameters["$schema"][-1] if "$schema" in parameters else _schema_of(body)
-        wire = default if schema is None else LISTED[_known(schema)]
-        if fixed and wire is not default:
+        named = default if schema is None else LISTED[_known(schema)]
+        if fixed and named is not default:
             raise _not_here(str(schema), (default,))
+        wire = named
         return wire, ListTools(all_versions=_versions(parameters.get("versions", ["newest"])[-1]))
     except RequestError as error:
-        return default, error
+        return wire, error
 
 
 def _by_body(body: FlatBody, unnamed: Wire) -> Wire:
@@ -175,12 +179,19 @@ def _schema_of(body: bytes) -> str | None:
     return schema
 
 
+def _glimpsed(body: bytes) -> dict[str, Any]:
+    """What can be seen of a body that is cut off, or broken."""
+    schema = _schema_member(body)
+    members: dict[str, Any] = {} if schema is None else {"$schema": schema[1].decode("latin-1")}
+    return {**members, "request": None} if _request_member(body) else members
+
+
 def guess_wire(body: bytes, choose: Choose) -> Wire:
     """The wire to refuse a body with: what its `$schema` names, if that can be read and is spoken here."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        decoded = None
+        decoded = _glimpsed(body)
     members = decoded if isinstance(decoded, dict) else {}
     enveloped = "request" in members or choose in (only_otc, only_draft)
     schema = members.get("$schema")

@@ -47,9 +47,9 @@ class Draft:
     def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
         if isinstance(error, InvalidInput | ToolError):
             return Reply(200, encode(_failed_before(error, command)), self.headers)
-        body: dict[str, Any] = {"$schema": OTC_DRAFT, "message": error.message}
+        body: dict[str, Any] = {"$schema": OTC_DRAFT, "message": error.message + _links(error)}
         if error.developer_message is not None:
-            body["developer_message"] = error.developer_message + _links(error)
+            body["developer_message"] = error.developer_message
         return Reply(status_of(error), encode(body), self.headers + error_headers(error))
 
     def encode_status(self, status: str) -> Reply:
@@ -69,7 +69,8 @@ class Draft:
 
 
 def _links(error: ToolyardError) -> str:
-    """This document has no place for challenges, so their addresses stand in the text."""
+    """This document has no place for challenges, so their addresses stand in the text that people and models read,
+    beside the codes that are asked for there."""
     challenges = error.missing.authorization if isinstance(error, MissingRequirements) else ()
     return "".join(f"; open {challenge.url}" for challenge in challenges)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..model.record import CallRecord
 from ..model.request import NewSession
-from ..model.session import Event, Session, SessionTool
+from ..model.session import Event, RequestEvent, Session, SessionStanding, SessionTool
 from .contract import JSON, Reply
 from .family import encode
 from .members import Members, an_object, matching, object_or_null, parse_or_empty, text
@@ -45,11 +45,11 @@ def encode_session_created(session: Session) -> Reply:
     return Reply(201, encode({"sessionId": session.id, "status": session.status}), [JSON])
 
 
-def encode_session(session: Session, requests: Sequence[CallRecord]) -> Reply:
+def encode_session(session: SessionStanding, requests: Sequence[RequestEvent]) -> Reply:
     body = {
         "sessionId": session.id,
         "status": session.status,
-        "requests": list(map(standing_json, requests)),
+        "requests": requests,
         "metadata": session.metadata,
     }
     return Reply(200, encode(body), [JSON])

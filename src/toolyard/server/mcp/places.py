@@ -1,11 +1,11 @@
 """Ids of events: where a stream that broke off is taken up again. They are signed, and count for the session and the
 caller of the stream alone: nobody can make one up, change one, or use another's."""
 
-import base64
 import hmac
 
 import msgspec
 
+from ...model import base64url
 from ...trust.keys import KeyRing
 from ...wires.mcp.envelope import Id
 from .peer import Peer
@@ -25,13 +25,13 @@ class Places:
         self._ring = ring
 
     def id_of(self, place: Place, peer: Peer) -> str:
-        return f"{base64.urlsafe_b64encode(_encode(place)).decode()}.{self._signatures(place, peer)[0]}"
+        return f"{base64url.encoded(_encode(place))}.{self._signatures(place, peer)[0]}"
 
     def read(self, id: bytes, peer: Peer) -> Place | None:
         """None for what was not given out to this session."""
         shown, _, signature = id.partition(b".")
         try:
-            place: Place = _decode(base64.urlsafe_b64decode(shown))
+            place: Place = _decode(base64url.decoded(shown.decode("ascii")))
         except (ValueError, msgspec.DecodeError):
             return None
         is_ours = any(hmac.compare_digest(signature, each.encode()) for each in self._signatures(place, peer))
@@ -41,4 +41,4 @@ class Places:
         """By the newest key and by older ones."""
         content = _encode([*place, peer.session, peer.caller.tenant, peer.caller.subject])
         signed = self._ring.signatures(PURPOSE, content)
-        return [base64.urlsafe_b64encode(each[:_TAG]).decode() for each in signed]
+        return [base64url.encoded(each[:_TAG]) for each in signed]

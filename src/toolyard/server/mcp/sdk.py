@@ -2,7 +2,6 @@
 the SDK, one request at a time, over our transports."""
 
 import asyncio
-import base64
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +24,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from pydantic import ValidationError
 
+from ...model import base64url
 from ...model.caller import Caller
 from ...model.offer import Offer
 from ...trust.keys import BrokenSeal, KeyRing
@@ -60,11 +60,11 @@ class RingCodec:
     ring: KeyRing | None = None
 
     def seal(self, payload: bytes) -> str:
-        return base64.urlsafe_b64encode(self._ring().seal("mcp sdk state", payload, b"")).decode()
+        return base64url.encoded(self._ring().seal("mcp sdk state", payload, b""))
 
     def unseal(self, token: str) -> bytes:
         try:
-            return self._ring().unseal("mcp sdk state", base64.urlsafe_b64decode(token), b"")
+            return self._ring().unseal("mcp sdk state", base64url.decoded(token), b"")
         except (ValueError, BrokenSeal):
             raise InvalidRequestState("it is not one that this server gave out") from None
 

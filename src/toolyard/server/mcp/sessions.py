@@ -1,7 +1,6 @@
 """Sessions of the older era. An id is signed, so that any node knows it for its caller's; what a session has agreed on
 is kept in the ledger, so that it outlives its node."""
 
-import base64
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from ...model import base64url
 from ...model.caller import Caller
 from ...store.contract import Note, Store
 from ...trust.keys import KeyRing
@@ -121,7 +121,7 @@ def _named(id: str, caller: Caller) -> bytes:
 
 
 def _shown(signature: bytes) -> str:
-    return base64.urlsafe_b64encode(signature[:_TAG]).decode()
+    return base64url.encoded(signature[:_TAG])
 
 
 def _no_session() -> RpcError:

@@ -1,7 +1,6 @@
 """`requestState`: what a client hands back with its answers. It is sealed, runs out, and counts for its caller and its
 request alone."""
 
-import base64
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ...model import base64url
 from ...model.caller import Caller
 from ...model.record import CallRecord
 from ...model.running import Question
@@ -40,15 +40,12 @@ class States:
         names = tuple(question.name for question in asked)
         content = msgspec.json.encode(State(call.seq, call.name.digest(), self._now() + self._keep_s, names))
         sealed = self._ring.seal(PURPOSE, content, _bound(caller, request))
-        return base64.urlsafe_b64encode(sealed).decode()
+        return base64url.encoded(sealed)
 
     def open(self, state: str, caller: Caller, request: bytes) -> State:
         """Raises RpcError for what is not ours, not this caller's, or too old."""
         try:
-            sealed = base64.urlsafe_b64decode(state.encode("ascii"))
-            if base64.urlsafe_b64encode(sealed).decode() != state:
-                raise BrokenSeal  # the last character has bits to spare
-            content = self._ring.unseal(PURPOSE, sealed, _bound(caller, request))
+            content = self._ring.unseal(PURPOSE, base64url.decoded(state), _bound(caller, request))
         except (ValueError, BrokenSeal):
             raise _refused("is not one that this server gave out for this request") from None
         try:

@@ -1,6 +1,5 @@
 """`tasks/*`: calls of the ledger under another name. Any node serves them."""
 
-import base64
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +9,7 @@ from msgspec import UNSET
 
 from ...catalogue import Catalogue
 from ...engine.questions import Questions
+from ...model import base64url
 from ...model.errors import ToolNotFound
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
@@ -152,12 +152,12 @@ def _why(call: CallRecord) -> str:
 
 
 def _encoded(seq: int) -> str:
-    return base64.urlsafe_b64encode(b"%d" % seq).decode()
+    return base64url.encoded(b"%d" % seq)
 
 
 def _decoded(cursor: str) -> int:
     try:
-        seq = int(base64.urlsafe_b64decode(cursor.encode()))
+        seq = int(base64url.decoded(cursor))
     except ValueError:
         seq = 0
     if not (0 < seq < 2**63 and _encoded(seq) == cursor):

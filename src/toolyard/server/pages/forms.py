@@ -4,7 +4,6 @@ A browser is known by a cookie that says nothing of anybody. Each form carries a
 it is sent to; what another page makes a browser send has neither that nor this server's `Origin`.
 """
 
-import base64
 import re
 import secrets
 from hmac import compare_digest
@@ -13,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from ...model import base64url
 from ...model.errors import BodyTooLarge, ForeignPage, MalformedRequest, UnsupportedMediaType
 from ...trust.keys import KeyRing
 from ...wires.contract import Reply
@@ -81,7 +81,7 @@ class Forms:
 
     def _sign(self, browser: Browser, action: str) -> str:
         signed = self._ring.sign(PURPOSE, f"{browser.id}\n{action}".encode())
-        return base64.urlsafe_b64encode(signed).decode()
+        return base64url.encoded(signed)
 
 
 def is_https(url: str) -> bool:

@@ -288,6 +288,12 @@ SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM running)) AND c
 -- name: session
 SELECT tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = $1 AND tenant = $2 AND subject = $3
 
+-- name: session_standing
+SELECT metadata, turn, open FROM sessions WHERE id = $1 AND tenant = $2 AND subject = $3
+
+-- name: request_standings
+SELECT request, tool, state, attempt, waiting_for FROM calls WHERE session = $1 ORDER BY turn, seq
+
 -- name: create_session
 INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at, changed_at)
 SELECT $1, $2, $3, $4, $5, now, now FROM ledger_now() AS now

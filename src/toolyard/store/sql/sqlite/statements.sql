@@ -131,6 +131,12 @@ SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY fin
 -- name: session
 SELECT id, tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = ?
 
+-- name: session_standing
+SELECT metadata, turn, open FROM sessions WHERE id = ? AND tenant = ? AND subject = ?
+
+-- name: request_standings
+SELECT request, tool, state, attempt, waiting_for FROM calls WHERE session = ? ORDER BY seq
+
 -- name: create_session
 INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
