@@ -36,8 +36,9 @@ unit: $(READY)
 conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suite, every scenario of every revision
 	$(BIN)/python -m tests.conformance.mcp_suite
 
-soak: $(VENV)/dev.ok  ## flood the server; then kill, pause and restart everything under load for SOAK_MINUTES (10)
+soak: $(VENV)/dev.ok  ## flood the server; everything at once for PROMISES_MINUTES (10); then kill, pause and restart it under load for SOAK_MINUTES (10)
 	$(BIN)/python -m tests.chaos.flood
+	$(BIN)/python -m tests.promises.soak
 	$(BIN)/python -m tests.chaos.soak
 
 bench: $(VENV)/dev.ok  ## speed beside its peers; writes bench/results.md

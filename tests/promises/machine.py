@@ -141,7 +141,7 @@ class Machine(RuleBasedStateMachine):
         if key is not None and "-" not in key:
             key = f"{family_of(wire)}-{key}"  # elsewhere the same key is another call's, and so is its id here
         session = await stage.mcp_session(person, node) if wire.startswith("mcp-old") else ""
-        listener = Listener(person, user)
+        listener = Listener(person, user, knows=frozenset({str(input["mark"])}))
         heard = stage.send(listener, wires.call(wire, tool, input, key, user, session, brought), node)
         sent = Sent(person, user, tool, wire, input, key, world.clock.now, world.clock.elapsed, heard)
         world.sent.append(sent)
@@ -327,7 +327,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _answer(self, question: Question, node: int) -> None:
         sent, stage = question.sent, self.on
-        listener = Listener(sent.person, sent.user)
+        listener = sent.heard.to
         if question.session:
             await stage.ask(listener, wires.answer(question.session, question.id, {"name": "Ada"}), node)
             await within(sent.heard.done.wait(), 1.0)

@@ -149,10 +149,9 @@ class Stage:
         if yard is None:
             return
         yard.let_go()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await yard.stop()
-        except TimeoutError:
+        stopping = self.loop.create_task(yard.stop())  # not cancelled: one that hangs would hang in that, too
+        await asyncio.wait((stopping,), timeout=PATIENCE_S)
+        if not stopping.done():
             self.world.troubles.append("the server did not stop")
         for exchange in self.exchanges:
             exchange.gone.set()

@@ -275,9 +275,8 @@ class World:
             canaries.private(), tool, mark, exact(input), caller.tenant, caller.subject, caller.user_id,
             self.clock.now, self.clock.elapsed,
         )  # fmt: skip
-        owner = self.owners.get(mark)
-        if owner is not None:
-            self.owners[run.id] = owner
+        if mark in self.owners:
+            self.owners[run.id] = (self.owners[mark][0], caller.user_id)
             self.shared[run.id] = self.shared[mark]
         if caller.subject != PROBER.subject:
             self.runs.append(run)
