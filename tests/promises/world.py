@@ -231,6 +231,7 @@ class World:
         self.heard: list[Heard] = []
         self.runs: list[Run] = []
         self.gates: dict[str, asyncio.Event] = {}
+        self.is_open = False
         self.began: dict[str, asyncio.Event] = {}
         self.inputs: dict[str, str] = {}
         """By mark: what came, exactly."""
@@ -284,7 +285,17 @@ class World:
         return run
 
     def gate(self, mark: str) -> asyncio.Event:
-        return self.gates.setdefault(mark, asyncio.Event())
+        """Is set when a run with that mark may end."""
+        gate = self.gates.setdefault(mark, asyncio.Event())
+        if self.is_open:
+            gate.set()
+        return gate
+
+    def open_gates(self) -> None:
+        """Whatever runs ends, and so does what begins later."""
+        self.is_open = True
+        for gate in self.gates.values():
+            gate.set()
 
     def begin(self, mark: str) -> asyncio.Event:
         """Is set when a run with that mark has begun."""
