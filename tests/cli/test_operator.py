@@ -397,7 +397,7 @@ def test_a_call_is_waited_for_longer_than_the_server_does(yard: Yard) -> None:
         who = {"TOOLYARD_SERVER": served.address}
         told = yard.toolyard("call", "Kit.Later", "seconds=20", "--call-id", "told", **who)
         assert (told.code, told.out) == (1, "")
-        assert told.err.startswith("The tool is still running\n")
+        assert told.err.endswith("The tool is still running\n")
         waited = yard.toolyard("call", "Kit.Later", "seconds=4", "--wait", "--json", **who)
         assert (waited.code, waited.err) == (0, "")
         body = json.loads(waited.out)

@@ -1,9 +1,17 @@
 """Versions, sessions, and what a client of each era is answered before any tool is called."""
 
 import http.client
+import json
+import sys
+import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import warm
+from tests.conformance.serving import environment, running
+from toolyard.version import VERSION
 
 from .conftest import Connect
 from .schemas import MODERN, OLDER, REVISIONS
@@ -246,3 +254,40 @@ def test_a_client_has_what_its_session_says_whatever_its_header_says(server: Ser
     sent = older.made("tools/list", {})
     shown = {tool["name"]: tool for tool in older.post(sent, mcp_protocol_version="2025-11-25").result()["tools"]}
     assert "execution" not in shown["greet"]
+
+
+# --- what a server is called ---------------------------------------------------------------------
+
+NAMED = {"TOOLYARD_NAME": "acme-tools", "TOOLYARD_TITLE": "Acme's tools", "TOOLYARD_INSTRUCTIONS": "Ask before paying."}
+
+
+def test_a_server_says_its_own_name_and_what_models_should_know(tmp_path: Path) -> None:
+    """In the handshake, in what is discovered, on every result, on its page and in its OpenAPI document."""
+    info = {"name": "acme-tools", "title": "Acme's tools", "version": VERSION}
+    with running("open", tmp_path, settings=NAMED) as address:
+        older: Any = connect(f"{address}/mcp", "2025-11-25")
+        assert (older.initialized["serverInfo"], older.initialized["instructions"]) == (info, "Ask before paying.")
+        newer = connect(f"{address}/mcp", MODERN)
+        found = newer.result("server/discover")
+        assert found["instructions"] == "Ask before paying."
+        sum_of = {"name": "Calculator_Add", "arguments": {"a": 1, "b": 2}}
+        failed = newer.result("tools/call", {"name": "Calculator_Add", "arguments": {"a": "x"}})
+        assert failed["isError"]
+        for result in (found, newer.result("tools/list"), newer.result("tools/call", sum_of), failed):
+            assert result["_meta"][PREFIX + "serverInfo"] == info
+        front = urllib.request.urlopen(address, timeout=30).read().decode()
+        assert f"{address}/mcp" in front
+        assert "<h1>Acme&#x27;s tools</h1>" in front
+        document = json.load(urllib.request.urlopen(f"{address}/openapi.json", timeout=30))
+        assert document["info"]["title"] == "Acme's tools"
+        assert set(document["paths"]["/mcp"]) == {"post", "get", "delete"}
+
+
+def test_over_pipes_it_is_called_so_too(tmp_path: Path) -> None:
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin})
+    variables = environment("open") | NAMED | {"TOOLYARD_STORE": "sqlite::memory:"}
+    command = [sys.executable, "-m", "toolyard", "stdio", "toolyard.reference"]
+    ended = warm.run(command, input=line + "\n", timeout=30, cwd=tmp_path, env=variables)
+    result = json.loads(ended.stdout)["result"]
+    assert (result["serverInfo"]["title"], result["instructions"]) == ("Acme's tools", "Ask before paying.")

@@ -269,7 +269,8 @@ def test_nobody_is_told_that_something_changed_that_is_not_there_for_them() -> N
 
 @REVISIONS
 def test_they_count_as_calls_do(tmp_path: Path, client: Connect, revision: str) -> None:
-    limits = [{"calls_per_minute": 4}, {"name": "packs", "tools": "prompts/pack", "calls_per_minute": 1}]
+    most = 4 if revision == MODERN else 5  # what opens a session counts, too
+    limits = [{"calls_per_minute": most}, {"name": "packs", "tools": "prompts/pack", "calls_per_minute": 1}]
     with serving(tmp_path, limits=limits) as at:
         ada, bob = client(revision, "ada", at=at), client(revision, "bob", at=at)
         assert "result" in get(ada, "pack").response()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
+from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -99,3 +100,8 @@ def run(scene: Callable[[Scene], Awaitable[None]], kit: Any, seam: Seam = SYSTEM
             await asyncio.wait_for(scene(made), 30)
 
     asyncio.run(play())
+
+
+def words(text: str) -> str:
+    """A page as it is read."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", text)))

@@ -16,6 +16,7 @@ from toolyard.model.errors import DefinitionError, SettingsError
 from toolyard.server.compose import Yard
 from toolyard.store.hints import Topic
 
+from .console_browser import words
 from .scene import Answer, Scene, settings
 
 kit = Toolkit("Pay")
@@ -655,7 +656,9 @@ def test_who_has_the_code_decides_at_the_page() -> None:
         assert (await waiting(made)) == [approval]
         done = await page.send("yes", approval["code"].lower())
         assert (done.status, b"approved" in done.body) == (200, True)
-        assert (await page.send("no", approval["code"])).status == 403
+        for code in (approval["code"], "AAAA-AAAA"):
+            late = await page.send("no", code)
+            assert (late.status, b"Nothing was decided" in late.body) == (403, True), "a code ends with its call"
         assert len(paid) == 1 or (await ended(made, approval["callId"]))["state"] == "COMPLETE"
 
     run(scene)
@@ -687,6 +690,31 @@ def test_links_codes_and_results_are_one_calls_whatever_number_another_has() -> 
         assert (answer.json["value"], paid) == ("2 for bob's", [("bob's", 2)])
 
     run(scene)
+
+
+def test_the_page_says_what_the_tool_does_and_what_happens_next() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made, "Pay.Free"))
+        (approval,) = await waiting(made)
+        page = Page(made, challenge["url"])
+        shown = words(await page.open())
+        assert "What it does Needs nobody's yes by itself." in shown
+        assert "Hints destructive Who asks" in shown
+        assert re.search(r"Asked \d+ s ago", shown)
+        done = words((await page.send("yes", approval["code"])).body.decode())
+        assert "It was approved by a person with its code. The tool " in done
+        assert not re.search("PENDING|PROCESSING|COMPLETE", done)
+
+    run(scene, approvals=[{"tools": "Pay.Free"}])
+
+
+def test_a_model_is_told_to_make_the_same_call_again() -> None:
+    async def scene(made: Scene) -> None:
+        assert "make the same call again, with the same input" in (await oxp(made)).json["message"]
+        answer = (await made.newer("owner", "tools/call", ABOUT, "Pay_Refund", can={})).json["result"]
+        assert "make the same call again, with the same input" in answer["content"][0]["text"]
+
+    run(scene, sync_wait_s=0.1)
 
 
 def test_codes_are_not_guessed() -> None:

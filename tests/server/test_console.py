@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from html import unescape
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from toolyard import Context, Toolkit, authorization, secret, user_id
 from toolyard.server.console.frame import MOST_CHARACTERS
 
-from .console_browser import audited, came_in, decided, run
+from .console_browser import audited, came_in, decided, run, words
 from .scene import Answer, Scene
 
 HOSTILE = "<script>alert('1')</script>\u202egnp.exe\u2066\U000e0041"
@@ -69,11 +68,6 @@ async def at(made: Scene) -> str:
     """Where the buttons of the call that waits are."""
     (call,) = await made.yard._decisions.desk.waiting()
     return f"/approvals/{made.yard.approvals.id_of(call.name)}"
-
-
-def words(text: str) -> str:
-    """A page as it is read."""
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", text)))
 
 
 def is_inert(text: str) -> bool:

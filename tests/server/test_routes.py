@@ -146,7 +146,7 @@ def test_a_method_nobody_knows_is_told_all_that_are_served(direct: Talking) -> N
 
 
 def test_the_document_lists_every_variable() -> None:
-    paths = document(Yard([], exactly()).routes)["paths"]
+    paths = document(Yard([], exactly()).routes, "toolyard")["paths"]
     assert any(len(variables_of(path)) > 1 for path in paths)
     for path, operations in paths.items():
         for operation in operations.values():

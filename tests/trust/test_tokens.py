@@ -160,6 +160,7 @@ RSA, P256 = signing("RS256", key("rsa")), signing("ES256", key("p256"))
 GOOD = issued()
 HEADER, PAYLOAD, SIGNATURE = GOOD.split(b".")
 
+MADE: tuple[Any, ...] = (issued, shared)
 BAD: dict[str, tuple[bytes, str]] = {
     # no signature, or another than it says
     "not signed": (issued("none", by=unsigned), "not signed (alg none)"),
@@ -270,9 +271,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "an end that is text": (issued(exp=str(NOW + 60)), "exp is not a number of seconds"),
     "an end that is true": (issued(exp=True), "exp is not a number of seconds"),
     **{
-        f"{name} of 400 digits, {made.__name__}": (made(**{name: 10**400}), "a number that is out of all proportion")
+        f"{name} of 400 digits, {made.__name__}": (made(**number), "a number that is out of all proportion")
         for name in ("exp", "nbf", "iat", "iss", "aud", "tenant")
-        for made in (issued, shared)
+        for number in ({name: 10**400},)
+        for made in MADE
     },
     "such a number deep inside": (issued(more={"a": [{"b": -(10**4000)}]}), "a number that is out of all proportion"),
     "not valid yet": (issued(nbf=NOW + 31), "not valid yet"),

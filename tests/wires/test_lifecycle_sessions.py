@@ -8,7 +8,7 @@ import pytest
 from toolyard.model.errors import ToolError
 from toolyard.model.lifecycle import State
 from toolyard.model.request import Definition, NewSession
-from toolyard.model.session import Event, Session, SessionTool
+from toolyard.model.session import Event, RequestEvent, Session, SessionStanding, SessionTool
 from toolyard.model.tool import Authorization, Requirements
 from toolyard.wires.sessions import (
     decode_session,
@@ -82,8 +82,12 @@ def test_a_session_is_shown_with_its_requests() -> None:
     )
     pending = {"requestId": "t-1", "tool": "find_locations", "state": "PENDING", "attempt": 0}
     done = pending | {"state": "COMPLETE", "attempt": 1}
-    requests = [call(waiting_for="approval"), complete({"a": 1})]
-    assert msgspec.json.decode(encode_session(session, requests).body) == {
+    standing = SessionStanding("s-1", {"user": 7}, 1, 1)
+    requests = [
+        RequestEvent("t-1", "find_locations", State.PENDING, 0, "approval"),
+        RequestEvent("t-1", "find_locations", State.COMPLETE, 1),
+    ]
+    assert msgspec.json.decode(encode_session(standing, requests).body) == {
         "sessionId": "s-1",
         "status": "awaiting_tools",
         "requests": [pending | {"waitingFor": "approval"}, done],

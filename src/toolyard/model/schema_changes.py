@@ -124,9 +124,10 @@ def _values(pair: Pair) -> Iterator[Found]:
         elif old is not None:
             yield pair.path, "wider", f"other values are possible than {_list(old)}"
         return
-    if gone := [value for value in old if value not in new]:
+    before, after = set(old), set(new)  # a schema may list ten thousands of them
+    if gone := [value for value in old if value not in after]:
         yield pair.path, "narrower", f"a value is gone: {_list(gone)}"
-    if more := [value for value in new if value not in old]:
+    if more := [value for value in new if value not in before]:
         yield pair.path, "wider", f"a value was added: {_list(more)}"
     if not gone and not more and old != new:
         yield pair.path, "wording", "the values stand in another order"
@@ -245,8 +246,9 @@ def _parts(pair: Pair, old: Any, new: Any) -> Iterator[Found]:
 
 def _options(pair: Pair, keyword: str, old: list[Any], new: list[Any]) -> Iterator[Found]:
     """Of several schemas one must fit. (With oneOf, exactly one: another option may then shut out what fitted.)"""
-    gone = [(index, option) for index, option in enumerate(old) if option not in new]
-    more = [(index, option) for index, option in enumerate(new) if option not in old]
+    before, after = set(map(_encode, old)), set(map(_encode, new))
+    gone = [(index, option) for index, option in enumerate(old) if _encode(option) not in after]
+    more = [(index, option) for index, option in enumerate(new) if _encode(option) not in before]
     if len(gone) == len(more):
         for (_, before), (index, after) in zip(gone, more, strict=True):
             yield from _either(pair.at(f"{keyword}[{index}]", before, after))

@@ -162,6 +162,21 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
         offer a tool that declares one to learn it."""
         return self.is_trusted or self.is_named
 
+    def hints_in_words(self) -> str:
+        """What a person may know of its behaviour before they decide about a call of it."""
+        if not self.is_trusted:
+            return "none that counts: its worker is not trusted, so it is taken to be destructive and open-world"
+        hints = self.hints
+        said = {
+            "read only": hints.read_only,
+            "idempotent": hints.idempotent,
+            "destructive": hints.destructive,
+            "not destructive": hints.destructive is False,
+            "open-world": hints.open_world,
+            "not open-world": hints.open_world is False,
+        }
+        return ", ".join(name for name, holds in said.items() if holds)
+
     def __post_init__(self) -> None:
         force_setattr(self, "short_name", short_name_of(self.wire_name))
         force_setattr(self, "id", f"{self.toolkit.name}.{self.name}")

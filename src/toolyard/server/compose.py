@@ -341,7 +341,7 @@ class Yard:
             *SessionDesk(self._sessions, self.witness, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
-            *ApprovalPages(self._decisions, forms).routes(),
+            *ApprovalPages(self._decisions, forms, self.catalogue, seam.now).routes(),
         ]
         return routes + site_routes.routes(self, routes)
 
@@ -374,6 +374,8 @@ class Yard:
             self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
+        self.mcp_routes = [route for route in routes if route.path == "/mcp"]
+        """Without the other spelling of that address."""
         return routes
 
 

@@ -105,6 +105,12 @@ def master_keys(value: Any) -> list[str]:
     raise Wrong("64 hexadecimal digits, or several of that, separated by commas")
 
 
+def server_name(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value):
+        return value
+    raise Wrong("1 to 64 letters, digits, '_', '.' or '-'; what people read is the title")
+
+
 def operator_token(value: Any) -> str:
     """It opens everything, so nobody must be able to guess it."""
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.~+/=-]{32,}", value):

@@ -37,6 +37,7 @@ from .readers import (
     quotas,
     rules,
     seconds,
+    server_name,
     store,
     switch,
     text,
@@ -68,6 +69,9 @@ class Settings:
     """How a server behaves."""
 
     tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
+    name: str = row("toolyard", "What the server is called: by MCP clients, above all.", server_name)
+    title: str | None = row(None, "The same for people: on its pages, and in MCP clients. Without: the name.", text)
+    instructions: str | None = row(None, "What models should know of the server: MCP clients are told.", text)
     host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", host)
     port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
     allowed_hosts: list[str] = row(
@@ -190,6 +194,10 @@ class Settings:
     write_timeout_s: float = row(30.0, "How long a client may read nothing of what it is sent.", seconds)
     keep_alive_s: float = row(15.0, "How long an idle connection is kept.", seconds)
     grace_s: float = row(10.0, "How long running calls may take to end when the server stops.", seconds)
+
+    @property
+    def shown_title(self) -> str:
+        return self.title or self.name
 
     @property
     def has_authentication(self) -> bool:

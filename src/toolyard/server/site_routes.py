@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def routes(yard: "Yard", others: list[Route]) -> list[Route]:
     """These routes are in the OpenAPI document too, so the document is asked for all of them."""
     made: list[Route] = []
-    document = cache(lambda: open_door("openapi")(others + made))
+    document = cache(lambda: open_door("openapi")([*others, *made, *yard.mcp_routes], yard.settings.shown_title))
     described = cache(lambda: encode(document()))
     shown = cache(lambda: open_door("pages").docs(document()))
 
@@ -50,7 +50,7 @@ def routes(yard: "Yard", others: list[Route]) -> list[Route]:
         resource = exchange.path.removeprefix(METADATA)
         said: dict[str, object] = {
             "resource": exchange.base_url() + resource,
-            "resource_name": "toolyard",
+            "resource_name": yard.settings.shown_title,
             "bearer_methods_supported": ["header"],
             "authorization_servers": [each.issuer for each in yard.settings.issuers],
             "scopes_supported": sorted({scope for rule in yard.settings.access for scope in rule.scopes}),

@@ -287,7 +287,9 @@ class SqliteStore(KeptForTrust):
         return await self._change(write)
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
-        row = await self._write(lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone())
+        row: Any = await self._write(
+            lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone()
+        )
         return None if row is None else SessionStanding(id, msgspec.json.decode(row[0]), *row[1:])
 
     async def request_standings(self, session: str) -> list[RequestEvent]:

@@ -29,6 +29,8 @@ APPROVAL, AUTHORIZATION = "approval", "authorization"
 PATH = "/approvals"
 _SIGNED, _CODE = "approval", "approval code"
 _LENGTH = 12
+THEN = "once it is approved, make the same call again, with the same input, to get its result"
+"""A model has no other way to come by it."""
 EVERYBODY = Who()
 _log = logging.getLogger("toolyard.approvals")
 
@@ -91,7 +93,7 @@ class Approvals:
         id = self.id_of(call)
         url = f"{base_url}{PATH}/{id}"
         return MissingRequirements(
-            f"{tool_name} waits for approval by a person",
+            f"{waits(tool_name)}; {THEN}",
             Missing(authorization=(Challenge(id, url, f"{url}/status"),), approval=True),
             developer_message=f"call again once {url} says that it was approved; it is for this input alone",
         )
@@ -99,7 +101,7 @@ class Approvals:
     def question(self, tool_name: str, call: CallName) -> Question:
         """As a client's person is sent there."""
         url = f"{self.base_url()}{PATH}/{self.id_of(call)}"
-        return Question(APPROVAL, "url", f"{tool_name} waits for approval by a person", url=url)
+        return Question(APPROVAL, "url", waits(tool_name), url=url)
 
     def id_of(self, call: CallName) -> str:
         return _id(call.seq, self._ring.sign(_SIGNED, call.encoded()))
@@ -142,6 +144,11 @@ def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwi
         )
         return otherwise
     return said
+
+
+def waits(tool_name: str) -> str:
+    """What people are told of a call that needs one of them."""
+    return f"{tool_name} waits for approval by a person"
 
 
 def number_in(id: str) -> int | None:

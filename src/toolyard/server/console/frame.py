@@ -7,6 +7,7 @@ from html import escape
 import msgspec
 
 from ...model.hidden import escaped, escaped_json
+from ..pages.layout import age as age
 
 MOST_CHARACTERS = 20_000
 MOST_IN_A_CELL = 200
@@ -60,11 +61,3 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def bullets(lines: Iterable[str]) -> str:
     """Of HTML."""
     return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
-
-
-def age(seconds: float) -> str:
-    """`5 s`, `3 min`, `2 h`, `4 d`."""
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{int(seconds // unit)} {name}"
-    return f"{max(0, int(seconds))} s"

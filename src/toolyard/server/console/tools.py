@@ -59,7 +59,7 @@ class Tools:
             ("Description", shown(tool.description) or NOTHING),
             ("Listed as", code(tool.wire_name)),
             ("Runs", self._place(tool)),
-            ("Hints", shown(_hints(tool))),
+            ("Hints", shown(tool.hints_in_words() or NOTHING)),
             ("Needs", shown(_needs(tool))),
             ("Approval", bullets(map(shown, waits)) if waits else "no call of it waits for a person"),
             ("Exposed to", bullets(map(shown, exposed_to(tool, self._access)))),
@@ -79,21 +79,6 @@ def _search(visit: Visit, wanted: str) -> str:
         f"<input id='name' name='name' type='text' maxlength='200' value='{shown(wanted)}'> "
         "<button type='submit'>Look</button></form>"
     )
-
-
-def _hints(tool: Tool) -> str:
-    if not tool.is_trusted:
-        return "none that counts: its worker is not trusted, so it is taken to be destructive and open-world"
-    hints = tool.hints
-    said = {
-        "read only": hints.read_only,
-        "idempotent": hints.idempotent,
-        "destructive": hints.destructive,
-        "not destructive": hints.destructive is False,
-        "open-world": hints.open_world,
-        "not open-world": hints.open_world is False,
-    }
-    return ", ".join(name for name, holds in said.items() if holds) or NOTHING
 
 
 def _needs(tool: Tool) -> str:

@@ -24,7 +24,7 @@ from .answers import ClientAnswers
 from .asking import Asking
 from .calling import Calling, Manner
 from .completions import Completions
-from .dispatcher import Dispatcher, McpParts
+from .dispatcher import Dispatcher, Identity, McpParts
 from .http import McpHttp
 from .listing import ToolPages
 from .offers import Lane, Offers
@@ -70,7 +70,9 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     asking = Asking(store, seam.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
     offers = Offers(lane, given, ground.engine, ground.witness)
-    dispatcher = Dispatcher(calling, ToolPages(catalogue, settings.mcp_page_size), tasks, subscriptions, offers)
+    identity = Identity(settings.name, settings.shown_title, settings.instructions)
+    pages = ToolPages(catalogue, settings.mcp_page_size)
+    dispatcher = Dispatcher(calling, pages, tasks, subscriptions, offers, identity)
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
     sessions = McpSessions(store, ground.ring, seam.new_id, ground.quotas)

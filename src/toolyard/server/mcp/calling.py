@@ -27,7 +27,7 @@ from ...model.lifecycle import ENDED
 from ...model.running import LedgerChannel, Question
 from ...model.tool import Tool
 from ...trust.access import refuse_lacking
-from ...trust.approvals import APPROVAL
+from ...trust.approvals import APPROVAL, waits
 from ...wires.mcp.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -262,7 +262,7 @@ class Calling:
         """What a person has to do first: over the protocol where the client can, else as text. What waits for approval
         is not up to the client's person, and waits already: it is never said to be impossible."""
         questions = [
-            Question(each.id, "url", asked_for(tool.id, each) or error.message, url=each.url)
+            Question(each.id, "url", asked_for(tool.id, each) or waits(tool.id), url=each.url)
             for each in error.missing.authorization
         ]
         if not questions or not can_answer(peer.capabilities, "url"):

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ...version import VERSION
 from ...wires.mcp.envelope import METHOD_NOT_FOUND, Incoming, RpcError
 from ...wires.mcp.params import TASKS
-from ...wires.mcp.revisions import REVISIONS, Revision
-from ...wires.mcp.tools import INFO, LIST_TTL_MS, META
+from ...wires.mcp.revisions import REVISIONS, Revision, spoken_by
+from ...wires.mcp.tools import LIST_TTL_MS
 from .answers import ClientAnswers
 from .calling import Calling
 from .listing import ToolPages
@@ -27,6 +28,18 @@ Method = Callable[[Incoming, Peer, Outlet, BaseUrl], Coroutine[Any, Any, bytes]]
 _encode = msgspec.json.Encoder().encode
 
 
+class Identity(Struct, frozen=True):
+    """What the server says of itself: to programs and people, and, where there is something to say, to models."""
+
+    name: str
+    title: str
+    instructions: str | None = None
+
+    @property
+    def info(self) -> dict[str, str]:
+        return {"name": self.name, "title": self.title, "version": VERSION}
+
+
 class Dispatcher:
     """Answers requests."""
 
@@ -37,8 +50,11 @@ class Dispatcher:
         tasks: Tasks,
         subscriptions: Subscriptions,
         offers: Offers,
+        identity: Identity,
     ) -> None:
-        self._pages, self._offers = pages, offers
+        self._pages, self._offers, self._identity = pages, offers, identity
+        self.modern = spoken_by(identity.info)
+        """The revisions of the newer era, as this server speaks them."""
         self.mirrored = calling.mirrored
         older: dict[str, Method] = {
             "tools/list": self._list,
@@ -80,8 +96,12 @@ class Dispatcher:
 
     def initialized(self, revision: Revision) -> bytes:
         """The result of `initialize`."""
-        made = {"protocolVersion": revision.name, "capabilities": self.capabilities(revision), "serverInfo": INFO}
-        return _encode(made)
+        made = {
+            "protocolVersion": revision.name,
+            "capabilities": self.capabilities(revision),
+            "serverInfo": self._identity.info,
+        }
+        return _encode(made | self._instructions())
 
     def capabilities(self, revision: Revision) -> dict[str, object]:
         """What this server can do."""
@@ -100,7 +120,10 @@ class Dispatcher:
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "private",
         }
-        return _encode(made)[:-1] + b"," + META + b"}"
+        return _encode(made | self._instructions() | {"_meta": peer.revision.server_info})
+
+    def _instructions(self) -> dict[str, str]:
+        return {"instructions": self._identity.instructions} if self._identity.instructions else {}
 
     async def _list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
         return self._pages.page(message, peer.revision, peer.caller.view)

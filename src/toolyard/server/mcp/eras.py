@@ -1,5 +1,7 @@
 """Which era a message is of, and what each era's clients say of themselves."""
 
+from collections.abc import Mapping
+
 from msgspec import UNSET
 
 from ...model.caller import Caller
@@ -16,7 +18,7 @@ from ...wires.mcp.params import (
     can,
     decode_params,
 )
-from ...wires.mcp.revisions import MODERN, R_2026_07_28, REVISIONS
+from ...wires.mcp.revisions import R_2026_07_28, REVISIONS, Revision
 from .peer import Peer
 from .sessions import SessionState
 from .subscriptions import refuse_many
@@ -30,18 +32,20 @@ def params_of(message: Incoming) -> Params:
     return decode_params(message, Call if message.method == "tools/call" else Params)
 
 
-def modern_peer(message: Incoming, params: Params, caller: Caller, header: str = "") -> Peer | None:
-    """None for a message of the older era. Raises RpcError for one of the newer that is not as it must be. `header` is
-    the version that the transport names."""
+def modern_peer(
+    message: Incoming, params: Params, caller: Caller, modern: Mapping[str, Revision], header: str = ""
+) -> Peer | None:
+    """None for a message of the older era. Raises RpcError for one of the newer that is not as it must be. `modern` are
+    the newer revisions as this server speaks them; `header` is the version that the transport names."""
     meta = Meta() if params.meta is UNSET else params.meta
     if not header and meta.version is UNSET:
         return None
     if message.method is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid request: this revision has no responses from clients")
     if message.id is UNSET:
-        return Peer(R_2026_07_28, caller, {})
+        return Peer(modern[R_2026_07_28.name], caller, {})
     asked = header if meta.version is UNSET else meta.version
-    if asked not in MODERN:
+    if asked not in modern:
         raise RpcError(
             UNSUPPORTED_VERSION,
             f"Unsupported protocol version: {asked[:80]}",
@@ -52,7 +56,7 @@ def modern_peer(message: Incoming, params: Params, caller: Caller, header: str =
         raise RpcError(INVALID_PARAMS, f"Invalid params: _meta has no {missing}")
     log_level = None if meta.log_level is UNSET else meta.log_level
     has_tasks = bool(meta.capabilities) and can(meta.capabilities, "extensions", TASKS)
-    return Peer(MODERN[asked], caller, meta.capabilities, log_level, None, has_tasks)
+    return Peer(modern[asked], caller, meta.capabilities, log_level, None, has_tasks)
 
 
 def change(message: Incoming, state: SessionState, most: int) -> None:

@@ -112,7 +112,7 @@ class McpHttp:
             return None
         if version and version != said:
             check_headers(headers, said, str(message.method), None)
-        peer = modern_peer(message, params, exchange.caller, version)
+        peer = modern_peer(message, params, exchange.caller, self._dispatcher.modern, version)
         if peer is not None and message.id is not UNSET:
             self._check_headers(message, params, headers, peer)
         return peer

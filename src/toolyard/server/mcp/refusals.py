@@ -51,7 +51,7 @@ def refused(error: ToolyardError, id: int | str | None) -> Reply:
     rpc = error if isinstance(error, RpcError) else as_rpc(error)
     if isinstance(error, NotAuthenticated | Forbidden):
         return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, (b"www-authenticate", error.challenge.encode())])
-    if isinstance(error, LimitReached):
+    if isinstance(error, LimitReached | MethodNotAllowed):
         return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, *error_headers(error)])
     return Reply(rpc.status, encode_error(id, rpc), HEADERS)
 

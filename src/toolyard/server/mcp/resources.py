@@ -16,9 +16,9 @@ from ...model.tool import Tool
 from ...store.contract import Note
 from ...wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, Incoming, RpcError
 from ...wires.mcp.outcomes import blocks_of, call_of, text_and_kind
-from ...wires.mcp.params import SERVER_INFO, OfResource, decode_params
+from ...wires.mcp.params import OfResource, decode_params
 from ...wires.mcp.revisions import Revision
-from ...wires.mcp.tools import INFO, LIST_TTL_MS
+from ...wires.mcp.tools import LIST_TTL_MS
 from ...wires.telling import Telling
 from .peer import Outlet, Peer
 
@@ -91,5 +91,5 @@ def is_not_found(error: RpcError) -> bool:
 def _cached(revision: Revision) -> dict[str, Any]:
     if not revision.is_modern:
         return {}
-    meta = {SERVER_INFO: INFO}
+    meta = revision.server_info
     return {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": "private", "_meta": meta}

@@ -168,7 +168,7 @@ class StdioServer:
             if message.method is UNSET or message.id is UNSET:
                 await self._told(message)
                 return
-            peer = modern_peer(message, params_of(message), self._around.caller)
+            peer = modern_peer(message, params_of(message), self._around.caller, self._parts.dispatcher.modern)
         except RpcError as error:
             last(encode_error(id_of(line), error))
             return

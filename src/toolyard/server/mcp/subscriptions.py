@@ -15,8 +15,7 @@ from ...store.contract import Store
 from ...store.hints import Topic
 from ...trust.validity import Validity
 from ...wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError, encode_notification
-from ...wires.mcp.params import SERVER_INFO, SUBSCRIPTION, Listen, Wanted, decode_params
-from ...wires.mcp.tools import INFO
+from ...wires.mcp.params import SUBSCRIPTION, Listen, Wanted, decode_params
 from ..stream_count import StreamCount
 from .calling import needs_tasks
 from .peer import Outlet, Peer
@@ -122,7 +121,7 @@ class Subscriptions:
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
             await self.until_gone(outlet, peer.caller)
-        return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, SERVER_INFO: INFO}})
+        return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, **peer.revision.server_info}})
 
     async def until_gone(self, outlet: Outlet, caller: Caller) -> None:
         hints, gone = self._store.hints, False

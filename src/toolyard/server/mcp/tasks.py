@@ -23,7 +23,6 @@ from ...wires.mcp.params import RELATED_TASK, OfTask, Page, decode_params
 from ...wires.mcp.questions import encode_question, question_id
 from ...wires.mcp.revisions import Revision
 from ...wires.mcp.tasks import encode_listed, encode_task, status_of
-from ...wires.mcp.tools import META
 from ...wires.telling import Telling
 from ..witness import Witness
 from .calling import needs_tasks
@@ -32,7 +31,6 @@ from .peer import Outlet, Peer
 
 MOST_LISTED = 100
 MOST_TOLD = 10_000
-COMPLETE = b'{"resultType":"complete",%b}' % META
 _encode = msgspec.json.Encoder().encode
 
 
@@ -84,7 +82,7 @@ class Tasks:
         if params.responses is UNSET:
             raise RpcError(INVALID_PARAMS, "Invalid params: inputResponses is missing")
         await self._following.answer(call, params.responses)
-        return COMPLETE
+        return b'{"resultType":"complete",%b}' % peer.revision.meta
 
     async def cancel(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         call = await self._find(message, peer)
@@ -95,7 +93,7 @@ class Tasks:
         self._witness.did("cancel", f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
         await self._witness.written()
         if peer.revision.is_modern:
-            return COMPLETE
+            return b'{"resultType":"complete",%b}' % peer.revision.meta
         return await self.shown(await self._store.row(call.seq) or call, peer)
 
     async def list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:

@@ -6,7 +6,7 @@ import msgspec
 
 from ...version import VERSION
 from ..routes import Route, variables_of
-from . import family, lifecycle, site
+from . import family, lifecycle, mcp, site
 from .docs import ANYTHING, Doc, Docs, Parameter, Responses
 from .shapes import ServerErrorResponse
 
@@ -20,9 +20,9 @@ ANYWHERE: Responses = {
 WITH_A_VARIABLE: Responses = {404: ("Nothing is served there", (ServerErrorResponse,))}
 
 
-def document(routes: list[Route]) -> dict[str, Any]:
+def document(routes: list[Route], title: str) -> dict[str, Any]:
     """The whole document. Served as JSON and shown at `/docs`."""
-    docs: Docs = family.docs() | lifecycle.docs() | site.docs()
+    docs: Docs = family.docs() | lifecycle.docs() | mcp.docs() | site.docs()
     described = [(route, docs[route.method, route.path]) for route in routes]
     types = list(dict.fromkeys(type_ for route, doc in described for type_ in _types_of(route, doc)))
     schemas, components = msgspec.json.schema_components(types, ref_template=TEMPLATE)
@@ -33,9 +33,9 @@ def document(routes: list[Route]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "toolyard",
+            "title": title,
             "version": VERSION,
-            "description": "One tool, every wire: OXP 1.0, OTC 1.0 and the OTC draft.",
+            "description": "One tool, every wire: OXP 1.0, OTC 1.0, the OTC draft and MCP.",
         },
         "paths": paths,
         "components": {

@@ -1,13 +1,16 @@
 """The page on which a person says yes or no to a call, and the address at which a client hears of it."""
 
+from collections.abc import Callable
 from html import escape
 
 import msgspec
 
-from ...model.errors import PathNotFound, Refused, RequestError
+from ...catalogue import Catalogue
+from ...model.errors import PathNotFound, Refused, RequestError, ToolNotFound
 from ...model.hidden import escaped_json
+from ...model.lifecycle import State
 from ...model.record import CallRecord
-from ...trust.approvals import APPROVAL, PATH
+from ...trust.approvals import APPROVAL, AUTHORIZATION, PATH
 from ...wires import oxp
 from ...wires.approvals import MOST_REASON
 from ...wires.contract import JSON, Reply
@@ -16,7 +19,7 @@ from ..decisions import WITH_CODE, Decider, Decisions, about
 from ..exchange import Exchange
 from ..routes import Route
 from .forms import Browser, Forms
-from .layout import alert, page, paragraph, table
+from .layout import age, alert, page, paragraph, table
 
 MOST_TRIES = 10
 """Wrong codes for one call, on this node: then only an operator can decide."""
@@ -37,8 +40,9 @@ FIELDS = (
 class ApprovalPages:
     """Handlers."""
 
-    def __init__(self, decisions: Decisions, forms: Forms) -> None:
+    def __init__(self, decisions: Decisions, forms: Forms, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._decisions, self._desk, self._forms = decisions, decisions.desk, forms
+        self._catalogue, self._now = catalogue, now
         self._wrong: dict[int, int] = {}
 
     def routes(self) -> list[Route]:
@@ -68,6 +72,10 @@ class ApprovalPages:
             fields = self._forms.read(exchange, exchange.path)
         except RequestError as error:
             return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
+        if (
+            call.waiting_for != APPROVAL
+        ):  # its code is good for nothing any more, and nobody is told whether it was right
+            return await self._shown(exchange, browser, call, "Nothing was decided: this call does not wait for it")
         if self._is_closed(call):
             return await self._shown(exchange, browser, call, TOO_MANY)
         approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
@@ -95,10 +103,12 @@ class ApprovalPages:
 
     async def _shown(self, exchange: Exchange, browser: Browser, call: CallRecord, wrong: str = "") -> Reply:
         who = f"{call.key.subject} ({call.key.tenant})"
-        rows = [("Tool", call.reference), ("Who asks", who), ("Call", call.key.call_id)]
-        rows += [("On behalf of", call.user_id)] if call.user_id else []
+        rows = [("Tool", call.reference), *self._about(call), ("Who asks", who), ("On behalf of", call.user_id)]
+        rows += [("Call", call.key.call_id), ("Asked", f"{age(self._now() - call.created_at)} ago")]
         text = msgspec.json.format(call.input or b"{}", indent=2).decode()
-        body = table(rows) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
+        body = (
+            table(row for row in rows if row[1]) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
+        )
         if call.waiting_for == APPROVAL and self._is_closed(call):
             wrong = TOO_MANY
             body += alert(wrong)
@@ -109,14 +119,39 @@ class ApprovalPages:
             body += (alert(wrong) if wrong else "") + paragraph(await self._what_became(call))
         return self._forms.reply(browser, self._page(exchange, TITLE, body), 403 if wrong else 200)
 
+    def _about(self, call: CallRecord) -> list[tuple[str, str]]:
+        """What its tool says of itself, if it is still there."""
+        try:
+            tool = self._catalogue.resolve(call.reference)
+        except ToolNotFound:
+            return [("What it does", "The tool is not there any more, so the call cannot run")]
+        return [("What it does", tool.description), ("Hints", tool.hints_in_words())]
+
     async def _what_became(self, call: CallRecord) -> str:
         said = await self._desk.decision(call)
         if said is None:
-            ended = f" ({call.code})" if call.code else ""
-            return f"Nobody waits for this any more: the call is {call.state.value}{ended}."
-        word = "approved" if said["approved"] else "rejected"
-        because = f" Reason: {said['reason']}" if said["reason"] else ""
-        return f"It was {word} by {said['by']}. The call is {call.state.value}.{because}"
+            return f"Nobody has to agree to this call any more. {_standing(call)}"
+        if not said["approved"]:
+            because = f" Reason: {said['reason']}" if said["reason"] else ""
+            return f"It was rejected by {said['by']}. Nothing was done, and whoever asked is told so.{because}"
+        return f"It was approved by {said['by']}. {_standing(call)}"
 
     def _page(self, exchange: Exchange, title: str, body: str) -> str:
         return page(title, body, exchange.base_url())
+
+
+def _standing(call: CallRecord) -> str:
+    """Where it stands, and what happens next, for who does not know a call's states."""
+    if call.state is State.COMPLETE:
+        return "The tool has run, and whoever asked gets its result."
+    if call.state is State.ERROR and call.attempt == 0:
+        return f"The call ended before the tool ran ({call.code}). Nothing was done."
+    if call.state is State.ERROR:
+        return f"The tool was started, and the call ended as {call.code}. Whoever asked is told so."
+    if call.waiting_for == AUTHORIZATION:
+        return "The tool runs as soon as the user's account is connected, which whoever asked is told."
+    if call.state is State.PENDING and call.queue == "worker":
+        return "The tool runs as soon as a worker takes the call up. There is nothing more to do here."
+    if call.state is State.PENDING:
+        return "The tool runs next, and whoever asked gets its result. There is nothing more to do here."
+    return "The tool is running, and whoever asked gets its result. There is nothing more to do here."

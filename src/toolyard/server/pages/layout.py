@@ -78,5 +78,13 @@ def alert(text: str) -> str:
     return f"<p role='alert'>{shown(text)}</p>"
 
 
+def age(seconds: float) -> str:
+    """`5 s`, `3 min`, `2 h`, `4 d`."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {name}"
+    return f"{max(0, int(seconds))} s"
+
+
 def html(text: str, status: int = 200, headers: Headers = HTML) -> Reply:
     return Reply(status, text.encode(), headers)

@@ -18,6 +18,7 @@ def front(yard: "Yard", base_url: str) -> str:
             ("OXP 1.0", f"{base_url}/oxp"),
             ("OTC 1.0", f"{base_url}/otc"),
             ("OTC draft", f"{base_url}/otc/draft"),
+            ("MCP", f"{base_url}/mcp"),
         ]
     )
     body += f"<p>At <code>{escape(base_url)}</code> itself, what a request looks like decides.</p>"
@@ -33,7 +34,7 @@ def front(yard: "Yard", base_url: str) -> str:
     body += (
         "<p>" + " · ".join(f'<a href="{base_url and escape(base_url)}/{link}">/{link}</a>' for link in links) + "</p>"
     )
-    return page("toolyard", body, base_url)
+    return page(yard.settings.shown_title, body, base_url)
 
 
 def docs(document: dict[str, Any]) -> str:
@@ -46,7 +47,7 @@ def docs(document: dict[str, Any]) -> str:
     body += "<h2>Schemas</h2>"
     for name, schema in document["components"]["schemas"].items():
         body += f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>{_members(schema)}"
-    return page("toolyard: endpoints", body)
+    return page(f"{document['info']['title']}: endpoints", body)
 
 
 def _request(operation: dict[str, Any]) -> str:

@@ -14,9 +14,7 @@ from ...model.call import Outcome
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ...model.tool import Tool
 from ..telling import ESCAPED, HIDDEN, PREVIEW, Telling, Told
-from .params import SERVER_INFO
 from .revisions import Revision
-from .tools import INFO, META
 
 AS_IT_IS = Telling()
 _encode = msgspec.json.Encoder().encode
@@ -92,8 +90,8 @@ def encode_failure(error: ToolyardError, revision: Revision, telling: Telling = 
 
 def _finished(content: bytes, more: bytes, revision: Revision, notes: Mapping[str, Any] | None = None) -> bytes:
     if not notes:
-        return _result(content, more, META if revision.is_modern else b"", revision)
-    said = {**notes, **({SERVER_INFO: INFO} if revision.is_modern else {})}
+        return _result(content, more, revision.meta if revision.is_modern else b"", revision)
+    said = {**notes, **(revision.server_info if revision.is_modern else {})}
     return _result(content, more, b'"_meta":' + _encode(said), revision)
 
 

@@ -7,9 +7,8 @@ import msgspec
 
 from ...model.running import Asks, Question
 from .envelope import MISSING_CAPABILITY, RpcError, encode_notification
-from .params import SERVER_INFO, Capabilities, can
+from .params import Capabilities, can
 from .revisions import Revision
-from .tools import INFO
 
 NEEDS: dict[Asks, tuple[str, ...]] = {
     "form": ("elicitation", "form"),
@@ -63,7 +62,7 @@ def encode_input_required(questions: Sequence[Question], state: str | None, revi
     made: dict[str, Any] = {"resultType": "input_required", "inputRequests": input_requests(questions, revision)}
     if state is not None:
         made["requestState"] = state
-    return _encode({**made, "_meta": {SERVER_INFO: INFO}})
+    return _encode({**made, "_meta": revision.server_info})
 
 
 def input_requests(questions: Sequence[Question], revision: Revision) -> dict[str, Any]:

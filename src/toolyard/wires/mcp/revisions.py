@@ -1,6 +1,21 @@
 """The revisions of MCP, and what each of them knows."""
 
+from collections.abc import Mapping
+
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+
+from ...version import VERSION
+from .params import SERVER_INFO
+
+_encode = msgspec.json.Encoder().encode
+INFO = {"name": "toolyard", "title": "toolyard", "version": VERSION}
+"""A server that nobody named."""
+
+
+def _meta(info: Mapping[str, str]) -> bytes:
+    return b'"_meta":' + _encode({SERVER_INFO: info})
 
 
 class Revision(Struct, frozen=True):
@@ -16,6 +31,15 @@ class Revision(Struct, frozen=True):
     """Addresses that a person is sent to have ids, and clients are told when the person is done."""
     is_modern: bool = False
     """Every request says who its client is; there is no handshake, and there are no requests from the server."""
+    server: bytes = _encode(INFO)
+    """Who answers, as JSON. In the newer era every result says it."""
+    meta: bytes = _meta(INFO)
+    """Just that, as the member of a result."""
+
+    @property
+    def server_info(self) -> dict[str, msgspec.Raw]:
+        """The same, beside what else is in `_meta`."""
+        return {SERVER_INFO: msgspec.Raw(self.server)}
 
 
 R_2025_03_26 = Revision("2025-03-26", titles=False, icons=False)
@@ -27,6 +51,11 @@ REVISIONS = {each.name: each for each in (R_2026_07_28, R_2025_11_25, R_2025_06_
 """The newest first."""
 HANDSHAKE = {name: each for name, each in REVISIONS.items() if not each.is_modern}
 MODERN = {name: each for name, each in REVISIONS.items() if each.is_modern}
+
+
+def spoken_by(info: Mapping[str, str]) -> dict[str, Revision]:
+    """The revisions of the newer era, at the server that is called so."""
+    return {name: replace(each, server=_encode(info), meta=_meta(info)) for name, each in MODERN.items()}
 
 
 def negotiated(asked: str) -> Revision:

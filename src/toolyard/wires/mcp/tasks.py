@@ -10,10 +10,9 @@ from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
 from ...model.running import Question
 from .envelope import INTERNAL_ERROR
-from .params import RELATED_TASK, SERVER_INFO
+from .params import RELATED_TASK
 from .questions import input_requests
 from .revisions import Revision
-from .tools import INFO
 
 POLL_MS = 1000
 _encode = msgspec.json.Encoder().encode
@@ -49,7 +48,7 @@ def encode_created(call: CallRecord, revision: Revision, ttl_ms: int) -> bytes:
     """The result of a request that became a task."""
     task = task_of(call, revision, ttl_ms)
     if revision.is_modern:
-        return _encode({"resultType": "task", **task, "_meta": {SERVER_INFO: INFO}})
+        return _encode({"resultType": "task", **task, "_meta": revision.server_info})
     return _encode({"task": task, "_meta": {RELATED_TASK: {"taskId": call.key.call_id}}})
 
 
@@ -73,7 +72,7 @@ def detailed(
         made["result"] = msgspec.Raw(result or b"{}")
     elif made["status"] == "failed":
         made["error"] = {"code": INTERNAL_ERROR, "message": _message(call) or "The task failed"}
-    return {**made, "_meta": {SERVER_INFO: INFO}}
+    return {**made, "_meta": revision.server_info}
 
 
 def encode_listed(calls: Sequence[CallRecord], revision: Revision, ttl_ms: int, cursor: str | None) -> bytes:

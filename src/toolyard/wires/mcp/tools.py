@@ -6,16 +6,10 @@ from typing import Any
 import msgspec
 
 from ...model.tool import Schema, Tool
-from ...version import VERSION
-from .params import SERVER_INFO
 from .revisions import Revision
 
 NO_PARAMETERS: Schema = {"type": "object", "additionalProperties": False}
 LIST_TTL_MS = 300_000
-INFO = {"name": "toolyard", "title": "toolyard", "version": VERSION}
-META = b'"_meta":' + msgspec.json.encode({SERVER_INFO: INFO})
-"""On every result of the newer era."""
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -91,5 +85,5 @@ def encode_list(tools: Sequence[Tool], revision: Revision, cursor: str | None) -
     if cursor is not None:
         made["nextCursor"] = cursor
     if revision.is_modern:
-        made |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private", "_meta": {SERVER_INFO: INFO}}
+        made |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private", "_meta": revision.server_info}
     return _encode(made)
