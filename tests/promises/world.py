@@ -326,5 +326,13 @@ def family_of(wire: str) -> str:
 
 
 def exact(value: Any) -> str:
-    """JSON in which true and 1 differ, and the order of members does not matter."""
-    return json.dumps(value, sort_keys=True)
+    """JSON in one form, as RFC 8785 has it: true and 1 differ, 1.0 and 1 do not, nor does the order of members."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(member) for member in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
