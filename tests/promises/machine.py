@@ -410,8 +410,8 @@ class Machine(RuleBasedStateMachine):
     # -- workers -----------------------------------------------------------------------------------
 
     @move(
-        4, person=[MALLORY, TRUSTY, EVE], tool=WORKERS_TOOLS,
-        needs=["", HELD, "FAX_KEY", GITHUB], node=NODES,
+        4, person=[MALLORY, MALLORY, TRUSTY, TRUSTY, EVE], tool=(*WORKERS_TOOLS, "Job.Do"),
+        needs=["", "", "", HELD, "FAX_KEY", GITHUB], node=NODES,
     )  # fmt: skip
     def offer(self, person: Person = MALLORY, tool: str = "Job.Do", needs: str = "", node: int = 0) -> None:
         """A worker comes, perhaps with a tool that wants to know something."""
@@ -448,8 +448,9 @@ class Machine(RuleBasedStateMachine):
         user: str | None = None, brings: bool = False, node: int = 0,
     ) -> None:  # fmt: skip
         """Perhaps with a secret of the caller's own: then that is what its worker gets."""
-        if self.world.offers and tool not in self.world.offers:
-            tool = min(self.world.offers)
+        offered = [name for name in WORKERS_TOOLS if self.world.offers.get(name)]
+        if offered and tool not in offered:
+            tool = offered[-1]  # one that nobody offers is only refused
         brought = self._bring(tool, "FAX_KEY") if brings else {}
         self.on.run(self._call(person, wire, tool, self._input(tool, person, user), key, user, node, brought))
 
@@ -460,7 +461,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _claim(self, person: Person, worker: str, node: int) -> None:
         world = self.world
-        meant = {name for name, tool in world.brought.items() if person in world.offers[tool]}
+        meant = {name for name, tool in world.brought.items() if person in world.offers.get(tool, ())}
         if self.on.options.trusts and person == TRUSTY:
             meant |= set(world.secrets) - set(world.brought)
         listener = Listener(person, ANY, secrets=frozenset(meant))
@@ -707,8 +708,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _end(self) -> None:
         stage, world = self.on, self.world
-        for gate in list(world.gates.values()):
-            gate.set()
+        world.open_gates()
         for sent in world.sent:
             if sent.tool in GATED and sent.told is None:
                 await within(sent.heard.done.wait(), 2.0)

@@ -186,8 +186,7 @@ class Stage:
 
     async def _close(self) -> None:
         await self.ledger.unblock()
-        for gate in self.world.gates.values():
-            gate.set()
+        self.world.open_gates()
         for node in range(len(self.yards)):
             await self.stop(node)
         await self.ledger.close()

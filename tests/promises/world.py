@@ -231,6 +231,7 @@ class World:
         self.heard: list[Heard] = []
         self.runs: list[Run] = []
         self.gates: dict[str, asyncio.Event] = {}
+        self.is_open = False
         self.began: dict[str, asyncio.Event] = {}
         self.inputs: dict[str, str] = {}
         """By mark: what came, exactly."""
@@ -284,7 +285,17 @@ class World:
         return run
 
     def gate(self, mark: str) -> asyncio.Event:
-        return self.gates.setdefault(mark, asyncio.Event())
+        """Is set when a run with that mark may end."""
+        gate = self.gates.setdefault(mark, asyncio.Event())
+        if self.is_open:
+            gate.set()
+        return gate
+
+    def open_gates(self) -> None:
+        """Whatever runs ends, and so does what begins later."""
+        self.is_open = True
+        for gate in self.gates.values():
+            gate.set()
 
     def begin(self, mark: str) -> asyncio.Event:
         """Is set when a run with that mark has begun."""
@@ -315,5 +326,13 @@ def family_of(wire: str) -> str:
 
 
 def exact(value: Any) -> str:
-    """JSON in which true and 1 differ, and the order of members does not matter."""
-    return json.dumps(value, sort_keys=True)
+    """JSON in one form, as RFC 8785 has it: true and 1 differ, 1.0 and 1 do not, nor does the order of members."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(member) for member in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
