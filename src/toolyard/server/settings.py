@@ -95,7 +95,11 @@ class Settings:
     audit_input: bool = row(False, "Put the input of calls into the audit log, and not its fingerprint alone.", switch)
     audit_retention_s: float = row(90 * 86400.0, "How long the audit log is kept.", seconds)
     key_ttl_s: float = row(86400.0, "How long a call_id stays taken; at least as long as its call is kept.", seconds)
-    sync_wait_s: float = row(25.0, "How long a request waits for a call before it is told to come back.", seconds)
+    sync_wait_s: float = row(
+        25.0,
+        "How long a request waits for a call, or for the person it needs, before it is told to come back.",
+        seconds,
+    )
     max_attempts: int = row(3, "How many times a call whose attempts are lost is started.", whole(1, 100))
     lease_s: float = row(
         30.0, "How long a worker, a claim or a node is taken to be alive after it was heard of.", seconds
