@@ -92,6 +92,21 @@ def test_a_trusted_worker_is_given_what_is_meant_for_it(walk: Start) -> None:
         assert claim.accepted
 
 
+def test_what_a_worker_was_given_is_scrubbed_although_its_tool_needs_it_no_longer(walk: Start) -> None:
+    """It says its token to another node, or to one that started anew, after its tool was offered otherwise."""
+    with walk(trusts=True) as taken:
+        taken.somebody_connects_an_account(user="uma")
+        taken.offer(person=TRUSTY, tool="Job.Do", needs=GITHUB)
+        taken.call_a_workers_tool(tool="Job.Do", user="uma", key="a")
+        taken.claim(person=TRUSTY)
+        taken.offer(person=TRUSTY, tool="Job.Do")
+        taken.a_server_starts_again(node=1)
+        taken.a_worker_says(node=1)
+        (claim,) = taken.machine.world.claims
+        assert claim.given
+        assert claim.accepted
+
+
 @pytest.mark.parametrize("wire", ["mcp-new", "mcp-old", "oxp"])
 def test_a_running_call_is_joined_by_no_other_user(walk: Start, wire: str) -> None:
     with walk() as taken:

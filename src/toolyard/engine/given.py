@@ -85,9 +85,11 @@ class Given:
         return self._scrubber(gift)
 
     async def scrubber_of(self, call: CallRecord) -> Scrubber | None:
+        """By what was given, whatever the tool declares by now: its worker may have offered it otherwise since."""
         gift = self._calls.get((call.session or "", call.request or ""))
         if gift is None or gift.attempt != call.attempt:
-            kept = await self._store.note(*_place(call.key.tenant, call.seq)) if self.may_be_kept(call) else None
+            is_workers = call.queue == "worker"
+            kept = await self._store.note(*_place(call.key.tenant, call.seq)) if is_workers else None
             gift = self._remember(call, kept)
         return self._scrubber(gift)
 
