@@ -47,8 +47,8 @@ def set_secret(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="The tools that may have it, such as 'Sms.*'. Without: all of the server's own that declare it. "
-            "May repeat.",
+            help="The tools that may have it, such as 'Sms.*', of the server and of trusted workers. Without: all of "
+            "those that declare it. May repeat.",
         ),
     ] = None,
     tenant: Tenant = None,
