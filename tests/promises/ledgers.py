@@ -116,7 +116,10 @@ class PostgresLedger:
         await asyncio.to_thread(self._server.drop, self._name)
 
     async def follow(self, now: float) -> None:
-        await self._connection.execute(CLOCK.format(now=now))
+        """Nodes that live have said so meanwhile, however long it was."""
+        async with self._connection.transaction():
+            await self._connection.execute("UPDATE nodes SET lease_until = lease_until + $1 - ledger_now()", now)
+            await self._connection.execute(CLOCK.format(now=now))
 
     async def rows(self) -> Rows:
         found: Rows = {}

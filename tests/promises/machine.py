@@ -575,8 +575,6 @@ class Machine(RuleBasedStateMachine):
 
     @move(seconds=[1.0, 1.0, 20.0, 20.0, 40.0, 61.0, 140.0, 1100.0, 3100.0], sweeps=MAYBE)
     def time_passes(self, seconds: float = 140.0, sweeps: bool = True) -> None:
-        if seconds > 10 and self.on.ledger.nodes > 1:
-            self.world.lose_runs()  # the nodes had no time to say that they live
         self.on.run(self.on.clock.advance(seconds))
         if sweeps:
             self.on.run(self.on.sweep())
