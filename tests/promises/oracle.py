@@ -235,12 +235,13 @@ def what_came_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]:
 
 
 def everything_that_ran_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]:
-    """Also a call without a key."""
+    """Also a call without a key. One that was made again is as old as when it was made first."""
     if seen.is_quiet:
         recorded = {exact(call["input"]) for call in seen.calls if "input" in call}
+        first: dict[str, float] = {}
         for sent in seen.world.sent:
             told = sent.told
-            is_recent = seen.world.clock.elapsed - sent.elapsed < RETENTION_S
+            is_recent = seen.world.clock.elapsed - first.setdefault(exact(sent.input), sent.elapsed) < RETENTION_S
             if told is not None and told.kind == "success" and is_recent and exact(sent.input) not in recorded:
                 yield f"({sent}) was answered {told.kind}, and is not in the ledger"
 
