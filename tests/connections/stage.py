@@ -48,6 +48,9 @@ class Clock:
     def __call__(self) -> float:
         return time.time() + self.ahead
 
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
 
 class Scene:
     """One server, and what callers and people do with it."""
@@ -178,6 +181,6 @@ class Person:
 async def scene(provider: Provider, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Scene]:
     clock = clock or Clock()
     given = {"providers": json.dumps(providers(provider.issuer)), "sync_wait_s": 0.5, **settings}
-    yard = Yard([kit], exactly(**given), Seam(now=clock))
+    yard = Yard([kit], exactly(**given), Seam(now=clock, monotonic=clock.monotonic))
     async with yard.lifetime():
         yield Scene(yard, clock)

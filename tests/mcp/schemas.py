@@ -31,6 +31,8 @@ RESULTS = {
     "tasks/update": "UpdateTaskResult",
     "resources/list": "ListResourcesResult",
     "resources/read": "ReadResourceResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/unsubscribe": "EmptyResult",
 }
 MESSAGES = {
     "notifications/progress": "ProgressNotification",

@@ -84,6 +84,9 @@ def _listening(ledger: Path) -> Iterator[socket.socket | None]:
             yield listener
         finally:
             path.unlink(missing_ok=True)
+            with suppress(OSError):  # others are in it
+                if path.parent in _own_folders():
+                    path.parent.rmdir()
 
 
 def _listen(ledger: Path) -> socket.socket | None:
@@ -104,8 +107,7 @@ def _listen(ledger: Path) -> socket.socket | None:
 
 def _bind(listener: socket.socket, path: Path) -> None:
     """Nobody can connect before it listens, and by then it is its owner's alone. Raises OSError."""
-    if len(os.fsencode(path)) > LONGEST_PATH or not str(path).isprintable():
-        raise OSError(f"{str(path)!r} cannot be a socket's path")
+    _refuse_long(path)
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(f"{path} is something else")
@@ -116,16 +118,23 @@ def _bind(listener: socket.socket, path: Path) -> None:
     listener.setblocking(False)
 
 
+def _refuse_long(path: Path) -> None:
+    if len(os.fsencode(path)) > LONGEST_PATH or not str(path).isprintable():
+        raise OSError(f"{str(path)!r} cannot be a socket's path")
+
+
 def _places(ledger: Path) -> Iterator[Path]:
     with suppress(OSError):
         if not ledger.parent.stat().st_mode & OTHERS_MAY_WRITE:
             yield ledger.with_name(f"{ledger.name}.sock")
     name = blake2b(os.fsencode(ledger), digest_size=10).hexdigest()
     for folder in _own_folders():
+        path = folder / f"{name}.sock"
         with suppress(OSError):
+            _refuse_long(path)
             folder.mkdir(mode=0o700, exist_ok=True)
             if _is_own(folder.lstat()):
-                yield folder / f"{name}.sock"
+                yield path
 
 
 def _own_folders() -> Iterator[Path]:

@@ -52,7 +52,7 @@ class RouteTable:
         """A route, and the values of its variables. `sent` is the path as the client wrote it: only what stands for a
         variable may have escapes. Whoever looks at paths before this server, a proxy with rules, does not have to
         know in how many ways each can be written. Raises what there is to say where there is no route."""
-        there = self._by_path.get(sent, {})
+        there = {} if "{" in sent else self._by_path.get(sent, {})  # "/v1/calls/{call_id}" itself is no path
         if method in there:
             return there[method], {}
         allowed, segments = set(there), sent.split("/")
