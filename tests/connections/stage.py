@@ -48,6 +48,10 @@ class Clock:
     def __call__(self) -> float:
         return time.time() + self.ahead
 
+    def ticks(self) -> float:
+        """The clock that is for durations."""
+        return time.perf_counter() + self.ahead
+
 
 class Scene:
     """One server, and what callers and people do with it."""
@@ -178,6 +182,6 @@ class Person:
 async def scene(provider: Provider, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Scene]:
     clock = clock or Clock()
     given = {"providers": json.dumps(providers(provider.issuer)), **settings}
-    yard = Yard([kit], exactly(**given), Seam(now=clock))
+    yard = Yard([kit], exactly(**given), Seam(now=clock, monotonic=clock.ticks))
     async with yard.lifetime():
         yield Scene(yard, clock)
