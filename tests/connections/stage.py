@@ -48,8 +48,9 @@ class Clock:
     def __call__(self) -> float:
         return time.time() + self.ahead
 
-    def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
+    def ticks(self) -> float:
+        """The clock that is for durations."""
+        return time.perf_counter() + self.ahead
 
 
 class Scene:
@@ -180,7 +181,7 @@ class Person:
 @asynccontextmanager
 async def scene(provider: Provider, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Scene]:
     clock = clock or Clock()
-    given = {"providers": json.dumps(providers(provider.issuer)), "sync_wait_s": 0.5, **settings}
-    yard = Yard([kit], exactly(**given), Seam(now=clock, monotonic=clock.monotonic))
+    given = {"providers": json.dumps(providers(provider.issuer)), **settings}
+    yard = Yard([kit], exactly(**given), Seam(now=clock, monotonic=clock.ticks))
     async with yard.lifetime():
         yield Scene(yard, clock)

@@ -84,7 +84,7 @@ def _listening(ledger: Path) -> Iterator[socket.socket | None]:
             yield listener
         finally:
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # others are in it
+            with suppress(OSError):  # others of this user's servers may have theirs there
                 if path.parent in _own_folders():
                     path.parent.rmdir()
 
@@ -107,7 +107,10 @@ def _listen(ledger: Path) -> socket.socket | None:
 
 def _bind(listener: socket.socket, path: Path) -> None:
     """Nobody can connect before it listens, and by then it is its owner's alone. Raises OSError."""
-    _refuse_long(path)
+    if len(os.fsencode(path)) > LONGEST_PATH or not str(path).isprintable():
+        raise OSError(f"{str(path)!r} cannot be a socket's path")
+    if path.parent in _own_folders():
+        _make_own(path.parent)
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(f"{path} is something else")
@@ -118,33 +121,25 @@ def _bind(listener: socket.socket, path: Path) -> None:
     listener.setblocking(False)
 
 
-def _refuse_long(path: Path) -> None:
-    if len(os.fsencode(path)) > LONGEST_PATH or not str(path).isprintable():
-        raise OSError(f"{str(path)!r} cannot be a socket's path")
-
-
 def _places(ledger: Path) -> Iterator[Path]:
-    with suppress(OSError):
-        if not ledger.parent.stat().st_mode & OTHERS_MAY_WRITE:
-            yield ledger.with_name(f"{ledger.name}.sock")
+    if not ledger.parent.stat().st_mode & OTHERS_MAY_WRITE:
+        yield ledger.with_name(f"{ledger.name}.sock")
     name = blake2b(os.fsencode(ledger), digest_size=10).hexdigest()
-    for folder in _own_folders():
-        path = folder / f"{name}.sock"
-        with suppress(OSError):
-            _refuse_long(path)
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if _is_own(folder.lstat()):
-                yield path
+    folders = _own_folders()
+    for folder in (*folders, *folders):  # again: another server may have taken the folder away as it left
+        yield folder / f"{name}.sock"
 
 
-def _own_folders() -> Iterator[Path]:
+def _own_folders() -> list[Path]:
     """Which nobody else can look into."""
-    if given := os.environ.get("XDG_RUNTIME_DIR"):
-        yield Path(given, "toolyard")
-    for shared in dict.fromkeys((tempfile.gettempdir(), "/tmp")):
-        yield Path(shared, f"toolyard-{os.geteuid()}")
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    shared = dict.fromkeys((tempfile.gettempdir(), "/tmp"))
+    return [*([Path(given, "toolyard")] if given else []), *(Path(each, f"toolyard-{os.geteuid()}") for each in shared)]
 
 
-def _is_own(status: os.stat_result) -> bool:
-    """And not what somebody else put there first."""
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+def _make_own(folder: Path) -> None:
+    """Raises OSError for what somebody else put there first."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
