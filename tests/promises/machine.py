@@ -727,6 +727,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _until_recorded(self) -> None:
         """What is written behind is written, if that ever happens."""
+        self._read()
         for _ in range(20):
             there = str(await self.on.calls())
             told = [sent for sent in self.world.sent if sent.told is not None and sent.told.kind == "success"]

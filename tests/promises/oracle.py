@@ -16,7 +16,7 @@ from .world import Heard, Run, Sent, World, exact
 
 MOST_WRONG_CODES = 5
 WORKED_OFF_S = 130.0
-"""After so long without a call nothing can be left of what a caller used: a minute, and one more on other nodes."""
+"""After so long nothing can be left of what a caller used: a minute, and one more on other nodes."""
 OPEN = ("PENDING", "PROCESSING")
 RETENTION_S, KEY_TTL_S = 100.0, 1000.0
 OWN = ("Desk.Note", "Desk.Look", "Desk.Picky", "Desk.Wait", "Desk.Again", "Desk.Mutate", "Sms.Send")
@@ -293,15 +293,14 @@ def health_is_true(seen: Seen, memory: Memory) -> Iterator[str]:
 
 
 def nobody_is_locked_out(seen: Seen, memory: Memory) -> Iterator[str]:
-    """Who has made no call for so long has nothing left to wait for, whatever the clock was set to."""
-    limited = [sent for sent in seen.world.sent if sent.person.is_limited and sent.told is not None]
-    admitted = [sent.elapsed for sent in limited if not sent.told.is_limit]  # type: ignore[union-attr]
-    for sent in limited:
-        if sent.told is not None and sent.told.is_limit:
-            before = [elapsed for elapsed in admitted if elapsed <= sent.elapsed]
-            quiet = sent.elapsed - max(before) if before else WORKED_OFF_S
+    """Who has asked for nothing for so long has nothing left to wait for, whatever the clock was set to."""
+    asked = [heard for heard in seen.world.heard if heard.to.person is not None and heard.to.person.is_limited]
+    for sent in seen.world.sent:
+        if sent.person.is_limited and sent.told is not None and sent.told.is_limit:
+            others = [heard.elapsed for heard in asked if heard is not sent.heard and heard.elapsed <= sent.elapsed]
+            quiet = sent.elapsed - max(others, default=-WORKED_OFF_S)
             if quiet >= WORKED_OFF_S:
-                yield f"({sent}) was refused after {quiet:g} s without a call: {sent.told.message}"
+                yield f"({sent}) was refused after {quiet:g} s in which it asked for nothing: {sent.told.message}"
 
 
 def strict_audit_has_what_was_answered(seen: Seen, memory: Memory) -> Iterator[str]:

@@ -203,7 +203,7 @@ class Stage:
         headers = {"host": "localhost", **self._credentials(to), **request.headers, **more}
         if data:
             headers = {"content-type": "application/json", **headers, "content-length": str(len(data))}
-        heard = Heard(to, f"{request.method} {request.path} {data.decode()[:400]}")
+        heard = Heard(to, f"{request.method} {request.path} {data.decode()[:400]}", self.clock.elapsed)
         self.world.heard.append(heard)
         yards = self.up
         if not yards:

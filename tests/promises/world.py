@@ -77,6 +77,8 @@ class Heard:
 
     to: Listener
     request: str
+    elapsed: float = 0.0
+    """When it was asked for."""
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
