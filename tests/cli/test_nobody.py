@@ -69,7 +69,7 @@ def test_over_pipes_nobody_is_sent_to_an_address_that_does_not_know_the_call(fol
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": CALL},
     ]
     lines = "".join(json.dumps(message) + "\n" for message in messages)
-    variables = {"TOOLYARD_PUBLIC_URL": "https://tools.example", "TOOLYARD_STORE": "sqlite:toolyard.db"}
+    variables = {"TOOLYARD_PUBLIC_URL": "https://tools.example", "XDG_STATE_HOME": str(folder / "state")}
     ended = toolyard("stdio", "tools.py", folder=folder, input=lines, variables=variables)
     result = json.loads(ended.out.splitlines()[-1])["result"]
     assert result["isError"] is True
