@@ -3,6 +3,7 @@ the worker, or names it and the tool. What a worker calls itself or its tools co
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -165,6 +166,52 @@ def test_for_whom_a_call_speaks_is_asked_again_when_it_is_claimed(sealed: Brough
         assert (row.state, why in (row.error or b"").decode()) == (State.ERROR, True)
 
     play(story, workers=[{"trusted": True}])
+
+
+def test_what_an_earlier_attempt_was_given_is_kept_out_of_what_a_later_one_says() -> None:
+    async def story(made: Scene) -> None:
+        await keep(made, "Far.*")
+        await offer(made, tool())
+        assert CANARY in await given(made)
+        (waiting,) = (await made.send("owner", "GET", "/v1/tools/requests?state=PROCESSING", None, AS)).json["requests"]
+        at = f"{waiting['sessionId']}/{waiting['requestId']}"
+        assert (await made.send("owner", "POST", f"/v1/tools/request/{at}/release", {}, AS)).status == 200
+        held = HeldSecrets(made.yard._vault, lambda: 100.0)
+        await held.put(WhichSecret("SMS_KEY", "acme"), "what it is after that", ("Far.*",))
+        claimed = await made.send("owner", "POST", "/v1/tools/claim", {}, AS)
+        assert b"what it is after that" in claimed.body
+        said = {"response": {"state": "COMPLETE", "value": f"{CANARY}, what it is after that"}}
+        assert (await made.send("owner", "POST", f"/v1/tools/response/{at}", said, AS)).status == 200
+        shown = await made.send("owner", "GET", f"/v1/tools/request/{at}")
+        assert (CANARY in str(shown.body), "after that" in str(shown.body)) == (False, False)
+
+    play(story, workers=[{"trusted": True}])
+
+
+def test_a_call_of_the_servers_own_tool_is_not_begun_because_a_worker_has_taken_its_name(tmp_path: Path) -> None:
+    bank = Toolkit("Bank")
+
+    @bank.tool(approval="always")
+    async def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    store = f"sqlite:{tmp_path / 'ledger.db'}"
+    call = {"tool_id": "Bank.Pay", "call_id": "p", "input": {}}
+
+    async def story() -> None:
+        async with Scene(Yard([kit, bank], settings(store=store))) as made:
+            assert (await made.send("owner", "POST", "/tools/call", call)).status == 400
+        async with Scene(Yard([kit], settings(store=store))) as made:
+            made.credentials["operator"] = {b"authorization": b"Bearer " + made.yard.operators_token.text.encode()}
+            assert (await offer(made, {"id": "Bank.Pay", "version": "0.1.0"})).status == 200
+            (waiting,) = (await made.send("operator", "GET", "/v1/admin/approvals")).json["approvals"]
+            path = f"/v1/admin/approvals/{waiting['id']}/approve"
+            assert (await made.send("operator", "POST", path, {})).status == 200
+            ended = (await made.send("owner", "GET", "/v1/calls/p?wait=10")).json
+            assert (ended["state"], "was not begun" in str(ended["error"])) == ("ERROR", True)
+
+    asyncio.run(story())
 
 
 # -- names ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ..catalogue import Catalogue
 from ..model.call import CallContext
 from ..model.errors import ToolNotFound
 from ..model.record import CallName, CallRecord
-from ..model.scrubbing import Scrubber, scrubber_of
+from ..model.scrubbing import Scrubber
 from ..model.standing import Standing, Who
 from ..model.tool import Tool
 from ..store.contract import Note, Store
@@ -63,12 +63,12 @@ class Given:
         not speak for the user that it names."""
         brought = context_of(call, self._ring)
         if not self.may_be_kept(call):
-            self._remember(call, None)
+            await self._note(call, brought, brought)
             return brought
         try:
             tool = self._catalogue.resolve(call.reference)
         except ToolNotFound:  # its worker is about to go
-            self._remember(call, None)
+            await self._note(call, brought, brought)
             return brought
         if not self._may_be_given(who, tool):
             return None
@@ -109,24 +109,27 @@ class Given:
             return True
 
     async def _note(self, call: CallRecord, brought: CallContext, context: CallContext) -> None:
+        """Beside what earlier attempts were given: whoever had it may still say it, in this attempt's name, too."""
         tokens = {id: token for id, token in context.tokens.items() if id not in brought.tokens}
         secrets = {id: value for id, value in context.secrets.items() if id not in brought.secrets}
-        kept = None
+        kept = await self._store.note(*_place(call.key.tenant, call.seq)) if call.attempt > 1 else None
         if tokens or secrets:
-            kept = self._ring.seal(PURPOSE, _encode(CallContext(tokens, secrets)), call.name.encoded())
+            contexts = [*self._opened(kept, call.name), CallContext(tokens, secrets)]
+            kept = self._ring.seal(PURPOSE, _encode(contexts), call.name.encoded())
             await self._store.put_note(Note(*_place(call.key.tenant, call.seq), kept), self._keep_s)
         self._remember(call, kept)
 
     def _scrubber(self, gift: Gift) -> Scrubber | None:
         contexts: list[CallContext] = [] if gift.brought is None else [opened(gift.call_id, gift.brought, self._ring)]
-        if gift.kept is not None:
-            kept = self._ring.unseal(PURPOSE, gift.kept, gift.name.encoded())
-            contexts.append(msgspec.json.decode(kept, type=CallContext))
-        if not contexts:
-            return None
-        secrets = {id: value for context in contexts for id, value in context.secrets.items()}
-        tokens = {id: value for context in contexts for id, value in context.tokens.items()}
-        return scrubber_of(secrets, tokens)
+        contexts += self._opened(gift.kept, gift.name)
+        given = [each for context in contexts for each in (*context.tokens.items(), *context.secrets.items())]
+        return Scrubber(given) if given else None
+
+    def _opened(self, kept: bytes | None, name: CallName) -> list[CallContext]:
+        """What was given of what is kept here, by attempts. Raises BrokenSeal."""
+        if kept is None:
+            return []
+        return msgspec.json.decode(self._ring.unseal(PURPOSE, kept, name.encoded()), type=list[CallContext])
 
     def _remember(self, call: CallRecord, kept: bytes | None) -> Gift:
         gift = Gift(call.attempt, call.key.call_id, call.sealed, kept, call.name)

@@ -99,9 +99,17 @@ class Recovery:
     def _needs_something(self, call: CallRecord) -> bool:
         """Then it is begun beside the others: the provider of a token may take its time."""
         try:
-            return bool(self._catalogue.resolve(call.reference).requirements)
+            return bool(self._own_tool(call).requirements)
         except ToolNotFound:
             return False
+
+    def _own_tool(self, call: CallRecord) -> Tool:
+        """The server's. A worker may have taken its name since, where the server does not have it any more; the call
+        was not made to that worker. Raises ToolNotFound."""
+        tool = self._catalogue.resolve(call.reference)
+        if tool.runs == "worker":
+            raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="a worker has its name now")
+        return tool
 
     def _begun(self, seq: int, task: "asyncio.Task[bool]") -> None:
         del self._beginning[seq]
@@ -110,7 +118,7 @@ class Recovery:
 
     async def _run_again(self, call: CallRecord) -> bool:
         try:
-            tool = self._catalogue.resolve(call.reference)
+            tool = self._own_tool(call)
             brought = context_of(call, self._ring)
             command, caller = command_of(call, brought), caller_of(call, brought, tool)
             command = await self._engine.filled(tool, command, caller)
