@@ -219,6 +219,18 @@ def many_tool_uses(loud: Loud) -> None:
         assert reply.status in (200, 422), reply.body[:500]
 
 
+def uses_of_large_tools(loud: Loud) -> None:
+    """Each of which changes a session that has megabytes of tools; and then a worker claims them."""
+    properties = {f"p{number}": {} for number in range(1200)}
+    tools = [FIND | {"name": f"t{n}", "input_schema": {"type": "object", "properties": properties}} for n in range(256)]
+    session = opened(loud, tools=tools)
+    content = [{"type": "tool_use", "id": f"l{n}", "name": f"t{n}", "input": {"p0": "v"}} for n in range(256)]
+    reply = loud.send("POST", f"/v1/sessions/{session}/messages", {"role": "assistant", "content": content})
+    assert reply.status == 200, reply.body[:500]
+    claimed = loud.send("POST", "/v1/tools/claim", {"limit": 100, "session": session})
+    assert claimed.status in (200, 422), claimed.body[:500]
+
+
 def doubling(how: str, steps: int = 30) -> dict[str, Any]:
     """A schema in which each definition tries the next one twice."""
     refer = {"pointer": "#/$defs/d{}", "escaped": "#/%24defs/d{}", "anchor": "#d{}", "id": "urn:d{}"}[how]
@@ -550,6 +562,7 @@ COMBINED: dict[str, Row] = {
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),
+    "many uses of a session's large tools": Row(uses_of_large_tools, memory=128 * MIB),
     "texts from which a secret is kept out": Row(scrubbed),
     "a ledger that is filled": Row(flood, stored=256 * MIB),
     **{f"a session's schema: {name}": Row(brought(schema)) for name, schema in HOSTILE.items()},

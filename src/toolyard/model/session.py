@@ -50,6 +50,18 @@ class Session(Struct):
         return _status(self.open)
 
 
+class SessionCounts(Struct):
+    """What changes in a session with each of its requests."""
+
+    revision: int
+    turn: int
+    open: int
+
+    @property
+    def status(self) -> str:
+        return _status(self.open)
+
+
 class SessionStanding(Struct, frozen=True):
     """Where a session stands. Its tools, and what its requests are about, may be many megabytes: they are not here."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..model.lifecycle import ENDED, State
-from ..model.session import RequestEvent, SessionEvent
+from ..model.session import RequestEvent, SessionCounts, SessionEvent
 from ..model.standing import DIRECT
 from .hints import Topic
 from .postgres_link import Connection
@@ -25,20 +25,8 @@ class Happened(Struct):
     waiting_for: str | None
 
 
-class Count(Struct):
-    """What is counted in a session's row."""
-
-    revision: int
-    turn: int
-    open: int
-
-    @property
-    def status(self) -> str:
-        return "awaiting_tools" if self.open else "ready"
-
-
-async def lock_sessions(connection: Connection, ids: Sequence[str]) -> dict[str, Count]:
-    return {id: Count(*counts) for id, *counts in await connection.fetch(SQL.lock_sessions, sorted(ids))}
+async def lock_sessions(connection: Connection, ids: Sequence[str]) -> dict[str, SessionCounts]:
+    return {id: SessionCounts(*counts) for id, *counts in await connection.fetch(SQL.lock_sessions, sorted(ids))}
 
 
 async def announce(connection: Connection, told: Told, happened: Sequence[Happened]) -> None:
@@ -54,7 +42,7 @@ async def announce(connection: Connection, told: Told, happened: Sequence[Happen
         told.update((Topic.SESSION, id) for id in counts)
 
 
-def _events(happened: Happened, count: Count) -> list[Row]:
+def _events(happened: Happened, count: SessionCounts) -> list[Row]:
     session, before = happened.session or "", count.status
     count.open += (happened.state not in ENDED) - happened.was_open
     count.revision += 1

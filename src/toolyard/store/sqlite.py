@@ -264,10 +264,13 @@ class SqliteStore(KeptForTrust):
 
     async def create_session(self, session: Session) -> None:
         now = self._now()
-        values = (
-            session.id, session.tenant, session.subject, rows.encode(session.tools), rows.encode(session.metadata),
-        )  # fmt: skip
-        await self._write(lambda cursor: cursor.execute(SQL.create_session, (*values, now, now)))
+        tools, metadata = rows.encode(session.tools), rows.encode(session.metadata)
+
+        def write(cursor: apsw.Cursor) -> None:
+            cursor.execute(SQL.create_session, (session.id, session.tenant, session.subject, tools, metadata, now))
+            cursor.execute(SQL.count_session, (session.id, now))
+
+        await self._write(write)
 
     async def session(self, tenant: str, subject: str, id: str) -> Session | None:
         found = await self._write(lambda cursor: rows.session(cursor, id))

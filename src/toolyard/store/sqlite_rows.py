@@ -8,7 +8,7 @@ import msgspec
 
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import RequestEvent, Session, SessionEvent, session_of
+from ..model.session import RequestEvent, Session, SessionCounts, SessionEvent, session_of
 from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
 from .contract import Begun, Filter, Held, Wanted, begun_of, key_conflict, only_stars, queue_full
 from .hints import Topic
@@ -174,6 +174,7 @@ def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limi
     blobs = [(blob,) for _, *pair in old for blob in pair if blob is not None]
     cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
     sessions = cursor.execute(SQL.old_sessions, (before, limit)).fetchall()
+    cursor.executemany("DELETE FROM session_counts WHERE session = ?", sessions)
     cursor.executemany("DELETE FROM events WHERE session = ?", sessions)
     cursor.execute(SQL.old_notes, (now, limit))
     return len(old)
@@ -310,12 +311,18 @@ def refuse_conflicts(cursor: apsw.Cursor, calls: Sequence[NewCall]) -> dict[Key,
 
 def next_turn(cursor: apsw.Cursor, id: str) -> int:
     """The turn that new tool uses belong to: another one if all that came before has ended."""
-    there = session(cursor, id)
+    there = _counts(cursor, id)
     if there is None:
         return 0
     turn = there.turn if there.open else there.turn + 1
-    cursor.execute("UPDATE sessions SET turn = ? WHERE id = ?", (turn, id))
+    cursor.execute("UPDATE session_counts SET turn = ? WHERE session = ?", (turn, id))
     return turn
+
+
+def _counts(cursor: apsw.Cursor, id: str) -> SessionCounts | None:
+    """What changes with each request. The rest of a session may be megabytes."""
+    row: Any = cursor.execute(SQL.session_counts, (id,)).fetchone()
+    return None if row is None else SessionCounts(*row)
 
 
 def announce(cursor: apsw.Cursor, told: Told, seq: int, *, was_open: bool, now: float) -> None:
@@ -323,17 +330,17 @@ def announce(cursor: apsw.Cursor, told: Told, seq: int, *, was_open: bool, now: 
     row = cursor.execute(
         "SELECT session, request, tool, state, attempt, waiting_for FROM calls WHERE seq = ?", (seq,)
     ).fetchone()
-    there = session(cursor, row[0]) if row and row[0] != DIRECT else None
+    there = _counts(cursor, row[0]) if row and row[0] != DIRECT else None
     if row is None or there is None:
         return
-    before, is_open = there.status, row[3] not in ENDED
+    id, before, is_open = row[0], there.status, row[3] not in ENDED
     there.open += is_open - was_open
     there.revision += 1
     event = RequestEvent(row[1], row[2], State(row[3]), row[4], row[5])
-    cursor.execute(SQL.add_event, (there.id, there.revision, "request", encode(event)))
+    cursor.execute(SQL.add_event, (id, there.revision, "request", encode(event)))
     if there.status != before:
         there.revision += 1
-        changed = encode(SessionEvent(there.id, there.status))
-        cursor.execute(SQL.add_event, (there.id, there.revision, "session", changed))
-    cursor.execute(SQL.save_session, (there.revision, there.turn, there.open, now, there.id))
-    told.add((Topic.SESSION, there.id))
+        changed = encode(SessionEvent(id, there.status))
+        cursor.execute(SQL.add_event, (id, there.revision, "session", changed))
+    cursor.execute(SQL.save_session, (there.revision, there.turn, there.open, now, id))
+    told.add((Topic.SESSION, id))

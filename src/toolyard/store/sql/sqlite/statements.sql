@@ -129,20 +129,28 @@ FROM calls WHERE calls.seq = keys.seq AND keys.expires_at < :now
 SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?
 
 -- name: session
-SELECT id, tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = ?
+SELECT id, tenant, subject, tools, metadata, created_at, revision, turn, open
+FROM sessions JOIN session_counts ON session = id WHERE id = ?
+
+-- name: session_counts
+SELECT revision, turn, open FROM session_counts WHERE session = ?
 
 -- name: session_standing
-SELECT metadata, turn, open FROM sessions WHERE id = ? AND tenant = ? AND subject = ?
+SELECT metadata, turn, open FROM sessions JOIN session_counts ON session = id
+WHERE id = ? AND tenant = ? AND subject = ?
 
 -- name: request_standings
 SELECT request, tool, state, attempt, waiting_for FROM calls WHERE session = ? ORDER BY seq
 
 -- name: create_session
-INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions (id, tenant, subject, tools, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
+-- name: count_session
+INSERT INTO session_counts (session, changed_at) VALUES (?, ?) ON CONFLICT (session) DO NOTHING
+
 -- name: save_session
-UPDATE sessions SET revision = ?, turn = ?, open = ?, changed_at = ? WHERE id = ?
+UPDATE session_counts SET revision = ?, turn = ?, open = ?, changed_at = ? WHERE session = ?
 
 -- name: add_event
 INSERT INTO events (session, number, kind, data) VALUES (?, ?, ?, ?)
@@ -151,7 +159,8 @@ INSERT INTO events (session, number, kind, data) VALUES (?, ?, ?, ?)
 SELECT number, kind, data FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?
 
 -- name: old_sessions
-DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE open = 0 AND changed_at < ? ORDER BY changed_at LIMIT ?)
+DELETE FROM sessions WHERE id IN (
+    SELECT session FROM session_counts WHERE open = 0 AND changed_at < ? ORDER BY changed_at LIMIT ?)
 RETURNING id
 
 -- name: put_worker
