@@ -18,12 +18,14 @@ from mcp.client.client import Client as SdkClient
 from ..cli.operated import until
 from ..cli.processes import Served, serving, toolyard
 from ..conformance.serving import environment
+from .schemas import MODERN
+from .talking import Exchange, Newer, Older, accepted, text_of
 
 FASTMCP = Path(sys.prefix, "fastmcp")
 DEADLINE_S = 40.0
 ARGUMENTS = {"order": "7", "cents": 500}
 TOOLS = '''
-from toolyard import Toolkit
+from toolyard import Context, Toolkit
 
 pay = Toolkit("Pay", version="1.0.0")
 
@@ -32,7 +34,16 @@ pay = Toolkit("Pay", version="1.0.0")
 def refund(order: str, cents: int) -> str:
     """Pays a customer back."""
     return f"{cents} for {order}"
+
+
+@pay.tool(approval="always")
+async def ask(order: str, ctx: Context) -> str:
+    """Asks twice before it pays."""
+    sure = await ctx.ask("Sure?", bool, name="sure")
+    why = await ctx.ask("Why?", str, name="why")
+    return f"{sure}, {why}"
 '''
+ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 
 
 @pytest.fixture
@@ -42,10 +53,15 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
+def metrics(served: Served) -> str:
+    with urllib.request.urlopen(f"{served.address}/metrics") as reply:
+        text: str = reply.read().decode()
+    return text
+
+
 def is_held(served: Served) -> bool:
     """Whether a call is being answered now."""
-    with urllib.request.urlopen(f"{served.address}/metrics") as reply:
-        return "toolyard_calls_running 1.0" in reply.read().decode()
+    return "toolyard_calls_running 1.0" in metrics(served)
 
 
 def approve(folder: Path) -> None:
@@ -107,3 +123,68 @@ def test_a_client_that_leaves_is_not_held(served: Served) -> None:
     until(lambda: is_held(served))
     line.close()
     until(lambda: not is_held(served))
+
+
+def approved(client: Newer | Older, folder: Path, meta: dict[str, str], *, is_held: bool) -> Exchange:
+    """A call that was made, approved, and made again; `is_held`: made again before it was approved."""
+
+    def call() -> Exchange:
+        return client.call("Pay_Ask", {"order": "7"}, meta=meta)
+
+    first = call().response()
+    assert "inputRequests" in first["result"] if client.revision == MODERN else first["error"]["code"] == -32042
+    again = call() if is_held else None
+    approve(folder)
+    return again or call()
+
+
+AGAIN = pytest.mark.parametrize("is_held", [True, False], ids=["held", "later"])
+KEYED = pytest.mark.parametrize("meta", [{}, {"toolyard/callId": "k"}], ids=["no key", "key"])
+
+
+@AGAIN
+@KEYED
+def test_what_an_approved_call_asks_reaches_who_makes_it_again(
+    served: Served, tmp_path: Path, meta: dict[str, str], is_held: bool
+) -> None:
+    client = Newer(f"{served.address}/mcp", **ELICITATION)
+    asked = approved(client, tmp_path, meta, is_held=is_held).result()
+    for name, answer in (("sure", True), ("why", "late")):
+        assert list(asked["inputRequests"]) == [name]
+        asked = client.call(
+            "Pay_Ask",
+            {"order": "7"},
+            requestState=asked["requestState"],
+            inputResponses={name: accepted(value=answer)},
+            meta=meta,
+        ).result()
+    assert text_of(asked) == "True, late"
+    asked = client.call("Pay_Ask", {"order": "7"}, meta=meta).result()
+    assert ("inputRequests" in asked) == (meta == {}), "without a key it is another call, which waits for its own yes"
+
+
+@AGAIN
+@KEYED
+def test_what_an_approved_call_asks_is_a_request_on_the_stream_of_who_makes_it_again(
+    served: Served, tmp_path: Path, meta: dict[str, str], is_held: bool
+) -> None:
+    client = Older(f"{served.address}/mcp", "2025-11-25", **ELICITATION).initialize()
+    exchange = approved(client, tmp_path, meta, is_held=is_held)
+    for message, answer in (("Sure?", True), ("Why?", "late")):
+        question = exchange.next()
+        assert question["params"]["message"] == message
+        client.answer(question, accepted(value=answer))
+    (response,) = exchange.rest()
+    assert text_of(response["result"]) == "True, late"
+
+
+def test_who_joins_twice_leaves_no_other_call_behind(served: Served, tmp_path: Path) -> None:
+    client = Newer(f"{served.address}/mcp", **ELICITATION)
+    approved(client, tmp_path, {}, is_held=False).result()
+    asked = client.call("Pay_Ask", {"order": "7"}).result()
+    assert list(asked["inputRequests"]) == ["sure"]
+    refused = {"action": "decline"}
+    state = asked["requestState"]
+    client.call("Pay_Ask", {"order": "7"}, requestState=state, inputResponses={"sure": refused}).result()
+    until(lambda: "toolyard_calls_running 0.0" in metrics(served))
+    assert len(json.loads(toolyard("calls", "--json", folder=tmp_path).out)) == 1

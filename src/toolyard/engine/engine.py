@@ -118,7 +118,7 @@ class Engine:
         self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
         self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox)
-        self._ask = self.questions.ask
+        self._ask, recorded.hear = self.questions.ask, self.questions.hear
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience, self._quotas = limiter, Patience(), quotas
         self._retries = AccountRetries(node.store, limits.sync_wait_s, seam.monotonic)
@@ -373,6 +373,10 @@ class Engine:
     async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
         """The call that was made before with the same key, tool, user and input."""
         return await self._recorded.known(command, caller)
+
+    async def is_collected(self, call: CallRecord) -> None:
+        """Its caller has been told how it ended."""
+        await self._recorded.is_collected(call)
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""

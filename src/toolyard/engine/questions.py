@@ -12,7 +12,7 @@ from ..model.caller import Caller
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
-from ..model.running import Question, Run
+from ..model.running import Asks, Channel, Question, Run
 from ..running.sandbox import Sandbox, Whose
 from ..store.contract import Asked, Store, StoreDown
 from ..store.hints import Topic
@@ -22,7 +22,7 @@ from .held import Wait
 LOOK_AGAIN_S = 1.0
 REFUSED = "toolyard/refused"
 """In the place of an answer: why the client gave none."""
-CANNOT = {
+CANNOT: dict[Asks, str] = {
     "form": "ask its person with a form",
     "url": "send its person to an address",
     "sampling": "ask its model",
@@ -105,6 +105,24 @@ class Questions:
         """Answers those of its open questions that are named; the first answer counts, and what nobody asked is
         ignored."""
         await self._store.answer_questions(call.seq, {name: _encode(answer) for name, answer in answers.items()})
+
+    async def hear(self, seq: int, channel: Channel, caller: Caller) -> None:
+        """Puts what a call asks to somebody who joined it, until it has ended: it may run on another node, or have
+        been begun for nobody, after a person's yes."""
+        put: set[str] = set()
+        while any(channel.can_ask(kind) for kind in CANNOT):
+            try:
+                call = await self.next_step(seq, Wait(None), put)
+                if call is None or call.state in ENDED:
+                    return
+                asked = await self.open(call, caller)
+            except StoreDown:
+                await asyncio.sleep(LOOK_AGAIN_S)
+                continue
+            for question in asked:
+                if question.name not in put and channel.can_ask(question.kind):
+                    channel.put(question, seq)
+                put.add(question.name)
 
     async def next_step(self, seq: int, wait: Wait, known: Container[str] = ()) -> CallRecord | None:
         """The call as soon as it has ended or asks something that is not known; None if that takes too long, or the

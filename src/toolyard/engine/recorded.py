@@ -10,7 +10,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Raw, Struct
 
@@ -28,7 +29,7 @@ from ..model.errors import (
 )
 from ..model.lifecycle import ENDED
 from ..model.record import CallName, CallRecord, Key, NewCall
-from ..model.running import Channel, Run
+from ..model.running import Channel, QuietChannel, Run
 from ..store.contract import Begun, Note
 from ..store.hints import Topic
 from ..trust.approvals import APPROVAL, Approvals
@@ -48,6 +49,8 @@ _log = logging.getLogger("toolyard.ledger")
 
 Attempt = Callable[[], Awaitable[Outcome]]
 """Runs the tool: everything after the call was checked and recorded."""
+Hear = Callable[[int, Channel, Caller], Awaitable[None]]
+"""Puts what a call asks to somebody who joined it, for as long as it runs."""
 
 
 class Check(Struct, frozen=True):
@@ -96,12 +99,23 @@ class Undecided(Exception):
         return approvals.missing(self._tool, self.call, self._base_url())
 
 
+class Waiter(Struct, frozen=True):
+    """Who waits for a call, and for how long."""
+
+    caller: Caller
+    channel: Channel
+    is_patient: bool
+    """Whether they wait until its end."""
+    wait: Wait | None = None
+    """What is left to who was held already."""
+
+
 class Running(Struct):
     """A recorded call that somebody on this node waits for."""
 
     task: "asyncio.Task[Outcome]"
-    recorded: "asyncio.Future[None]"
-    """Done when it is in the ledger: nothing is promised of it before."""
+    recorded: "asyncio.Future[int]"
+    """Its number, once it is in the ledger: nothing is promised of it before."""
     is_here: bool = False
     """Whether this node runs it."""
 
@@ -122,18 +136,20 @@ class RecordedCalls:
         self._sync_wait_s, self._most_pending, self._quotas = sync_wait_s, most_pending, quotas
         self._running: dict[tuple[Key, bytes], Running] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
+        self.hear: Hear = _in_silence
 
     async def call(self, command: CallTool, caller: Caller, check: Check, channel: Channel) -> Outcome:
         """A call that waits for a person is told of at once; made again, it is held until that person has decided, or
         for as long as one waits for a tool."""
-        wait: Wait | None = None
+        waiter = Waiter(caller, channel, command.is_patient)
         while True:
             try:
-                return await self._call(command, caller, check)
+                return await self._call(command, waiter, check)
             except Undecided as undecided:
-                wait = wait or Wait(self._sync_wait_s, channel.when_gone)
+                wait = waiter.wait or Wait(self._sync_wait_s, channel.when_gone)
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.approvals) from None
+                waiter = Waiter(caller, channel, command.is_patient, wait)
 
     async def _decided(self, seq: int, wait: Wait) -> bool:
         async def came() -> bool:
@@ -142,32 +158,32 @@ class RecordedCalls:
 
         return await holding(self._store, ((Topic.DECIDED, seq), (Topic.ENDED, seq)), wait, came)
 
-    async def _call(self, command: CallTool, caller: Caller, check: Check) -> Outcome:
+    async def _call(self, command: CallTool, waiter: Waiter, check: Check) -> Outcome:
         """A known key with the same fingerprint is answered before anything is checked, one with another only after.
         (Where no code of the author's runs for the check, that is one look at the ledger less: `begin` finds it.)"""
         if command.call_id is None:
             work = check.prove()
             if work.new.waiting_for is not None:
-                return await self._collected(command, caller, work)
-            return await self._wait(work.new.key, self._start(work), command.is_patient, can_join=False)
-        key = Key(caller.tenant, caller.subject, command.family, command.call_id)
+                return await self._collected(command, waiter, work)
+            return await self._wait(work.new.key, self._start(work), waiter, can_join=False)
+        key = Key(waiter.caller.tenant, waiter.caller.subject, command.family, command.call_id)
         prints = self._prints(command)
         if (running := self._joinable(key, prints)) is not None:
-            return await self._wait(key, running, command.is_patient)
+            return await self._joined(key, running, waiter)
         if check.runs_authors_code:
-            if (known := await self._known(key, prints, check.base_url, command.is_patient)) is not None:
+            if (known := await self._known(key, prints, check.base_url, waiter)) is not None:
                 return known
             if (running := self._joinable(key, prints)) is not None:  # it came meanwhile
-                return await self._wait(key, running, command.is_patient)
+                return await self._joined(key, running, waiter)
         try:
             work = check.prove()
         except (RequestError, LimitReached):
-            known = await self._known(key, prints, check.base_url, command.is_patient)
+            known = await self._known(key, prints, check.base_url, waiter)
             if known is None:
                 raise
             return known
         work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
-        return await self._wait(key, self._start(work), command.is_patient)
+        return await self._wait(key, self._start(work), waiter)
 
     def _joinable(self, key: Key, prints: tuple[bytes, ...]) -> Running | None:
         return next((self._running[key, each] for each in prints if (key, each) in self._running), None)
@@ -216,8 +232,9 @@ class RecordedCalls:
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
         key = Key(caller.tenant, caller.subject, command.family, command.call_id or "")
+        waiter = Waiter(caller, QuietChannel(), command.is_patient)
         try:
-            return await self._known(key, self._prints(command), self.approvals.base_url, command.is_patient)
+            return await self._known(key, self._prints(command), self.approvals.base_url, waiter)
         except Undecided as undecided:
             raise undecided.told(self.approvals) from None
 
@@ -252,9 +269,10 @@ class RecordedCalls:
         where it counts among those at once."""
         key, fingerprint = work.new.key, work.new.fingerprint
         if work.new.queue == "node":
-            self._enter(key, fingerprint, self._in_line(seq, attempt, work), work.admitted).is_here = True
+            line = self._in_line(seq, attempt, work)
+            self._enter(key, fingerprint, line, _done(seq), work.admitted).is_here = True
         elif work.admitted is not None:
-            self._enter(key, fingerprint, elsewhere(self._store, seq), work.admitted)
+            self._enter(key, fingerprint, elsewhere(self._store, seq), _done(seq), work.admitted)
 
     async def _in_line(self, seq: int, attempt: int, work: Work) -> Outcome:
         """What is recorded stands in line too, and ends if that takes too long."""
@@ -282,22 +300,17 @@ class RecordedCalls:
     def _start(self, work: Work) -> Running:
         recorded = asyncio.get_running_loop().create_future()
         once = self._once(work, recorded)
-        return self._enter(work.new.key, work.new.fingerprint, once, work.admitted, recorded)
+        return self._enter(work.new.key, work.new.fingerprint, once, recorded, work.admitted)
 
     def _enter(
         self,
         key: Key,
         fingerprint: bytes,
         work: "asyncio._CoroutineLike[Outcome]",
+        recorded: "asyncio.Future[int]",
         admitted: Admitted | None = None,
-        recorded: "asyncio.Future[None] | None" = None,
     ) -> Running:
-        """Without `recorded` it is in the ledger already."""
-        loop = asyncio.get_running_loop()
-        if recorded is None:
-            recorded = loop.create_future()
-            recorded.set_result(None)
-        task = loop.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         running = self._running[key, fingerprint] = Running(task, recorded)
         self._quotas.begin(key.tenant, key.subject)
         task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
@@ -313,26 +326,26 @@ class RecordedCalls:
         if not task.cancelled() and task.exception() is not None:
             _log.debug("call %s was not made: %s", which[0].call_id, task.exception())  # its callers are told
 
-    async def _once(self, work: Work, recorded: "asyncio.Future[None]") -> Outcome:
+    async def _once(self, work: Work, recorded: "asyncio.Future[int]") -> Outcome:
         """Who has to stand in line does so before anything is recorded, but not for what is known already."""
         if work.slots is None:
             return await self._recorded(work, recorded)
         begun = await self._store.find(work.new.key) if work.new.keyed else None
         if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
-            recorded.set_result(None)
+            recorded.set_result(_number(begun))
             work.is_known()
-            return await self._found(begun, work)
+            return await self._found(begun, work, recorded)
         async with work.slots.turn(work.run.caller):
             return await self._recorded(work, recorded)
 
-    async def _recorded(self, work: Work, recorded: "asyncio.Future[None]") -> Outcome:
+    async def _recorded(self, work: Work, recorded: "asyncio.Future[int]") -> Outcome:
         new = work.new
         begun = await self._begun(work)
         if not recorded.done():
-            recorded.set_result(None)
+            recorded.set_result(_number(begun))
         if begun.seq == 0:
             work.is_known()
-            return await self._found(begun, work)
+            return await self._found(begun, work, recorded)
         if new.waiting_for is not None:
             raise _undecided(new.name(begun.seq), work, is_new=True)
         if new.queue != "node":
@@ -362,13 +375,13 @@ class RecordedCalls:
             work.run.channel.when_gone(lambda: self._cancel_later(seq))
         return await elsewhere(self._store, seq)
 
-    async def _collected(self, command: CallTool, caller: Caller, work: Work) -> Outcome:
+    async def _collected(self, command: CallTool, waiter: Waiter, work: Work) -> Outcome:
         """A call that has to wait and has no key is known again by its input: made once more it is answered with what
-        became of it, and that only once."""
-        new = work.new
+        became of it. Who comes after that makes another; who joined it before its end has joined this one."""
+        new, caller = work.new, waiter.caller
         prints = self._prints(command)
         new.fingerprint, new.older = prints[0], prints[1:]
-        places = [(HOLD, caller.tenant, caller.subject, f"{command.family} {each.hex()}") for each in prints]
+        places = [_place(Key(caller.tenant, caller.subject, command.family, ""), each) for each in prints]
         try:
             place, held = await self._noted(places, new)
         except BaseException:
@@ -380,13 +393,20 @@ class RecordedCalls:
             work.is_known()
             if held.waiting_for == APPROVAL:
                 raise _undecided(held.name, work)
-            ending = self._enter(held.key, held.fingerprint, elsewhere(self._store, held.seq))
-            outcome = await self._wait(held.key, ending, command.is_patient)
-            if isinstance(outcome.error, StillRunning) or await self._store.drop_note(*place):
+            outcome = await self._joined(held.key, self._followed(held, prints), waiter)
+            if isinstance(outcome.error, StillRunning):
+                return outcome
+            if await self._store.drop_note(*place) or held.state not in ENDED:
                 return outcome
         begun = await self._begun(work)
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
         raise _undecided(new.name(begun.seq), work, is_new=True)
+
+    async def is_collected(self, call: CallRecord) -> None:
+        """Its caller has been told how it ended: the same input again is another call."""
+        place = _place(call.key, call.fingerprint)
+        if not call.keyed and await self._store.note(*place) == b"%d" % call.seq:
+            await self._store.drop_note(*place)
 
     async def _noted(
         self, places: list[tuple[str, str, str, str]], new: NewCall
@@ -403,7 +423,7 @@ class RecordedCalls:
         self._node.beside(self._store.cancel(seq))
 
     async def _known(
-        self, key: Key, prints: tuple[bytes, ...], base_url: Callable[[], str], is_patient: bool
+        self, key: Key, prints: tuple[bytes, ...], base_url: Callable[[], str], waiter: Waiter
     ) -> Outcome | None:
         begun = await self._store.find(key)
         if begun is None or _fingerprint(begun) not in prints:
@@ -413,10 +433,14 @@ class RecordedCalls:
             return _answer(begun, key)
         if known.waiting_for == APPROVAL:
             raise Undecided(known.name, known.tool, base_url)
-        running = self._joinable(key, prints) or self._enter(key, prints[0], elsewhere(self._store, known.seq))
-        return await self._wait(key, running, is_patient)
+        return await self._joined(key, self._followed(known, prints), waiter)
 
-    async def _found(self, begun: Begun, work: Work) -> Outcome:
+    def _followed(self, call: CallRecord, prints: tuple[bytes, ...]) -> Running:
+        """A call that is under way, here or elsewhere."""
+        running = self._joinable(call.key, prints)
+        return running or self._enter(call.key, prints[0], elsewhere(self._store, call.seq), _done(call.seq))
+
+    async def _found(self, begun: Begun, work: Work, recorded: "asyncio.Future[int]") -> Outcome:
         """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
         because the store failed just when it was recorded."""
         key, known = work.new.key, begun.known
@@ -428,13 +452,35 @@ class RecordedCalls:
             raise _undecided(known.name, work)
         if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)
-        return await elsewhere(self._store, known.seq)
+        with self._hearing(recorded, work.run.channel, work.run.caller):
+            return await elsewhere(self._store, known.seq)
 
-    async def _wait(self, key: Key, running: Running, is_patient: bool = False, *, can_join: bool = True) -> Outcome:
+    async def _joined(self, key: Key, running: Running, waiter: Waiter) -> Outcome:
+        """For who did not begin it: what it asks is not put to them by its run."""
+        with self._hearing(running.recorded, waiter.channel, waiter.caller):
+            return await self._wait(key, running, waiter)
+
+    @contextmanager
+    def _hearing(self, recorded: "asyncio.Future[int]", channel: Channel, caller: Caller) -> Iterator[None]:
+        """Meanwhile whoever waits hears what the call asks, wherever it runs."""
+
+        async def heard() -> None:
+            await asyncio.wait((recorded,))
+            await self.hear(recorded.result(), channel, caller)
+
+        channel.joins()
+        hearing = asyncio.get_running_loop().create_task(heard())
+        try:
+            yield
+        finally:
+            hearing.cancel()
+
+    async def _wait(self, key: Key, running: Running, waiter: Waiter, *, can_join: bool = True) -> Outcome:
         """Who will not wait longer is told to come back, but not before there is something to come back for: a place
         in line and a write that is under way have limits of their own."""
         task, recorded = running.task, running.recorded
-        done, _ = await asyncio.wait((task,), timeout=None if is_patient else self._sync_wait_s)
+        left = self._sync_wait_s if waiter.wait is None else max(waiter.wait.left(), 0.0)
+        done, _ = await asyncio.wait((task,), timeout=None if waiter.is_patient else left)
         if not done and not recorded.done():
             await asyncio.wait((task, recorded), return_when=asyncio.FIRST_COMPLETED)
         if task.done() and not task.cancelled():
@@ -442,6 +488,26 @@ class RecordedCalls:
         if not recorded.done():
             raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def _done(seq: int) -> "asyncio.Future[int]":
+    """Of a call that is in the ledger already."""
+    recorded: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    recorded.set_result(seq)
+    return recorded
+
+
+def _place(key: Key, fingerprint: bytes) -> tuple[str, str, str, str]:
+    """Where the note of a call without a key is."""
+    return HOLD, key.tenant, key.subject, f"{key.family} {fingerprint.hex()}"
+
+
+def _number(begun: Begun) -> int:
+    return begun.seq or (begun.known.seq if begun.known is not None else 0)
+
+
+async def _in_silence(seq: int, channel: Channel, caller: Caller) -> None:
+    """Where nothing can be asked."""
 
 
 def _undecided(call: CallName, work: Work, *, is_new: bool = False) -> Undecided:

@@ -114,6 +114,10 @@ class Channel(Protocol):
         """The call is in the ledger, under that number. On the loop."""
         ...
 
+    def joins(self) -> None:
+        """Whoever waits did not begin the call: others may be told of it, too. On the loop."""
+        ...
+
     def answer(self, outcome: Outcome) -> None:
         """Tells whoever waits something now, while the call goes on: where to ask for its result."""
         ...
@@ -156,6 +160,9 @@ class QuietChannel:
         """Nobody is listening."""
 
     def is_recorded(self, seq: int) -> None:
+        """Nobody is listening."""
+
+    def joins(self) -> None:
         """Nobody is listening."""
 
     def answer(self, outcome: Outcome) -> None:

@@ -81,9 +81,7 @@ class Calling:
         self._given = given
         self._readiness, self._witness, self._monotonic = readiness, witness, manner.monotonic
         self._store, self._ttl_ms, self._telling = node.store, manner.ttl_ms, manner.telling
-        self.following = Following(
-            engine.questions, node, states, given, manner.sync_wait_s, manner.ttl_ms, manner.telling
-        )
+        self.following = Following(engine, node, states, given, manner.sync_wait_s, manner.ttl_ms, manner.telling)
         self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
         """Wants to know of tasks of the older era."""
         self.when_sent: Callable[[Missing, Peer], None] = lambda missing, peer: None

@@ -72,6 +72,9 @@ class McpChannel:
     def is_recorded(self, seq: int) -> None:
         self._outlet.is_recorded(seq)
 
+    def joins(self) -> None:
+        self._outlet.is_followed()
+
     def answer(self, outcome: Outcome) -> None:
         self._asks.is_slow(outcome, self._peer, self._outlet)
 

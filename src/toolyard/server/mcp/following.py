@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from ...engine.engine import Engine
 from ...engine.held import Node, Wait, holding
-from ...engine.questions import Questions
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...model.running import Channel
@@ -36,7 +36,7 @@ class Following:
 
     def __init__(
         self,
-        questions: Questions,
+        engine: Engine,
         node: Node,
         states: States,
         given: GivenResources,
@@ -45,7 +45,8 @@ class Following:
         telling: Telling,
     ) -> None:
         self._telling = telling
-        self._questions, self._node, self._store, self._states = questions, node, node.store, states
+        self._engine, self._questions = engine, engine.questions
+        self._node, self._store, self._states = node, node.store, states
         self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
 
     async def resumed(
@@ -146,6 +147,7 @@ class Following:
             wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet.when_gone)
             after = await self._questions.next_step(call.seq, wait, asked)
             if after is not None and after.state in ENDED:
+                await self._engine.is_collected(after)
                 self._given.keep(tool, after.outcome(), peer.caller)
                 return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
             call = after or await self._store.row(call.seq) or call

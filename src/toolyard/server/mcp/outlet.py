@@ -51,7 +51,11 @@ class Events:
         self._waiting: list[bytes] = []
         self._there = asyncio.Event()
         self._is_closed = False
-        self._open_s = open_s
+        self._until = None if open_s is None else asyncio.get_running_loop().time() + open_s
+
+    def stay_open(self) -> None:
+        """It ends with `close` alone."""
+        self._until = None
 
     def put(self, chunk: bytes, *, is_optional: bool = False) -> None:
         """What is optional is left out where there is too much already."""
@@ -65,8 +69,8 @@ class Events:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        until = None if self._open_s is None else loop.time() + self._open_s
         while True:
+            until = self._until
             if self._waiting:
                 waiting, self._waiting = self._waiting, []
                 yield b"".join(waiting)
@@ -178,6 +182,8 @@ class HttpOutlet:
 
     def is_followed(self) -> None:
         self._stream_s = None
+        if self._events is not None:
+            self._events.stay_open()
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         self._when_gone += (callback,)
