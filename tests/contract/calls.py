@@ -63,6 +63,11 @@ def worker_call(call_id: str = "call-1", **changes: Any) -> NewCall:
     return call(call_id, **{"queue": "worker", "session": DIRECT} | changes)
 
 
+async def name(store: Store, begun: Begun) -> str:
+    """What a call is called by those who work on it."""
+    return there(there(await store.row(begun.seq)).request)
+
+
 def request(call_id: str = "r", session: str = "s", **changes: Any) -> NewCall:
     """A tool use of a session that brought the tool."""
     given = {

@@ -28,7 +28,7 @@ async def test_any_other_waits_to_be_claimed(store: Store, new: NewCall) -> None
     begun = await store.begin(new)
     row = there(await store.row(begun.seq))
     assert (row.state, row.attempt, row.holder, row.started_at) == (State.PENDING, 0, None, None)
-    assert (row.queue, row.session, row.request) == (new.queue, new.session, new.key.call_id)
+    assert (row.queue, row.session, row.key) == (new.queue, new.session, new.key)
 
 
 async def test_everything_that_was_said_of_it_is_kept(store: Store) -> None:

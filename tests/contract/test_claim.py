@@ -1,6 +1,7 @@
 """Work is given to those who ask for it: the oldest first, to one alone, and only what they may have."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from .calls import (
     call,
     hand_back,
     in_session,
+    name,
     request,
     there,
     wanted,
@@ -32,12 +34,12 @@ from .calls import (
 from .ledgers import TIMING, Clock
 
 
-async def claimed(store: Store, *asked: Any, **others: Any) -> list[str | None]:
-    return [each.request for each in await store.claim(wanted(*asked, **others))]
+async def claimed(store: Store, *asked: Any, **others: Any) -> list[str]:
+    return [each.key.call_id for each in await store.claim(wanted(*asked, **others))]
 
 
-async def looked_at(store: Store, *asked: Any, **others: Any) -> list[str | None]:
-    return [each.request for each in await store.requests(wanted(*asked, **others))]
+async def looked_at(store: Store, *asked: Any, **others: Any) -> list[str]:
+    return [each.key.call_id for each in await store.requests(wanted(*asked, **others))]
 
 
 async def test_a_claim_starts_the_next_attempt_held_by_who_asked(store: Store, clock: Clock) -> None:
@@ -103,12 +105,12 @@ async def test_a_sessions_requests_are_its_owners(store: Store, who: Who) -> Non
 
 
 async def test_a_workers_tools_are_for_those_who_serve_them(store: Store) -> None:
-    await store.begin(worker_call())
+    called = await name(store, await store.begin(worker_call()))
     for who in (ADA, BOB, Who("default", "robot"), Who("default", "robot", serves=frozenset({"Kit.Tool@2.0.0"}))):
         assert await store.claim(wanted(who)) == []
         assert await store.requests(wanted(who)) == []
-        assert await store.request(who, DIRECT, "call-1") is None
-        assert await store.beat([beat(who, request="call-1", session=DIRECT)]) == [None]
+        assert await store.request(who, DIRECT, called) is None
+        assert await store.beat([beat(who, request=called, session=DIRECT)]) == [None]
     assert await claimed(store, WORKER) == ["call-1"]
     assert await claimed(store, OTHER_WORKER) == []
 
@@ -134,13 +136,37 @@ async def test_calls_outside_a_session_have_a_name_each_though_their_callers_gav
     await store.begin(worker_call())
     await store.begin(worker_call(key=Key("default", "bob", "oxp", "call-1")))
     first, second = await store.claim(wanted(WORKER))
-    assert (first.session, first.request, second.session) == (DIRECT, "call-1", DIRECT)
-    assert second.request != "call-1"
+    assert (first.session, second.session) == (DIRECT, DIRECT)
+    assert first.request != second.request
     assert (second.key.subject, second.key.call_id) == ("bob", "call-1")
     mine = Who("default", "robot", "w1", frozenset({REFERENCE}))
     assert there(await store.answer(answer(mine, 1, request=there(second.request), session=DIRECT))).reason is None
     assert there(await store.row(first.seq)).state is State.PROCESSING
     assert there(await store.row(second.seq)).state is State.COMPLETE
+
+
+async def test_the_name_of_a_call_outside_a_session_cannot_be_taken_beforehand(store: Store) -> None:
+    seq = (await store.begin(worker_call("any"))).seq
+    crafted = [f"x~{seq + number}" for number in range(11, 31)]
+    for each in ("x", *crafted):
+        await store.begin(worker_call(each, key=Key("other", "eve", "oxp", each)))
+    begun = await asyncio.gather(*(store.begin(worker_call("x", keyed=False)) for _ in range(10)))
+    names = {await name(store, each) for each in begun}
+    assert len(names) == 10
+    assert not names & {"x", *crafted}
+
+
+async def test_the_name_of_a_call_outside_a_session_does_not_tell_of_others(store: Store) -> None:
+    alone = await name(store, await store.begin(worker_call("only-mine")))
+    await store.begin(worker_call("order-7", key=Key("other", "eve", "oxp", "order-7")))
+    second = await name(store, await store.begin(worker_call("order-7")))
+    assert re.fullmatch(r"only-mine~[0-9a-f]{16}", alone)
+    assert re.fullmatch(r"order-7~[0-9a-f]{16}", second)
+
+
+async def test_a_sessions_requests_have_the_names_that_their_owner_gave_them(store: Store) -> None:
+    await in_session(store, request("x"), request("x~2"))
+    assert [each.request for each in await store.claim(wanted())] == ["x", "x~2"]
 
 
 # --- what is asked for ---------------------------------------------------------------------------
@@ -253,16 +279,16 @@ async def test_one_request_is_looked_at_by_its_owner_whoever_runs_it(store: Stor
 async def test_a_worker_gets_calls_of_the_tenants_it_serves_alone(
     tenants: frozenset[str] | None, gets: bool, store: Store
 ) -> None:
-    await store.begin(worker_call("call-1"))
+    called = await name(store, await store.begin(worker_call("call-1")))
     other = Who("elsewhere", "robot", "w1", frozenset({REFERENCE}), tenants)
     assert await looked_at(store, other) == await looked_at(store, other, state=None) == (["call-1"] if gets else [])
     assert await claimed(store, other) == (["call-1"] if gets else [])
     if not gets:
         assert await claimed(store, WORKER) == ["call-1"]
         for attempt in (None, 1):
-            assert await store.beat([beat(other, attempt, "call-1", DIRECT)]) == [None]
-            assert await store.answer(answer(other, attempt, request="call-1", session=DIRECT)) is None
-        assert await store.request(other, DIRECT, "call-1") is None
+            assert await store.beat([beat(other, attempt, called, DIRECT)]) == [None]
+            assert await store.answer(answer(other, attempt, request=called, session=DIRECT)) is None
+        assert await store.request(other, DIRECT, called) is None
 
 
 async def test_who_serves_very_many_tools_is_given_the_oldest_calls_of_whichever_were_called(store: Store) -> None:

@@ -22,6 +22,7 @@ from .calls import (
     call,
     hand_back,
     in_session,
+    name,
     request,
     session,
     there,
@@ -106,7 +107,7 @@ async def test_who_waits_for_an_end_is_told_of_it(store: Store, clock: Clock, ho
         elif how == "resolve":
             await store.resolve(begun.seq, DONE)
         else:
-            await store.answer(answer(WORKER, 1, request="call-1", session="direct"))
+            await store.answer(answer(WORKER, 1, request=await name(store, begun), session="direct"))
     assert heard
     assert there(await store.row(begun.seq)).finished_at is not None
 

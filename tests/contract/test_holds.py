@@ -121,7 +121,7 @@ async def test_a_claim_that_nobody_was_given_does_not_count(store: Store) -> Non
 async def test_what_waits_after_an_attempt_does_not_wait_for_ever_either(store: Store, clock: Clock) -> None:
     begun = await store.begin(worker_call(on_lost="rerun"))
     (first,) = await store.claim(wanted(WORKER))
-    await store.leave(hand_back(WORKER, first.attempt, request="call-1", session="direct"))
+    await store.leave(hand_back(WORKER, first.attempt, request=there(first.request), session="direct"))
     (claim,) = await store.claim(wanted(WORKER))
     await store.decide(Hold(begun.seq, claim.attempt, "authorization", 60.0))
     await clock.advance(61)

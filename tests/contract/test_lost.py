@@ -22,6 +22,7 @@ from .calls import (
     beat,
     call,
     in_session,
+    name,
     request,
     there,
     wanted,
@@ -189,7 +190,7 @@ async def test_what_may_run_once_more_waits_for_a_worker_again(store: Store, clo
     await clock.advance(40)
     assert there(await store.resolve(begun.seq, None)).state is State.PENDING
     assert [each.attempt for each in await store.claim(wanted(WORKER))] == [2]
-    done = there(await store.answer(answer(WORKER, 2, request="call-1", session="direct")))
+    done = there(await store.answer(answer(WORKER, 2, request=await name(store, begun), session="direct")))
     assert (done.reason, done.standing.state) == (None, State.COMPLETE)
 
 

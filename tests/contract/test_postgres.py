@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.postgres import Server, execute, fetch
-from toolyard.model.errors import SetupError, ToolyardError
+from toolyard.model.errors import MalformedRequest, SetupError, ToolyardError
 from toolyard.model.lifecycle import State
 from toolyard.model.standing import DIRECT
 from toolyard.store.contract import Begun, Filter, Note, SchemaTooNew, Store, StoreDown, Timing
@@ -434,9 +434,9 @@ async def test_what_has_ended_slows_nothing(store: Store, postgres_url: str, clo
     for number in range(5):
         await store.begin(worker_call(f"call-{number}"))
         (claim,) = await store.claim(wanted(WORKER, limit=1))
-        await store.beat([beat(WORKER, 1, request=f"call-{number}", session=DIRECT)])
-        await store.answer(answer(WORKER, 1, request=f"call-{number}", session=DIRECT))
-        await store.answer(answer(WORKER, 1, request=f"call-{number}", session=DIRECT))
+        await store.beat([beat(WORKER, 1, request=there(claim.request), session=DIRECT)])
+        await store.answer(answer(WORKER, 1, request=there(claim.request), session=DIRECT))
+        await store.answer(answer(WORKER, 1, request=there(claim.request), session=DIRECT))
         begun = await store.begin(call(f"own-{number}"))
         await store.finish(begun.seq, 1, DONE)
         await store.lost(10)
@@ -486,6 +486,16 @@ async def test_one_that_cannot_be_recorded_fails_alone(store: Store) -> None:
     begun = await asyncio.gather(*(store.begin(each) for each in calls), return_exceptions=True)
     assert [isinstance(each, ToolyardError) for each in begun] == [False, False, True, True, False]
     assert len(await store.listed(Filter("default"))) == 3
+
+
+async def test_one_whose_name_is_taken_fails_alone_and_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random names do not meet; if they did, nobody would wait for it."""
+    monkeypatch.setattr("toolyard.model.standing.token_hex", lambda size: "0" * 2 * size)
+    monkeypatch.setattr("toolyard.store.postgres_link.PATIENCE_S", 3600.0)
+    calls = [worker_call(each, keyed=False) for each in ("a", "b", "b", "c")]
+    begun = await asyncio.gather(*(store.begin(each) for each in calls), return_exceptions=True)
+    assert [isinstance(each, MalformedRequest) for each in begun] == [False, False, True, False]
+    assert len(await store.claim(wanted(WORKER))) == 3
 
 
 async def test_an_attempt_of_any_size_is_judged(store: Store) -> None:

@@ -21,6 +21,7 @@ from .calls import (
     beat,
     hand_back,
     in_session,
+    name,
     request,
     there,
     wanted,
@@ -158,9 +159,9 @@ async def test_of_many_answers_at_the_same_instant_one_is_kept(store: Store) -> 
 
 
 async def test_a_failure_that_says_so_frees_the_key_of_a_call_but_not_of_a_sessions_request(store: Store) -> None:
-    await store.begin(worker_call())
+    begun = await store.begin(worker_call())
     await store.claim(wanted(WORKER))
-    await store.answer(answer(WORKER, 1, RETRY, request="call-1", session="direct"))
+    await store.answer(answer(WORKER, 1, RETRY, request=await name(store, begun), session="direct"))
     again = await store.begin(worker_call())
     assert again.seq > 0, "the next call with that key is a new one"
     await in_session(store, request())
@@ -170,9 +171,9 @@ async def test_a_failure_that_says_so_frees_the_key_of_a_call_but_not_of_a_sessi
 
 
 async def test_a_call_that_was_made_again_after_a_failure_has_a_request_of_its_own(store: Store) -> None:
-    await store.begin(worker_call())
+    begun = await store.begin(worker_call())
     await store.claim(wanted(WORKER))
-    await store.answer(answer(WORKER, 1, RETRY, request="call-1", session="direct"))
+    await store.answer(answer(WORKER, 1, RETRY, request=await name(store, begun), session="direct"))
     await store.begin(worker_call())
     (second,) = await store.claim(wanted(WORKER))
     assert second.attempt == 1

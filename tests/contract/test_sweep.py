@@ -16,6 +16,7 @@ from .calls import (
     answer,
     call,
     in_session,
+    name,
     ran,
     request,
     session,
@@ -138,9 +139,9 @@ async def test_calls_of_every_kind_are_removed(store: Store, clock: Clock) -> No
     await store.record([ran("unkeyed", 1)])
     await in_session(store, request())
     await store.answer(answer())
-    await store.begin(worker_call("waits"))
+    waits = await store.begin(worker_call("waits"))
     await store.claim(wanted(WORKER))
-    await store.answer(answer(WORKER, 1, request="waits", session="direct"))
+    await store.answer(answer(WORKER, 1, request=await name(store, waits), session="direct"))
     await store.begin(worker_call("rejected", ending=RETRY))
     await clock.advance(RETENTION_S + 1)
     assert await store.sweep(10) == 4

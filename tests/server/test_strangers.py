@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from toolyard import Context, Toolkit
 from toolyard.server.compose import Yard
 from toolyard.wires.mcp.envelope import MOST_AT_ONCE
 
-from .scene import Scene, kit, settings
+from .scene import Answer, Scene, kit, settings
 
 OFFER: dict[str, Any] = {"tools": [{"id": "Sms.Send", "version": "1.0.0", "input_schema": {"type": "object"}}]}
 OTHER: dict[str, Any] = {"tools": [{"id": "Mail.Send", "version": "1.0.0", "input_schema": {"type": "object"}}]}
@@ -69,16 +70,41 @@ def test_a_call_that_waits_is_not_for_the_next_tenant_that_offers_the_tool() -> 
     async def scene(made: Scene) -> None:
         await made.send("owner", "PUT", "/v1/workers/one", OFFER)
         await called(made)
+        (request,) = (await made.send("owner", "GET", "/v1/tools/requests", None, {b"toolyard-worker": b"one"})).json[
+            "requests"
+        ]
         await made.send("owner", "DELETE", "/v1/workers/one")
         assert (await made.send("foreigner", "PUT", "/v1/workers/two", OFFER)).status == 200
         assert await claimed(made, "foreigner", "two") == []
         listed = await made.send("foreigner", "GET", "/v1/tools/requests", None, {b"toolyard-worker": b"two"})
         assert b"secret number" not in listed.body
         answer = {"response": {"state": "COMPLETE", "result": "forged"}}
-        forged = await made.send(
-            "foreigner", "POST", "/v1/tools/response/direct/k", answer, {b"toolyard-worker": b"two"}
-        )
+        at = f"/v1/tools/response/direct/{request['requestId']}"
+        forged = await made.send("foreigner", "POST", at, answer, {b"toolyard-worker": b"two"})
         assert forged.status == 404
+
+    run(scene)
+
+
+def test_no_call_id_is_in_the_way_of_another_tenants_call() -> None:
+    async def scene(made: Scene) -> None:
+        async def call(role: str, tool: str, call_id: str) -> Answer:
+            return await made.send(role, "POST", "/tools/call", {"tool_id": tool, "call_id": call_id})
+
+        assert (await made.send("owner", "PUT", "/v1/workers/one", OFFER)).status == 200
+        assert (await made.send("foreigner", "PUT", "/v1/workers/two", OTHER)).status == 200
+        crafted = ["x", *(f"x~{number}" for number in range(15, 35))]
+        theirs = [asyncio.create_task(call("foreigner", "Mail.Send", each)) for each in crafted]
+        while len((await made.send("foreigner", "GET", "/v1/calls")).json["calls"]) < len(crafted):
+            await asyncio.sleep(0)
+        mine = asyncio.create_task(call("owner", "Sms.Send", "x"))
+        while not (given := await claimed(made, "owner", "one")):
+            await asyncio.sleep(0)
+        assert re.fullmatch("x~[0-9a-f]{16}", given[0]["requestId"])
+        at, done = f"/v1/tools/response/direct/{given[0]['requestId']}", {"response": {"state": "COMPLETE", "value": 1}}
+        assert (await made.send("owner", "POST", at, done, {b"toolyard-worker": b"one"})).status == 200
+        assert (await mine).json["success"] is True
+        assert not any(each.done() for each in theirs)
 
     run(scene)
 

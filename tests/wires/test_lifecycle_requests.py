@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolyard.model.call import CallContext
+from toolyard.model.call import LONGEST_CALL_ID, CallContext
 from toolyard.model.errors import MalformedRequest, ToolError
 from toolyard.model.lifecycle import State
+from toolyard.model.record import Key, NewCall
 from toolyard.model.request import Claim, Heartbeat, Renewal, Response
-from toolyard.model.standing import Judged, Standing
+from toolyard.model.standing import DIRECT, Judged, Standing, request_id
 from toolyard.wires.requests import (
     decode_attempt,
     decode_claim,
@@ -192,6 +193,13 @@ def test_many_heartbeats_come_at_once() -> None:
         Renewal("s", "t/1 ü", 1),
         Renewal("direct", "c", 2, {"done": 1}),
     ]
+
+
+def test_a_request_may_be_renewed_however_long_its_callers_id_is() -> None:
+    key = Key("default", "ada", "oxp", "x" * LONGEST_CALL_ID)
+    new = NewCall(key, True, "oxp", "A.B", "A.B@1.0.0", b"{}", b"", session=DIRECT)
+    beat = {"sessionId": DIRECT, "requestId": request_id(new), "attempt": 1}
+    assert [each.request for each in decode_heartbeats(encoded({"heartbeats": [beat]}))] == [beat["requestId"]]
 
 
 def test_each_of_many_heartbeats_is_judged_by_itself() -> None:

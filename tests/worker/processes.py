@@ -95,9 +95,10 @@ class Yard:
     def states(self) -> list[str]:
         return sorted(call["state"] for call in self.get("/v1/calls")["calls"])
 
-    def last_seen(self, request: str) -> float:
-        """When its worker was last heard of, by the server's clock."""
-        seen: float = self.get(f"/v1/tools/request/direct/{request}")["lastSeen"]
+    def last_seen(self) -> float:
+        """When the worker of the one call that runs was last heard of, by the server's clock."""
+        (request,) = self.get("/v1/tools/requests?state=PROCESSING")["requests"]
+        seen: float = request["lastSeen"]
         return seen
 
 

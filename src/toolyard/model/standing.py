@@ -5,21 +5,40 @@ So every store judges alike, and a late worker loses in one place. What is overd
 judged: a lease that ran out a moment ago is lost, whether or not anybody has noticed it yet.
 """
 
+import re
+from secrets import token_hex
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .call import LONGEST_CALL_ID
 from .errors import ToolError
 from .lifecycle import CODES, ENDED, Move, State
-from .record import Ending, Queue
+from .record import Ending, NewCall, Queue
 
 Reason = Literal["completed", "failed", "abandoned", "cancelled", "held", "stale_attempt", "conflict", "waiting"]
 """Why a write about a call was refused."""
 
 DIRECT = "direct"
 """The session of calls that came in outside one."""
+_RANDOM_BYTES = 8
+_random_part = re.compile(rf"~[0-9a-f]{{{2 * _RANDOM_BYTES}}}\Z")
+LONGEST_REQUEST_ID = LONGEST_CALL_ID + 1 + 2 * _RANDOM_BYTES
+
+
+def request_id(call: NewCall) -> str | None:
+    """The call's name in its session. Those of a session are its owner's to choose. Outside one all callers share the
+    names, so that nobody may be able to foresee, take or probe another's."""
+    if call.session != DIRECT:
+        return None if call.session is None else call.key.call_id
+    return f"{call.key.call_id}~{token_hex(_RANDOM_BYTES)}"
+
+
+def call_id_of(session: str, request: str) -> str:
+    """What the caller named the call. An older ledger may have requests without the random part."""
+    return _random_part.sub("", request) if session == DIRECT else request
 
 
 class Limits(Struct, frozen=True):

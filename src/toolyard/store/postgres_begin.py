@@ -79,11 +79,7 @@ async def insert(
     connection: Connection, calls: Sequence[Beginning], terms: Terms, told: Told, turn: int | None = None
 ) -> list[Happened]:
     """Those whose key is free."""
-    names = _names(calls)
-    rows = [
-        new_values(each.call, each.seq, name, each.call.turn if turn is None else turn)
-        for each, name in zip(calls, names, strict=True)
-    ]
+    rows = [new_values(each.call, each.seq, each.call.turn if turn is None else turn) for each in calls]
     made = dict(await connection.fetch(SQL.begin, terms.node, terms.lease_s, terms.key_ttl_s, rows))
     for each in calls:
         if each.seq in made:
@@ -168,22 +164,6 @@ async def _refuse_long_queues(connection: Connection, calls: Sequence[Beginning]
         if waiting[reference] >= (each.most_pending or 0):
             each.outcome = queue_full(each.call.reference, each.most_pending or 0)
         waiting[reference] += 1
-
-
-def _names(calls: Sequence[Beginning]) -> list[str | None]:
-    """Their ids within a session. Of two with one id the second has its number added; where one was there before, the
-    statement sees to it."""
-    seen: set[tuple[str | None, str]] = set()
-    names: list[str | None] = []
-    for each in calls:
-        call = each.call
-        if call.session is None and call.queue != "worker":
-            names.append(None)
-            continue
-        id = text(call.key.call_id)
-        names.append(f"{id}~{each.seq}" if (call.session, id) in seen and call.session is None else id)
-        seen.add((call.session, id))
-    return names
 
 
 def _came(call: NewCall, request: str | None) -> Happened:

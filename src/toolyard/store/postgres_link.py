@@ -31,7 +31,9 @@ LONGEST_REST_S = 0.5
 """How long nobody tries to connect, at most, after it failed."""
 
 CLASHES = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError)
-"""Two writes met; this one changed nothing."""
+"""Two writes met; this one changed nothing. Made again it sees what the other wrote."""
+NAMES = "calls_of_session"
+"""The index of requests by their ids. Who chose one that is taken finds it taken the next time, too."""
 REFUSALS = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 """Something is wrong with what was to be written: a character that has no place in a text, an id too long to index."""
 BREAKS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -119,6 +121,8 @@ class Link:
                     raise down(error) from error
                 failure = error
             except CLASHES as error:
+                if _is_taken(error):
+                    raise down(error) from error
                 failure = error
             except BREAKS as error:
                 if not _is_broken(error):
@@ -229,7 +233,7 @@ def reason(error: BaseException) -> str:
 
 def down(error: Exception) -> ToolyardError:
     """What the rest of toolyard hears of it."""
-    if isinstance(error, REFUSALS):
+    if isinstance(error, REFUSALS) or _is_taken(error):
         return MalformedRequest(
             "Something in this request cannot be recorded", developer_message=f"the ledger: {reason(error)}"
         )
@@ -242,6 +246,10 @@ def store_down(why: str) -> StoreDown:
 
 def is_forbidden(error: Exception) -> bool:
     return isinstance(error, asyncpg.InsufficientPrivilegeError)
+
+
+def _is_taken(error: Exception) -> bool:
+    return isinstance(error, asyncpg.UniqueViolationError) and error.constraint_name == NAMES
 
 
 def _is_broken(error: Exception) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 
 from ..model.lifecycle import State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.standing import DIRECT, Standing
+from ..model.standing import Standing, request_id
 from .contract import Begun, begun_of
 from .hints import Topic
 from .statements import statements
@@ -51,13 +51,12 @@ def key_values(key: Key) -> tuple[str, str, str, str]:
     return key.tenant, text(key.subject), text(key.family), text(key.call_id)
 
 
-def new_values(call: NewCall, seq: int, request: str | None, turn: int) -> Row:
-    """A row of BEGIN. A call of a worker that came in outside a session is in the one that is there for it."""
-    session = DIRECT if call.session is None and call.queue == "worker" else call.session
+def new_values(call: NewCall, seq: int, turn: int) -> Row:
+    """A row of BEGIN."""
     return (
         seq, *key_values(call.key), call.keyed, call.wire, text(call.tool), text(call.reference), call.input,
         call.fingerprint, text_or_none(call.user_id), text_or_none(call.trace_id), call.sealed, call.on_lost,
-        call.queue, session, request, turn, call.run_s, call.queue_s, call.total_s,
+        call.queue, call.session, text_or_none(request_id(call)), turn, call.run_s, call.queue_s, call.total_s,
         *(NO_ENDING if call.ending is None else ending_values(call.ending)), call.waiting_for,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import msgspec
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
 from ..model.session import RequestEvent, Session, SessionEvent, session_of
-from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write
+from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write, request_id
 from .contract import Begun, Filter, Held, Wanted, begun_of, key_conflict, only_stars, queue_full
 from .hints import Topic
 from .statements import statements
@@ -51,15 +51,13 @@ def insert(cursor: apsw.Cursor, call: NewCall, node: str, now: float) -> int:
     here = call.queue == "node" and call.ending is None and call.waiting_for is None
     cursor.execute(SQL.begin, (
         *values(call.key), call.keyed, call.wire, call.tool, call.reference, *_kept(cursor, call.input),
-        call.fingerprint, call.user_id, call.trace_id, call.sealed, call.on_lost, call.queue, call.session, call.turn,
-        call.run_s, "PROCESSING" if here else "PENDING", int(here), node if here else None, now, now if here else None,
+        call.fingerprint, call.user_id, call.trace_id, call.sealed, call.on_lost, call.queue, call.session,
+        request_id(call), call.turn, call.run_s, "PROCESSING" if here else "PENDING", int(here),
+        node if here else None, now, now if here else None,
         None if call.queue_s is None or here else now + call.queue_s,
         None if call.total_s is None else now + call.total_s, call.waiting_for,
     ))  # fmt: skip
     seq = cursor.connection.last_insert_rowid()
-    if call.session is not None:
-        names = {"session": call.session, "request": call.key.call_id, "seq": seq}
-        cursor.execute(SQL.name_request, names)
     if call.ending is not None:
         cursor.execute(SQL.reject, (*ending(cursor, call.ending, now), seq))
     return seq

@@ -247,7 +247,12 @@ def matching(pattern: str, sentence: str) -> Check[str]:
     return check
 
 
-ID = matching(r"[^\x00-\x1f\x7f-\x9f]{1,256}", "Must be a string of 1 to 256 characters, without control characters")
+def an_id(longest: int) -> Check[str]:
+    sentence = f"Must be a string of 1 to {longest} characters, without control characters"
+    return matching(rf"[^\x00-\x1f\x7f-\x9f]{{1,{longest}}}", sentence)
+
+
+ID = an_id(256)
 
 
 def _a_list(value: Any) -> list[Any]:

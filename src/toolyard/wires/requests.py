@@ -12,7 +12,7 @@ from ..model.lifecycle import State
 from ..model.record import CallRecord
 from ..model.request import Claim, Heartbeat, Renewal, Response
 from ..model.running import Question
-from ..model.standing import Judged
+from ..model.standing import LONGEST_REQUEST_ID, Judged
 from ..model.tool import Version
 from .contract import JSON, Reply
 from .family import context_json, encode
@@ -20,6 +20,7 @@ from .lifecycle import waiting_json
 from .members import (
     ID,
     Members,
+    an_id,
     an_object,
     flag,
     matching,
@@ -41,6 +42,7 @@ LONGEST_WAIT_S = 60.0
 LARGEST = 2**53 - 1
 
 _attempt = whole_from(1, LARGEST)
+_request_id = an_id(LONGEST_REQUEST_ID)
 _pattern = matching(
     r"[A-Za-z0-9_.*-]{1,128}(@[0-9]{1,9}(\.[0-9]{1,9}\.[0-9]{1,9})?)?",
     "Must be a tool's id or name, with * where anything may stand: Reports.*, Reports.Build@1.0.0",
@@ -133,7 +135,7 @@ def _text_or_error(value: Any) -> str:
 def _renewal(members: Members) -> Renewal:
     renewal = Renewal(
         members.one("sessionId", ID),
-        members.one("requestId", ID),
+        members.one("requestId", _request_id),
         members.one("attempt", _attempt),
         members.maybe("progress", an_object, None),
     )

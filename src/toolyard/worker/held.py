@@ -26,7 +26,7 @@ class Held:
 
     @property
     def name(self) -> str:
-        return f"{self.run.tool.reference} (call {self.claimed.request})"
+        return f"{self.run.tool.reference} (call {self.run.call_id})"
 
     def begins(self, task: "asyncio.Task[None]") -> None:
         self._task = task

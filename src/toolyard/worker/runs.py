@@ -14,6 +14,7 @@ from ..model.request import Claimed
 from ..model.running import Host, QuietChannel, Run
 from ..model.scrubbing import scrubber_of
 from ..model.seam import SYSTEM
+from ..model.standing import call_id_of
 from ..model.tool import Tool
 from ..running.attempts import Recipe, attempt, unexpected
 from .held import Held
@@ -93,7 +94,7 @@ class Runs:
     def _run(self, tool: Tool, claimed: Claimed) -> Run:
         context = claimed.context
         return Run(
-            tool, claimed.request, claimed.caller, claimed.input, QuietChannel(),
+            tool, call_id_of(claimed.session, claimed.request), claimed.caller, claimed.input, QuietChannel(),
             claimed.trace_id, context.user_info, context.secrets, context.tokens, self._bench.resources.get(tool.host),
             scrubber=scrubber_of(context.secrets, context.tokens), input_json=msgspec.json.encode(claimed.input),
         )  # fmt: skip

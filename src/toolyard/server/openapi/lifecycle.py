@@ -46,7 +46,7 @@ ITS_SESSION = Parameter("session", "query", "Of a session's tool uses: the sessi
 RANGE = Parameter("Range", "header", "Which bytes, such as `bytes=0-1023`.")
 SESSION = Parameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
 ONLY_SESSION = Parameter("session", "query", "Only those of this session.")
-REQUEST = Parameter("requestId", "path", "The request's id: the tool use's.")
+REQUEST = Parameter("requestId", "path", "The request's id: the tool use's; outside a session, as the claim has it.")
 ATTEMPT = Parameter(
     "Toolyard-Attempt", "header", "The attempt this is about.", {"type": "string", "pattern": "^[0-9]{1,15}$"}
 )

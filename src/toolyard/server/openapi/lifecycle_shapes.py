@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ...model.standing import LONGEST_REQUEST_ID
 from ...wires.family import ContextBody
 from .shapes import Failure, Shape
 
@@ -11,6 +12,7 @@ State = Literal["PENDING", "PROCESSING", "COMPLETE", "ERROR"]
 Status = Literal["awaiting_tools", "ready"]
 Reason = Literal["completed", "failed", "abandoned", "cancelled", "held", "stale_attempt", "conflict", "waiting"]
 Id = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_REQUEST_ID, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 ToolName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 Attempt = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 
@@ -194,7 +196,7 @@ class Claims(Shape):
 
 class RenewalBody(Shape, rename="camel"):
     session_id: Id
-    request_id: Id
+    request_id: RequestId
     attempt: Attempt
     progress: dict[str, Any] | UnsetType = UNSET
 

@@ -61,12 +61,9 @@ WITH new AS MATERIALIZED (
         trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
         deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects, waiting_for)
     SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
-        trace_id, sealed, on_lost, queue, session,
-        CASE WHEN (SELECT true FROM calls WHERE calls.session = new.session AND calls.request = new.request)
-            THEN request || '~' || seq ELSE request END,
-        turn, run_s, state, end_code, here::integer, CASE WHEN here THEN $1::text END,
-        CASE WHEN NOT here THEN now + queue_s END, now + total_s, now, CASE WHEN here THEN now END,
-        CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for
+        trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, end_code, here::integer,
+        CASE WHEN here THEN $1::text END, CASE WHEN NOT here THEN now + queue_s END, now + total_s, now,
+        CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for
     FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
     RETURNING {living}
 ), {lives}

@@ -31,16 +31,10 @@ FROM calls
 -- A number is never given twice, also where the newest calls were removed.
 -- name: begin
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
-    user_id, trace_id, sealed, on_lost, queue, session, turn, run_s, state, attempt, holder, created_at, started_at,
-    queue_until, deadline_at, waiting_for)
+    user_id, trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, attempt, holder, created_at,
+    started_at, queue_until, deadline_at, waiting_for)
 VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM numbers),
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- name: name_request
-UPDATE calls SET request = CASE
-    WHEN EXISTS (SELECT 1 FROM calls WHERE session = :session AND request = :request) THEN :request || '~' || seq
-    ELSE :request END
-WHERE seq = :seq
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: record
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
