@@ -221,7 +221,7 @@ def many_tool_uses(loud: Loud) -> None:
 
 def uses_of_large_tools(loud: Loud) -> None:
     """Each of which changes a session that has megabytes of tools; and then a worker claims them."""
-    properties = {f"p{number}": {} for number in range(1200)}
+    properties: dict[str, Any] = {f"p{number}": {} for number in range(1200)}
     tools = [FIND | {"name": f"t{n}", "input_schema": {"type": "object", "properties": properties}} for n in range(256)]
     session = opened(loud, tools=tools)
     content = [{"type": "tool_use", "id": f"l{n}", "name": f"t{n}", "input": {"p0": "v"}} for n in range(256)]
@@ -495,7 +495,7 @@ ROUTES: dict[tuple[str, str], Row] = {
         "/console/calls/{number}/input", "/console/approvals", "/v1/approvals")},
     **{("POST", path): Row(form(path)) for path in (
         "/approvals/{id}", "/console/enter", "/console/leave", "/console/calls/{number}/cancel",
-        "/console/approvals/{number}/approve", "/console/approvals/{number}/reject")},
+        "/console/approvals/{id}/approve", "/console/approvals/{id}/reject")},
     **{("POST", f"/v1/approvals/{{id}}/{what}"): Row(
         posted("POST", f"/v1/approvals/1-A/{what}", {"reason": LARGE}, FEW)) for what in ("approve", "reject")},
     ("GET", "/v1/calls"): Row(asked("GET", "/v1/calls", "/v1/calls?limit=1000"), with_uses(2)),
