@@ -147,11 +147,7 @@ async def test_calls_outside_a_session_have_a_name_each_though_their_callers_gav
 
 async def test_the_name_of_a_call_outside_a_session_cannot_be_taken_beforehand(store: Store) -> None:
     seq = (await store.begin(worker_call("any"))).seq
-<<<<<<< HEAD
-    crafted = [f"x~{seq + number}" for number in range(1, 10)]
-=======
     crafted = [f"x~{seq + number}" for number in range(11, 31)]
->>>>>>> w1
     for each in ("x", *crafted):
         await store.begin(worker_call(each, key=Key("other", "eve", "oxp", each)))
     begun = await asyncio.gather(*(store.begin(worker_call("x", keyed=False)) for _ in range(10)))

@@ -93,11 +93,7 @@ def test_no_call_id_is_in_the_way_of_another_tenants_call() -> None:
 
         assert (await made.send("owner", "PUT", "/v1/workers/one", OFFER)).status == 200
         assert (await made.send("foreigner", "PUT", "/v1/workers/two", OTHER)).status == 200
-<<<<<<< HEAD
-        crafted = ["x", *(f"x~{number}" for number in range(1, 20))]
-=======
         crafted = ["x", *(f"x~{number}" for number in range(15, 35))]
->>>>>>> w1
         theirs = [asyncio.create_task(call("foreigner", "Mail.Send", each)) for each in crafted]
         while len((await made.send("foreigner", "GET", "/v1/calls")).json["calls"]) < len(crafted):
             await asyncio.sleep(0)

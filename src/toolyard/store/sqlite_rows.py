@@ -8,11 +8,7 @@ import msgspec
 
 from ..model.lifecycle import ENDED, State
 from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-<<<<<<< HEAD
 from ..model.session import RequestEvent, Session, SessionCounts, SessionEvent, session_of
-=======
-from ..model.session import RequestEvent, Session, SessionEvent, session_of
->>>>>>> w1
 from ..model.standing import DIRECT, ByNumber, Judged, Standing, Write, request_id
 from .contract import Begun, Filter, Held, Wanted, begun_of, key_conflict, only_stars, queue_full
 from .hints import Topic
