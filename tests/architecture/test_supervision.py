@@ -39,6 +39,7 @@ ALLOWED = {
     "engine/slots.py Slots.turn": ITEM,
     "engine/recovery.py Recovery._settle": REQUEST,
     "engine/recorded.py RecordedCalls._enter": REQUEST,
+    "engine/recorded.py RecordedCalls._hearing": REQUEST,
     "engine/recorder.py Recorder.flush": ITEM,
     "engine/held.py Node.beside": ITEM,
     "engine/long.py LongCall._start_recording": ITEM,
