@@ -23,7 +23,7 @@ from toolyard.server.settings import exactly
 from . import tools
 from .watching import KEYS, MIB, Gone, Loud, Reply, Server, Watch, wait_until
 
-LOOP_S = 3.0
+LOOP_S = 4.0
 """How much processor time the server may use before another caller is answered. Four megabytes of JSON take a good part
 of a second on a slow machine; what must not be takes ten and more."""
 MEMORY = 768 * MIB

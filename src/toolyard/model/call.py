@@ -12,6 +12,9 @@ from .errors import Problem, ToolError
 LONGEST_CALL_ID = 256
 CALL_ID_FORM = f"1 to {LONGEST_CALL_ID} characters and no control characters"
 _encode = msgspec.json.Encoder().encode
+_encode_in_order = msgspec.json.Encoder(order="sorted").encode
+LARGE_INPUT = 2**16
+"""Of more bytes than this the JSON that is kept has its members in order."""
 _call_id = re.compile(rf"[^\x00-\x1f\x7f-\x9f]{{1,{LONGEST_CALL_ID}}}")
 
 
@@ -66,9 +69,11 @@ class CallTool(Struct):
     """The input as it came: what is recorded, fingerprinted and audited, whatever a tool does with `input`."""
 
     def keep_input(self) -> None:
-        """Before any of the author's code runs: validators, hooks and tools share `input` and may change it."""
+        """Before any of the author's code runs: validators, hooks and tools share `input` and may change it. Of a large
+        one the members are put in order, so that nobody has to decode it again for its fingerprint."""
         if not self.input_json:
-            self.input_json = _encode(self.input)
+            encoded = _encode(self.input)
+            self.input_json = encoded if len(encoded) <= LARGE_INPUT else _encode_in_order(self.input)
 
     @property
     def given(self) -> CallContext:

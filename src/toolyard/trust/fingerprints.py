@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from ..model.call import LARGE_INPUT
 from .keys import KeyRing
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -44,6 +45,8 @@ class Fingerprints:
 
 def _one_form(tool: str, user_id: str | None, input: Input) -> bytes:
     if isinstance(input, Raw):
+        if len(input_json := bytes(input)) > LARGE_INPUT and not _may_have_floats(input_json):
+            return _encode((tool, user_id, input))  # its members are in order
         input = msgspec.json.decode(input)
     encoded = _encode((tool, user_id, input))
     return _encode((tool, user_id, canonical(input))) if _may_have_floats(encoded) else encoded
