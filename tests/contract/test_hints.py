@@ -1,5 +1,6 @@
 """Each write tells those who wait where to look. Who is told without need looks in vain, and that is all."""
 
+import asyncio
 from collections.abc import Hashable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from toolyard.model.standing import Decision, Hold
 from toolyard.model.vault import Sealed
 from toolyard.store.contract import Store
 from toolyard.store.hints import Topic
+from toolyard.store.postgres_hints import Sender
 
 from .calls import (
     DONE,
@@ -203,3 +205,32 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
         await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
         store.tell(Topic.HEARD, "a client's")
         assert await bell.wait(10)
+
+
+class Busy:
+    """A database that answers once it may."""
+
+    def __init__(self) -> None:
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.told: list[str] = []
+
+    async def read(self, work: Any) -> None:
+        self.asked.set()
+        await self.answers.wait()
+        self.told += work.keywords["payloads"]
+
+
+def test_who_closes_in_the_middle_of_telling_others_tells_them_all_the_same() -> None:
+    async def story() -> list[str]:
+        database = Busy()
+        sender = Sender(database, "here")  # type: ignore[arg-type]
+        sender.add({(Topic.DECIDED, 7)})
+        telling = asyncio.create_task(sender.send())
+        await database.asked.wait()
+        telling.cancel()
+        await asyncio.wait((telling,))
+        database.answers.set()
+        await sender.send()
+        return database.told
+
+    assert len(asyncio.run(story())) == 1

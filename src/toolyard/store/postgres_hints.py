@@ -70,12 +70,16 @@ class Sender:
             self._there.clear()
 
     async def send(self) -> None:
-        """What there is to tell."""
+        """What there is to tell. Whoever is stopped in the middle of it leaves it to be told again: who only decides
+        something and closes the ledger is heard all the same."""
         told, self._waiting = self._waiting, set()
         if not told:
             return
         try:
             await self._link.read(partial(self._notify, payloads=list(payloads_of(self._node, told))))
+        except asyncio.CancelledError:
+            self._waiting |= told
+            raise
         except ToolyardError as error:
             _log.debug("other nodes are not told now: %s", error.developer_message)
 
