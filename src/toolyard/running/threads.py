@@ -13,7 +13,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from ..model.raised import shown
 from ..model.running import Run
 from ..model.supervision import SupervisedThread, Supervisor
 
@@ -117,6 +116,6 @@ class Threads:
             if error is None:
                 future.set_result(value)
             elif isinstance(error, StopIteration | GeneratorExit):  # to a coroutine these say something else
-                future.set_exception(RuntimeError(f"tool raised {shown(error)}"))
+                future.set_exception(RuntimeError(f"tool raised {error!r}"))
             else:
                 future.set_exception(error)
