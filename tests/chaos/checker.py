@@ -87,9 +87,8 @@ def no_effect_twice(history: History) -> Iterator[str]:
         rows[row.mark].append(row)
     had = defaultdict[int, list[Effect]](list)
     for effect in history.effects:
-        for row in rows[effect.mark]:
-            if _is_of(effect, row):
-                had[row.seq].append(effect)
+        for row in _rows_of(effect, rows[effect.mark]):
+            had[row.seq].append(effect)
     for row in history.rows:
         effects = had[row.seq]
         if row.on_lost != "rerun" and len(effects) > 1 and not row.ended.can_retry:
@@ -163,9 +162,17 @@ def by_call(rows: Iterable[Row]) -> defaultdict[Named, list[Row]]:
 
 
 def _is_of(effect: Effect, row: Row) -> bool:
-    """Two callers may give one mark to their calls. A tool here is told who calls; one at a worker knows the request,
-    and no other has its id."""
-    return effect.caller == row.subject if effect.caller else effect.call_id == row.request
+    """Two callers may give one mark to their calls. A tool here is told who calls; one at a worker knows what its
+    caller named the call, and who claims for itself the request."""
+    return effect.caller == row.subject if effect.caller else effect.call_id in (row.request, row.call_id)
+
+
+def _rows_of(effect: Effect, rows: Iterable[Row]) -> list[Row]:
+    """Where two callers gave one id and one mark to calls of a worker's tool, the run tells whose effect it was."""
+    there = [row for row in rows if _is_of(effect, row)]
+    if effect.caller or len(there) == 1:
+        return there
+    return [row for row in there if (row.ended.value or {}).get("run") == effect.run]
 
 
 def _shown(rows: Iterable[Row]) -> str:
