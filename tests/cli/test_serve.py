@@ -240,6 +240,17 @@ def test_an_app_that_does_not_start_ends_with_2(tmp_path: Path) -> None:
     assert called == Ended(2, "", "toolyard: tools.py:12: the app's lifespan raised RuntimeError: no database\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [("SystemExit(5)", "SystemExit: 5"), ("GeneratorExit()", "GeneratorExit"), ("CancelledError()", "CancelledError")],
+)
+def test_a_lifespan_that_would_end_the_server_does_not_start_it(tmp_path: Path, error: str, said: str) -> None:
+    life = "from asyncio import CancelledError\n" + LIFE.replace('RuntimeError("no database")', error)
+    (tmp_path / "tools.py").write_text(KIT + TOOL + life, encoding="utf-8")
+    ended = toolyard("serve", "tools.py", "--port", "0", folder=tmp_path)
+    assert ended == Ended(2, "", f"toolyard: tools.py:13: the app's lifespan raised {said}\n")
+
+
 # --- how it leaves -------------------------------------------------------------------------------
 
 SLOW = """

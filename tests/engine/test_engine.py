@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any, cast
 
 import pytest
+from pydantic import AfterValidator
 
 from toolyard import App, Busy, Context, InvalidInput, MissingRequirements, Run, ToolError, Toolkit, secret
 from toolyard.testing import async_client, call, client
@@ -171,6 +172,53 @@ def test_who_waits_too_long_in_line_is_told_to_come_back() -> None:
             assert await yard.call("Limited.Hold", {"until": "now"}) == "now"
 
     asyncio.run(two())
+
+
+LEAVING = {kind.__name__: kind for kind in (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)}
+
+
+def leave(kind: str) -> str:
+    """An author's validator."""
+    raise LEAVING[kind](9)
+
+
+@pytest.mark.parametrize("call_id", [None, "a-key"])
+@pytest.mark.parametrize("kind", LEAVING)
+def test_a_validator_that_would_end_the_server_has_failed(kind: str, call_id: str | None) -> None:
+    validated = Toolkit("Validated")
+
+    @validated.tool
+    async def take(kind: Annotated[str, AfterValidator(leave)]) -> str:
+        """Is never given anything."""
+        return kind
+
+    with client(validated) as yard, pytest.raises(ToolError, match=r"Validated\.Take failed unexpectedly"):
+        yard.call("Validated.Take", {"kind": kind}, call_id=call_id)
+
+
+@pytest.mark.parametrize("call_id", [None, "a-key"])
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_tool_that_cancels_its_own_task_has_failed(waits_first: bool, call_id: str | None) -> None:
+    own = Toolkit("Own")
+
+    @own.tool
+    async def stop(waits_first: bool) -> None:
+        """Stops itself."""
+        if waits_first:
+            await asyncio.sleep(0)
+        cast("asyncio.Task[None]", asyncio.current_task()).cancel()
+        await asyncio.sleep(0)
+
+    @own.tool
+    async def there() -> str:
+        """Is there."""
+        await asyncio.sleep(0)
+        return "there"
+
+    with client(own) as yard:
+        with pytest.raises(ToolError, match=r"Own\.Stop failed unexpectedly"):
+            yard.call("Own.Stop", {"waits_first": waits_first}, call_id=call_id)
+        assert yard.call("Own.There") == "there"
 
 
 def test_a_tool_with_hooks_is_bounded_too() -> None:

@@ -29,6 +29,21 @@ class Unspeakable(Exception):
         raise RuntimeError(SECRET)
 
 
+class Leaving(Exception):
+    """Ends the process of whoever writes it down."""
+
+    def __str__(self) -> str:
+        raise SystemExit(9)
+
+    __repr__ = __str__
+
+
+class LeavingGenerator(GeneratorExit):
+    """What would close a coroutine, and cannot be written down either."""
+
+    __str__ = __repr__ = Leaving.__str__
+
+
 def nested(levels: int) -> list[Any]:
     made: list[Any] = []
     for _ in range(levels):
@@ -88,6 +103,8 @@ RESULTS: dict[str, Case] = {
     "nan_in_a_model": (Box, lambda: Box(anything=[math.nan]), "anything[0]"),
     "nan_in_an_open_object": (dict[str, Any], lambda: {"a": {"b": math.nan}}, "a.b"),
     "unspeakable": (int, raising(Unspeakable()), "raised"),
+    "leaving": (int, raising(Leaving()), "raised"),
+    "leaving_generator": (int, raising(LeavingGenerator()), "raised"),
 }
 """By name: what a tool says it returns, what it does, and what the log says of it."""
 

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,12 @@ def test_the_text_of_an_exception_is_shown_to_developers_who_ask_for_it() -> Non
     assert SECRET not in error["message"]
 
 
-def test_a_real_server_goes_on_and_its_log_has_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_a_real_server_goes_on_and_its_log_has_the_reason(tmp_path: Path, is_keyed: bool) -> None:
     with running("open", tmp_path, [FILE]) as address:
-        for name in RESULTS:
-            tool_id = f"Broken.{camel_case(f'{name}_inline')}"
-            body = json.dumps({"tool_id": tool_id}).encode()
+        for name, runs in product(RESULTS, ["inline", "thread"]):
+            tool_id = f"Broken.{camel_case(f'{name}_{runs}')}"
+            body = json.dumps({"tool_id": tool_id} | ({"call_id": tool_id} if is_keyed else {})).encode()
             assert_failed(ask(address, request("POST", "/tools/call", body=body)), tool_id)
         assert ask(address, request()).status == 200
         [log] = tmp_path.glob("server-*.log")

@@ -49,3 +49,49 @@ def test_a_prompt_that_is_not_there_or_lacks_an_argument_is_the_clients_mistake(
         assert piped.hear()["error"]["code"] == -32603
         assert piped.end() == 0
         assert "the suitcase is lost" in piped.errors()
+
+
+LEAVING = """
+import asyncio
+
+from toolyard import App, Toolkit
+
+app = App(Toolkit("Travel"))
+KINDS = {kind.__name__: kind for kind in (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)}
+
+
+@app.mcp.prompt()
+def plain(kind: str) -> str:
+    raise KINDS[kind](9)
+
+
+@app.mcp.prompt()
+async def waiting(kind: str) -> str:
+    await asyncio.sleep(0)
+    raise KINDS[kind](9)
+
+
+@app.mcp.resource("left://{kind}")
+async def left(kind: str) -> str:
+    raise KINDS[kind](9)
+
+
+@app.mcp.prompt()
+def here() -> str:
+    return "Still here."
+"""
+
+
+def test_a_prompt_or_resource_that_would_leave_has_failed_and_the_server_goes_on(tmp_path: Path, stage: Stage) -> None:
+    (tmp_path / "travel.py").write_text(LEAVING)
+    with piping(tmp_path, stage, tools="travel.py") as piped:
+        piped.initialize("2025-11-25")
+        for kind in ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "CancelledError"):
+            for name in ("plain", "waiting"):
+                piped.send("prompts/get", {"name": name, "arguments": {"kind": kind}})
+                error = piped.hear()["error"]
+                assert (kind, name, error["code"], error["message"]) == (kind, name, -32603, "prompts/get failed")
+            piped.send("resources/read", {"uri": f"left://{kind}"})
+            assert piped.hear()["error"]["message"] == "resources/read failed"
+        assert piped.result("prompts/get", {"name": "here"})["messages"]
+        assert piped.end() == 0

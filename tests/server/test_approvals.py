@@ -65,9 +65,9 @@ def nothing_paid() -> None:
     paid.clear()
 
 
-def run(scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
+def run(scene: Callable[[Scene], Awaitable[None]], *others: Toolkit, **more: Any) -> None:
     async def play() -> None:
-        async with Scene(Yard([kit], settings(**more))) as made:
+        async with Scene(Yard([kit, *others], settings(**more))) as made:
             made.credentials["operator"] = {b"authorization": f"Bearer {made.yard.operators_token.text}".encode()}
             await asyncio.wait_for(scene(made), 30)
 
@@ -289,6 +289,19 @@ def raises(**input: Any) -> bool:
     raise RuntimeError("it does not work")
 
 
+class Leaving(RuntimeError):
+    """Ends whoever writes it down."""
+
+    def __repr__(self) -> str:
+        raise SystemExit(9)
+
+    __str__ = __repr__
+
+
+KINDS: list[type[BaseException]] = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, Leaving]
+LEAVING = {kind.__name__: kind for kind in KINDS}
+
+
 @pytest.mark.parametrize(("function", "is_spared"), [("is_seven", True), ("raises", False)])
 def test_a_rule_whose_function_raises_spares_nobody_the_look(function: str, is_spared: bool) -> None:
     async def scene(made: Scene) -> None:
@@ -304,6 +317,26 @@ def test_a_rule_whose_function_raises_has_a_person_look() -> None:
         challenge_of(await oxp(made, "Pay.Free"))
 
     run(scene, approvals=[{"tools": "Pay.*", "when": f"{__name__}:raises"}])
+
+
+@pytest.mark.parametrize("kind", LEAVING)
+@pytest.mark.parametrize("whose", ["tool", "rule"])
+def test_whatever_a_function_raises_a_person_looks(kind: str, whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**input: Any) -> bool:
+        raise LEAVING[kind]
+
+    monkeypatch.setitem(globals(), "raises", fail)
+    own = Toolkit("Own")
+
+    @own.tool(approval=fail)
+    async def asks(order: str, cents: int) -> str:
+        """Its author's function says whether a person has to agree."""
+        return order
+
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made, "Own.Asks" if whose == "tool" else "Pay.Free"))
+
+    run(scene, own, approvals=[] if whose == "tool" else [{"tools": "Pay.*", "when": f"{__name__}:raises"}])
 
 
 def is_much(order: str, cents: int) -> bool:

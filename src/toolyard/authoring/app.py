@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ..doors import open_door
 from ..model.errors import DefinitionError, SetupError
+from ..model.raised import is_stopped, named
 from ..model.running import Hook, Host
 from ..model.tool import Tool
 from .signature import author_place
@@ -83,8 +84,10 @@ class App:
         async with AsyncExitStack() as stack:
             try:
                 resources = await stack.enter_async_context(self._lifespan())
-            except Exception as error:  # an author's code
-                sentence = f"the app's lifespan raised {type(error).__name__}: {error}"
+            except BaseException as error:  # an author's code
+                if is_stopped(error) or isinstance(error, KeyboardInterrupt):  # whoever started it does not want it
+                    raise
+                sentence = f"the app's lifespan raised {named(error)}"
                 raise SetupError(sentence, self._place) from error
             yield resources
 

@@ -317,7 +317,7 @@ class Engine:
             arguments = plan.bind(input)
         except InvalidInput:
             raise
-        except Exception as raised:  # an author's validator
+        except BaseException as raised:  # an author's validator
             raise unexpected(self._bounds, tool, command.call_id or "", raised) from None
         if context.user_id is not None:
             caller = caller.speaking_for(context.user_id)

@@ -60,7 +60,9 @@ class Questions:
             answer = await self._put(run, seq, question)
             while answer is None:
                 if self._store.hints.is_leaving and run.task is not None:
-                    run.task.cancel()  # nobody waits for a person while the server stops
+                    # Nobody waits for a person while the server stops. Between two steps of the tool: what happens
+                    # within one counts as its own doing.
+                    asyncio.get_running_loop().call_soon(run.task.cancel)
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
                     raise ToolTimedOut(f"Nobody answered '{question.name}' in {self._wait_s:g} seconds", can_retry=True)

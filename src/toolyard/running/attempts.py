@@ -10,12 +10,13 @@ import time
 import types
 from collections.abc import Callable, Coroutine, Generator
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
 from ..model.call import Outcome
 from ..model.errors import ToolError, ToolTimedOut
+from ..model.raised import is_stopped, log_raised, named, text_of
 from ..model.running import Hook, Run, Runner, tellable
 from ..model.scrubbing import begin, end
 from ..model.tool import Tool
@@ -81,7 +82,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
         error = settled(failed, recipe.bounds, run)
     except asyncio.CancelledError as cancelled:
         run.channel.cancelled = True
-        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+        if is_stopped(cancelled):
             raise
         error = unexpected(recipe.bounds, run.tool, run.call_id, cancelled)  # the tool cancelled itself
     except BrokenResult as broken:
@@ -118,7 +119,7 @@ def settled(failed: ToolError, bounds: Bounds, run: Run) -> ToolError:
             additional_prompt_content=_text_or_none(failed.additional_prompt_content),
         )
         said.code, said.effects = str(failed.code), _text_or_none(failed.effects)
-    except Exception as raised:  # an author's own kind of error
+    except BaseException as raised:  # an author's own kind of error
         return unexpected(bounds, run.tool, run.call_id, raised)
     return said
 
@@ -133,8 +134,8 @@ def _whole_or_none(number: Any) -> int | None:
 
 def unexpected(bounds: Bounds, tool: Tool, call_id: str, raised: BaseException) -> ToolError:
     """What callers are told of an exception that nobody meant them to see."""
-    _log.error("%s (call %s) raised", tool.reference, call_id, exc_info=raised)
-    return hidden(bounds, tool, _text_of(raised))
+    log_raised(_log, raised, "%s (call %s) raised", tool.reference, call_id)
+    return hidden(bounds, tool, text_of(raised) if isinstance(raised, ChildFailed) else named(raised))
 
 
 def hidden(bounds: Bounds, tool: Tool, reason: str) -> ToolError:
@@ -154,20 +155,11 @@ _AT_A_GLANCE: dict[str, Callable[[Any], bool]] = {
 """The output schemas of most tools, for which the validator is more than is needed."""
 
 
-def _text_of(raised: BaseException) -> str:
-    """Even of an exception that cannot say what it is."""
-    try:
-        text = str(raised)
-    except Exception:  # an author's code
-        text = "it cannot be shown"
-    return text if isinstance(raised, ChildFailed) else f"{type(raised).__name__}: {text}"
-
-
 async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for: Any, run: Run) -> Any:
     """Goes on with an attempt until it is done, or silent for longer than its timeout, or running for longer than
     anything may. (`wait_for` would make a task, and cost as much as the call.)"""
     timeout, total = recipe.timeout, recipe.bounds.total_s
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    task, loop = cast("asyncio.Task[Any]", asyncio.current_task()), asyncio.get_running_loop()
     started, expired = time.monotonic(), False
     timer: asyncio.TimerHandle
 
@@ -180,24 +172,61 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
             timer = loop.call_later(left, expire)
             return
         expired = True
-        task.cancel()  # type: ignore[union-attr]
+        task.cancel()
 
     timer = loop.call_later(min(timeout, total), expire)
     try:
-        return await resumed(steps, waiting_for)
+        return await resumed(_Accounted(steps, task), waiting_for)
     except asyncio.CancelledError:
         if not expired:
             raise
         run.channel.cancelled = True
-        task.uncancel()  # type: ignore[union-attr]
+        task.uncancel()
         limit = f"said nothing for {timeout:g} seconds" if run.said else f"took longer than {timeout:g} seconds"
         raise ToolTimedOut(f"{run.tool.id} {limit} and was stopped", can_retry=False) from None
     finally:
         timer.cancel()
 
 
+class Steps(Protocol):
+    """Of a coroutine."""
+
+    def send(self, value: Any, /) -> Any: ...
+
+    def throw(self, thrown: BaseException, /) -> Any: ...
+
+
+class _Accounted:
+    """The steps of a tool that may cancel the task it runs in. Whoever else cancels that does so between two steps: so
+    what is asked for within one is the tool's own, and is taken back when the tool has ended. A task that runs a tool
+    was not cancelled before the tool's first step."""
+
+    def __init__(self, steps: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
+        self._steps, self._task, self._own = steps, task, task.cancelling()
+
+    def send(self, value: Any) -> Any:
+        return self._counted(self._steps.send, value)
+
+    def throw(self, thrown: BaseException) -> Any:
+        return self._counted(self._steps.throw, thrown)
+
+    def _counted(self, step: Callable[[Any], Any], given: Any) -> Any:
+        before = self._task.cancelling()
+        try:
+            waiting_for = step(given)
+        except BaseException:
+            for _ in range(self._own_after(before)):
+                self._task.uncancel()
+            raise
+        self._own = self._own_after(before)
+        return waiting_for
+
+    def _own_after(self, before: int) -> int:
+        return max(0, self._own + self._task.cancelling() - before)
+
+
 @types.coroutine
-def resumed(steps: Coroutine[Any, Any, Any], waiting_for: Any) -> Generator[Any, Any, Any]:
+def resumed(steps: Steps, waiting_for: Any) -> Generator[Any, Any, Any]:
     """Awaits a coroutine whose first step is done: hands on what it waits for, and gives it what comes back."""
     try:
         while True:

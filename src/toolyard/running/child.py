@@ -21,6 +21,7 @@ import msgspec
 from ..model.caller import Caller
 from ..model.errors import ToolError
 from ..model.hidden import escaped
+from ..model.raised import named
 from ..model.running import Host, QuietChannel, Run
 from ..model.scrubbing import begin, end, log_warnings, scrub_logs, scrubber_of
 from ..model.tool import Tool
@@ -100,7 +101,7 @@ async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: 
     except ToolError as e:
         return Failed(e.message, e.developer_message, e.can_retry, e.retry_after_ms, e.additional_prompt_content)
     except (Exception, SystemExit, GeneratorExit) as error:
-        return Raised(f"{type(error).__name__}: {error}", traceback.format_exc())
+        return Raised(named(error), traceback.format_exc())
     finally:
         if run.scrubber is not None:
             end(run.scrubber)

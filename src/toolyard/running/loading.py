@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..model.errors import DefinitionError, Place, SetupError
+from ..model.raised import text_of
 from ..model.running import Source
 
 _log = logging.getLogger("toolyard.loading")
@@ -130,7 +131,7 @@ def _explained(error: BaseException, shown: str) -> BaseException:
         return DefinitionError(f"syntax error: {error.msg}", Place(error.filename or shown, error.lineno or None))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
     place = Place(frames[-1].filename, frames[-1].lineno) if frames else Place(shown)
-    text = " ".join(str(error).split()) or "no message"
+    text = " ".join(text_of(error).split()) or "no message"
     return DefinitionError(f"cannot be loaded, it raised {type(error).__name__}: {text}", place)
 
 

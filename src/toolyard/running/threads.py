@@ -13,6 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from ..model.raised import shown
 from ..model.running import Run
 from ..model.supervision import SupervisedThread, Supervisor
 
@@ -116,6 +117,6 @@ class Threads:
             if error is None:
                 future.set_result(value)
             elif isinstance(error, StopIteration | GeneratorExit):  # to a coroutine these say something else
-                future.set_exception(RuntimeError(f"tool raised {error!r}"))
+                future.set_exception(RuntimeError(f"tool raised {shown(error)}"))
             else:
                 future.set_exception(error)

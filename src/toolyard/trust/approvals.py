@@ -18,6 +18,7 @@ from ..model import base64url
 from ..model.caller import Caller
 from ..model.errors import Challenge, DefinitionError, Missing, MissingRequirements, nobody_can_approve
 from ..model.predicate import Predicate, defaults_of, misfit, place_of
+from ..model.raised import named, shown
 from ..model.record import CallName
 from ..model.running import Question
 from ..model.tool import Tool
@@ -135,12 +136,14 @@ def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwi
     """What it says; `otherwise` where it raises, or says neither yes nor no."""
     try:
         said = predicate(**{**defaults_of(tool.input_schema), **input})
-    except Exception as raised:  # an author's code
-        _log.warning("the function that says whether %s needs an approval raised: %r", tool.id, raised)
+    except BaseException as raised:  # an author's code
+        _log.warning("the function that says whether %s needs an approval raised %s", tool.id, named(raised))
         return otherwise
     if not isinstance(said, bool):
         _log.warning(
-            "the function that says whether %s needs an approval gave %.80r; it must be True or False", tool.id, said
+            "the function that says whether %s needs an approval gave %s; it must be True or False",
+            tool.id,
+            shown(said),
         )
         return otherwise
     return said

@@ -87,7 +87,7 @@ class Runs:
             arguments = run.tool.code.bind(run.input)
         except InvalidInput as invalid:
             return Outcome(run.call_id, 0.0, error=_explained(invalid))
-        except Exception as raised:  # an author's validator
+        except BaseException as raised:  # an author's validator
             return Outcome(run.call_id, 0.0, error=unexpected(recipe.bounds, run.tool, run.call_id, raised))
         return await attempt(recipe, arguments, run, SYSTEM.monotonic)
 

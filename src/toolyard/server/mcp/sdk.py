@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from ...model import base64url
 from ...model.caller import Caller
 from ...model.offer import Offer
+from ...model.raised import is_stopped, log_raised
 from ...trust.keys import BrokenSeal, KeyRing
 from ...version import VERSION
 from ...wires.mcp.envelope import (
@@ -186,8 +187,10 @@ class SdkLane:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise RpcError(INVALID_PARAMS, f"Invalid params: {where}: {first['msg']}") from None
-        except Exception:  # an author's code
-            _log.exception("%s failed", message.method)
+        except BaseException as raised:  # an author's code
+            if is_stopped(raised):
+                raise
+            log_raised(_log, raised, "%s failed", message.method)
             raise RpcError(INTERNAL_ERROR, f"{message.method} failed", status=200) from None
         return dict(result)
 
