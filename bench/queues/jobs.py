@@ -3,10 +3,11 @@
 import asyncio
 from itertools import count
 
-from toolyard.model.record import Key, NewCall
-from toolyard.model.standing import DIRECT
-from toolyard.store.contract import Store, Timing
-from toolyard.store.sqlite import SqliteStore
+from toolyard.model.record import CallKey, NewCall
+from toolyard.model.writes import DIRECT
+from toolyard.store.contract import Store
+from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.values import Timing
 
 TOOL = "Bench.Job"
 REFERENCE = f"{TOOL}@1.0.0"
@@ -25,7 +26,7 @@ def made(address: str) -> Store:
     kind, _, path = address.partition(":")
     if kind == "sqlite":
         return SqliteStore(path, "bench", Timing())
-    from toolyard.store.postgres import PostgresStore  # needs what not everybody has
+    from toolyard.store.postgres.store import PostgresStore
 
     return PostgresStore(address, "bench", Timing())
 
@@ -41,7 +42,7 @@ async def enqueue(store: Store, numbers: "count[int]", many: int) -> int:
 
 
 def new_call(number: int) -> NewCall:
-    key = Key("default", "caller", "oxp", f"job-{number:012d}")
+    key = CallKey("default", "caller", "oxp", f"job-{number:012d}")
     return NewCall(
         key, False, "oxp", TOOL, REFERENCE, INPUT, queue="worker", session=DIRECT, queue_s=3600.0, total_s=7200.0
     )

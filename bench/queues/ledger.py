@@ -17,25 +17,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from bench.queues.jobs import REFERENCE, enqueue, opened
 from bench.queues.line import follow
 
+from toolyard.model.judge import Judged
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord, Ending
-from toolyard.model.standing import DIRECT, Answer, Beat, Judged, Who
-from toolyard.store.contract import Store, Wanted
+from toolyard.model.writes import DIRECT, Answer, Claimant, HeartbeatWrite
+from toolyard.store.contract import Store
+from toolyard.store.values import ClaimFilter
 
 DONE = Ending(State.COMPLETE, "success", 1.0, value=b'{"sum":15}')
 
 
 async def work(store: Store, name: str, batch: int) -> int:
     """Until nothing is left. How many it did."""
-    who, done = Who("default", "robot", name, frozenset({REFERENCE})), 0
-    while claims := await store.claim(Wanted(who, limit=batch)):
-        require(await store.beat([Beat(DIRECT, call.request or "", who, call.attempt) for call in claims]))
+    who, done = Claimant("default", "robot", name, frozenset({REFERENCE})), 0
+    while claims := await store.claim(ClaimFilter(who, limit=batch)):
+        require(await store.beat([HeartbeatWrite(DIRECT, call.request or "", who, call.attempt) for call in claims]))
         require(await asyncio.gather(*(answer(store, who, call) for call in claims)))
         done += len(claims)
     return done
 
 
-async def answer(store: Store, who: Who, call: CallRecord) -> Judged | None:
+async def answer(store: Store, who: Claimant, call: CallRecord) -> Judged | None:
     return await store.answer(Answer(DIRECT, call.request or "", who, DONE, b"digest", call.attempt))
 
 

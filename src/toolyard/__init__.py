@@ -7,7 +7,7 @@ from .authoring.content import Audio, Embedded, Image, ResourceLink
 from .authoring.context import Context, Hidden
 from .authoring.requirements import authorization, secret, user_id
 from .authoring.toolkit import Toolkit
-from .doors import open_door
+from .lazy import load
 from .model.caller import Caller
 from .model.errors import (
     Busy,
@@ -21,7 +21,7 @@ from .model.errors import (
     ToolNotFound,
     ToolyardError,
 )
-from .model.running import Run
+from .model.run import Run
 from .model.tool import Icon
 
 if TYPE_CHECKING:
@@ -62,5 +62,5 @@ _LATE = {"Client": "client", "AsyncClient": "async_client"}
 def __getattr__(name: str) -> Any:
     """The client needs an HTTP library that tool authors do not: it loads when it is asked for."""
     if name in _LATE:
-        return open_door(_LATE[name])
+        return load(_LATE[name])
     raise AttributeError(f"module 'toolyard' has no attribute {name!r}")

@@ -16,7 +16,7 @@ from .model.tool import REFERENCE, Tool, Version
 LONGEST_REFERENCE = 256
 
 
-class Change(Struct, frozen=True):
+class CatalogueChange(Struct, frozen=True):
     """What came and what went. A listener looks at that alone: a change costs what is in it, and not what is there."""
 
     added: tuple[Tool, ...]
@@ -32,14 +32,14 @@ class Catalogue:
         self._references: dict[str, Tool] = {}
         self._names: dict[str, Tool] = {}
         self._taken: dict[str, Tool] = {}
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: list[Callable[[CatalogueChange], None]] = []
         self.add(*tools)
 
     def __len__(self) -> int:
         """How many tools, whatever their versions."""
         return len(self._tools)
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
+    def subscribe(self, listener: Callable[[CatalogueChange], None]) -> None:
         """Calls `listener` after each change. One that raises has the change taken back."""
         self._listeners.append(listener)
 
@@ -67,7 +67,7 @@ class Catalogue:
             if tool.version not in versions:
                 versions[tool.version] = tool
                 added.append(tool)
-        self._replace(changed, self._taken_after(changed), Change(tuple(added), tuple(removed)))
+        self._replace(changed, self._taken_after(changed), CatalogueChange(tuple(added), tuple(removed)))
 
     def taken(self, wire_name: str) -> Tool | None:
         """A tool, in whichever of its versions, that has this name on the wires."""
@@ -116,7 +116,9 @@ class Catalogue:
                     _refuse_taken_name(taken.setdefault(name, tool), tool, name)
         return taken
 
-    def _replace(self, changed: dict[str, dict[Version, Tool]], taken: dict[str, Tool], change: "Change") -> None:
+    def _replace(
+        self, changed: dict[str, dict[Version, Tool]], taken: dict[str, Tool], change: "CatalogueChange"
+    ) -> None:
         """Only what belongs to the changed ids is made anew; the rest is copied, which costs next to nothing."""
         before = self._tools, self._references, self._names, self._taken
         tools, references, names = dict(self._tools), dict(self._references), dict(self._names)

@@ -16,10 +16,11 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Unpack
 from urllib.parse import unquote
 
-from .client.client import AsyncClient, CallOptions, Client, WireName
-from .model.running import Source
-from .server.compose import Yard
-from .server.settings import exactly
+from .client.client import AsyncClient, CallOptions, Client
+from .client.protocols import WireName
+from .model.run import Source
+from .server.app.compose import Yard
+from .server.settings.table import exactly
 from .wires.contract import Reply, Request
 
 
@@ -56,11 +57,11 @@ async def async_client(
 ) -> AsyncIterator[AsyncClient]:
     """The same, on the loop that is running."""
     yard = Yard(sources, exactly(**settings))
-    async with yard.lifetime(), AsyncClient(wire=wire, retries=retries, sending=Direct(yard)) as bound:
+    async with yard.lifetime(), AsyncClient(wire=wire, retries=retries, sending=InProcessTransport(yard)) as bound:
         yield bound
 
 
-class Direct:
+class InProcessTransport:
     """Speaks ASGI to the yard."""
 
     def __init__(self, yard: Yard) -> None:
@@ -86,7 +87,7 @@ class _Threaded:
     """The same, from outside the loop."""
 
     def __init__(self, yard: Yard, loop: asyncio.AbstractEventLoop) -> None:
-        self._direct, self._loop = Direct(yard), loop
+        self._direct, self._loop = InProcessTransport(yard), loop
 
     def send(self, request: Request) -> Reply:
         return asyncio.run_coroutine_threadsafe(self._direct.send(request), self._loop).result()

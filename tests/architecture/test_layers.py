@@ -10,41 +10,71 @@ from pathlib import Path
 import pytest
 
 import toolyard
-from toolyard.doors import DOORS, VERBS, open_door, open_verb
+from toolyard.cli.verbs import VERBS, load_verb
+from toolyard.lazy import LAZY, load
 
 SOURCE = Path(toolyard.__file__).parent
 
 ARROWS: dict[str, set[str]] = {
-    "model": set(),
-    "doors": set(),
+    "text": set(),
     "version": set(),
-    "authoring": {"model", "doors"},
+    "lazy": set(),
+    "supervision": set(),
+    "model": {"text"},
+    "authoring": {"model", "text", "lazy"},
     "catalogue": {"model"},
-    "running": {"model"},
-    "store": {"model"},
-    "trust": {"model", "store", "doors"},
-    "engine": {"model", "catalogue", "running", "store", "trust"},
-    "wires": {"model", "version"},
-    "client": {"model", "wires", "doors"},
-    "worker": {"model", "running", "wires", "client"},
+    "runners": {"model", "text", "supervision"},
+    "store": {"model", "supervision"},
+    "trust": {"model", "text", "store", "lazy", "supervision"},
+    "engine": {"model", "text", "catalogue", "runners", "store", "trust", "supervision"},
+    "wires": {"model", "text", "version"},
+    "client": {"model", "text", "wires", "lazy"},
+    "worker": {"model", "text", "runners", "wires", "client", "supervision"},
     "server": {
         "model",
+        "text",
         "authoring",
         "catalogue",
-        "running",
+        "runners",
+        "store",
+        "trust",
+        "engine",
+        "wires",
+        "lazy",
+        "supervision",
+        "version",
+    },
+    "operator": {
+        "model",
+        "text",
+        "catalogue",
+        "runners",
         "store",
         "trust",
         "engine",
         "wires",
         "client",
-        "doors",
-        "version",
+        "server",
+        "lazy",
     },
-    "cli": {"version", "model", "authoring", "catalogue", "client", "worker", "server", "doors"},
+    "cli": {
+        "version",
+        "model",
+        "text",
+        "authoring",
+        "catalogue",
+        "runners",
+        "wires",
+        "client",
+        "worker",
+        "server",
+        "operator",
+        "lazy",
+    },
     "testing": {"model", "client", "server", "wires"},
     "reference": {"toolyard"},
-    "demo": {"toolyard", "model", "client", "server", "doors"},
-    "__init__": {"model", "authoring", "client", "doors"},
+    "demo": {"toolyard", "model", "text", "client", "server", "operator", "lazy"},
+    "__init__": {"model", "authoring", "client", "lazy"},
     "__main__": {"cli"},
 }
 
@@ -85,7 +115,7 @@ def test_a_file_imports_only_what_its_layer_may(path: Path) -> None:
 
 def test_the_reader_of_imports_sees_them() -> None:
     assert "catalogue" in set(imported_layers(SOURCE / "engine" / "engine.py"))
-    assert "server" in set(imported_layers(SOURCE / "cli" / "serve.py"))
+    assert "server" in set(imported_layers(SOURCE / "cli" / "verbs" / "serve.py"))
 
 
 def test_every_layer_has_its_arrows() -> None:
@@ -93,24 +123,24 @@ def test_every_layer_has_its_arrows() -> None:
     assert layers == set(ARROWS)
 
 
-@pytest.mark.parametrize("door", sorted(DOORS))
+@pytest.mark.parametrize("door", sorted(LAZY))
 def test_every_door_opens(door: str) -> None:
-    assert open_door(door) is not None
+    assert load(door) is not None
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_verb_is_there(verb: str) -> None:
-    assert callable(open_verb(verb))
+    assert callable(load_verb(verb))
 
 
 def test_nothing_heavy_is_loaded_in_an_idle_server() -> None:
     code = """
 import asyncio, json, sys
-from toolyard.cli import serve
-from toolyard.running.loading import load
-from toolyard.server.compose import Yard
-from toolyard.server.run import Server
-from toolyard.server.settings import exactly
+from toolyard.cli.verbs import serve
+from toolyard.runners.loader import load
+from toolyard.server.app.compose import Yard
+from toolyard.server.app.run import Server
+from toolyard.server.settings.table import exactly
 async def idle():
     yard = Yard(load("toolyard.reference"), exactly())
     await yard.start()

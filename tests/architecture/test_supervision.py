@@ -19,39 +19,39 @@ WATCH = "must work when everything else has failed, and so depends on nothing"
 CONNECTION = "is the connection itself: its end is the end of the server"
 
 ALLOWED = {
-    "model/supervision.py SupervisedTask._started": "is the supervisor",
-    "model/supervision.py SupervisedThread.__init__": "is the supervisor",
-    "server/ending.py LastResort.__init__": WATCH,
-    "server/operators_http.py OperatorsHttp.__init__": ITEM,
-    "server/streams.py Streams.open": REQUEST,
-    "server/line.py AsgiLine.answer": REQUEST,
-    "server/line.py AsgiLine._listen": REQUEST,
-    "server/http.py PoliteProtocol._start_asgi_task": REQUEST,
-    "server/direct.py CycleLine.answer": REQUEST,
-    "server/stdio.py _serve": CONNECTION,
-    "server/mcp/pipes.py read_lines": CONNECTION,
-    "server/mcp/pipes.py Line._write_later": CONNECTION,
-    "server/mcp/stdio.py StdioServer._take": REQUEST,
-    "server/mcp/subscriptions.py Subscriptions._on_change.changed": ITEM,
-    "server/mcp/outlet.py HttpOutlet._beside": ITEM,
-    "server/mcp/running.py RunningRequests.kept": REQUEST,
-    "running/child.py serve": PROCESS,
-    "engine/slots.py Slots.turn": ITEM,
-    "engine/recovery.py Recovery._settle": REQUEST,
-    "engine/recorded.py RecordedCalls._enter": REQUEST,
-    "engine/recorded.py RecordedCalls._hearing": REQUEST,
-    "engine/recorder.py Recorder.flush": ITEM,
-    "engine/held.py Node.beside": ITEM,
-    "engine/long.py LongCall._start_recording": ITEM,
+    "supervision.py SupervisedTask._started": "is the supervisor",
+    "supervision.py SupervisedThread.__init__": "is the supervisor",
+    "server/app/shutdown.py LastResort.__init__": WATCH,
+    "server/admin/socket_http.py SocketHttp.__init__": ITEM,
+    "server/http/streams.py Streams.open": REQUEST,
+    "server/http/reply_line.py AsgiLine.answer": REQUEST,
+    "server/http/reply_line.py AsgiLine._listen": REQUEST,
+    "server/http/uvicorn_protocol.py PoliteProtocol._start_asgi_task": REQUEST,
+    "server/http/fast_path.py CycleLine.answer": REQUEST,
+    "server/app/run_stdio.py _serve": CONNECTION,
+    "server/mcp/transports/pipes.py read_lines": CONNECTION,
+    "server/mcp/transports/pipes.py OutputPipe._write_later": CONNECTION,
+    "server/mcp/transports/stdio.py StdioServer._take": REQUEST,
+    "server/mcp/methods/subscriptions.py Subscriptions._on_change.changed": ITEM,
+    "server/mcp/transports/http_stream.py HttpOutlet._beside": ITEM,
+    "server/mcp/transports/cancellation.py RunningRequests.kept": REQUEST,
+    "runners/child.py serve": PROCESS,
+    "engine/concurrency.py Slots.turn": ITEM,
+    "engine/restarts.py Restarts._settle": REQUEST,
+    "engine/durable.py DurableCalls._enter": REQUEST,
+    "engine/durable.py DurableCalls._hearing": REQUEST,
+    "engine/write_behind.py WriteBehind.flush": ITEM,
+    "engine/node.py Node.beside": ITEM,
+    "engine/promotion.py PromotedCall._start_recording": ITEM,
     "worker/worker.py Worker._claim": PROCESS,
     "worker/worker.py Worker._is_registered": PROCESS,
     "worker/runs.py Runs.start": PROCESS,
-    "worker/claiming.py _unless": PROCESS,
+    "worker/claims.py _unless": PROCESS,
     "testing.py client": PROCESS,
     "testing.py _Threaded.send": PROCESS,
     "demo/provider_http.py providing": PROCESS,
-    "trust/published_keys.py PublishedKeys.refresh": ITEM,
-    "trust/connections.py Connections._in_any_case": ITEM,
+    "trust/credentials/jwks_cache.py PublishedKeys.refresh": ITEM,
+    "trust/requirements/accounts.py Accounts._in_any_case": ITEM,
 }
 """By file and function."""
 
@@ -78,7 +78,7 @@ def _name(function: ast.expr) -> str:
 
 def test_only_the_supervisor_starts_what_lives_long() -> None:
     found = {each for path in SOURCE.rglob("*.py") for each in started_in(path)}
-    assert found - set(ALLOWED) == set(), "start it with model.supervision.Supervisor, or say here why not"
+    assert found - set(ALLOWED) == set(), "start it with supervision.Supervisor, or say here why not"
     assert set(ALLOWED) - found == set(), "these are gone"
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from toolyard import App, Context, Run, ToolError, Toolkit
 from toolyard.model.errors import DefinitionError, SetupError
-from toolyard.model.running import Proceed
-from toolyard.running.loading import load
+from toolyard.model.tool import Proceed
+from toolyard.runners.loader import load
 from toolyard.testing import async_client, call, client
 
-from ..running.imports import forgetting
+from ..runners.imports import forgetting
 
 kit = Toolkit("Kit", version="1.0.0")
 

@@ -12,7 +12,8 @@ from pydantic import AnyUrl, BaseModel, Field, SecretStr, StringConstraints, Wit
 from typing_extensions import TypedDict
 
 from toolyard import Caller, Context, Declined, ToolError
-from toolyard.model.running import Question, QuietChannel, Run
+from toolyard.model.channel import Question, QuietChannel
+from toolyard.model.run import Run
 
 from .trying import named, tool_of
 

@@ -11,7 +11,7 @@ from toolyard import Audio, Embedded, Image, ResourceLink
 from toolyard.authoring.content import Content
 from toolyard.authoring.function import Function
 from toolyard.model.errors import DefinitionError
-from toolyard.running.validation import compiled
+from toolyard.runners.validation import compiled
 
 from .trying import giving, named, taking, tool_of, words_in
 

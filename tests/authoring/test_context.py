@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from toolyard import Context, ToolError
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
 from toolyard.testing import call, client
 
 from .trying import ID, ask, kit_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.authoring.docstrings import describe
+from toolyard.authoring.signature import describe
 
 from .trying import listed
 

@@ -8,9 +8,9 @@ import pytest
 from pydantic import Field
 
 from toolyard import App, Context, Hidden, Icon, InvalidInput, Toolkit, authorization, secret, user_id
-from toolyard.authoring.toolkit import camel_case
+from toolyard.authoring.options import camel_case
 from toolyard.model.errors import DefinitionError
-from toolyard.model.tool import Authorization, Hints, Requirements, Version
+from toolyard.model.tool import Authorization, Requirements, ToolHints, Version
 from toolyard.testing import call, client
 
 from .trying import kit_of, listed, named, tool_of
@@ -94,7 +94,7 @@ def test_a_tool_has_what_its_toolkit_has_unless_it_says_otherwise() -> None:
     assert (tool.tags, tool.icons, tool.annotations) == ((), (), {})
     assert (tool.task, tool.asks, tool.returns_content) == ("optional", (), False)
     assert not tool.requirements
-    assert tool.hints == Hints()
+    assert tool.hints == ToolHints()
 
 
 def test_every_option_arrives() -> None:
@@ -124,7 +124,7 @@ def test_every_option_arrives() -> None:
     assert tool.annotations == {"audience": ["user"]}
     assert tool.requirements == Requirements(secrets=("KEY",), user_id=True)
     assert (tool.timeout, tool.concurrency, tool.on_lost, tool.runs) == (1.5, 2, "unknown", "process")
-    assert tool.hints == Hints(idempotent=True, destructive=True)
+    assert tool.hints == ToolHints(idempotent=True, destructive=True)
     assert tool.tags == ("a", "b")
     assert tool.icons == (Icon("https://example.com/a.png"), Icon("b.png", mime_type="image/png"))
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from toolyard import Context, MissingRequirements, ToolError, authorization, secret, user_id
-from toolyard.model.running import Proceed, Run
-from toolyard.model.tool import Requirements
+from toolyard.model.run import Run
+from toolyard.model.tool import Proceed, Requirements
 from toolyard.testing import call
 
 from .trying import ID, kit_of

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from toolyard import Icon, Toolkit, authorization, secret
 from toolyard.model.errors import DefinitionError
-from toolyard.running.loading import load
+from toolyard.runners.loader import load
 
-from ..model.hidden import HIDDEN, SEEN
-from ..running.imports import forgetting
+from ..runners.imports import forgetting
+from ..text.hidden import HIDDEN, SEEN
 
 BAD = "\u202e"
 SAID = "U+202E RIGHT-TO-LEFT OVERRIDE, character 1"

@@ -15,10 +15,10 @@ from urllib.parse import quote
 import pytest
 
 from tests.server.test_isolation import routes
-from toolyard.server.compose import Yard
-from toolyard.server.mcp.eras import SETTINGS
-from toolyard.server.mcp.offers import LISTS
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import Yard
+from toolyard.server.mcp.methods.assets import LISTS
+from toolyard.server.mcp.protocol.eras import SETTINGS
+from toolyard.server.settings.table import exactly
 
 from . import tools
 from .watching import KEYS, MIB, Gone, Loud, Reply, Server, Watch, wait_until

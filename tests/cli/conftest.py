@@ -9,7 +9,7 @@ import pytest
 
 from toolyard.cli import main
 
-from ..running.imports import forgetting
+from ..runners.imports import forgetting
 from .processes import Ended, Served, serving
 
 TOOLS = '''

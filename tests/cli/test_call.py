@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from toolyard.cli.call import typed
+from toolyard.cli.verbs.call import typed
 
 from ..authoring.trying import schema_of
 from ..conformance.serving import free_port

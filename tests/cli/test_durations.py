@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.cli.durations import seconds_in
+from toolyard.cli.support.options import seconds_in
 from toolyard.model.errors import SetupError
 
 

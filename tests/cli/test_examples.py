@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field, HttpUrl, NaiveDatetime
 
-from toolyard.cli.examples import example_input
+from toolyard.cli.support.example_input import example_input
 
 from ..authoring.trying import ask, taking, tool_of
 

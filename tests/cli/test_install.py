@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.cli import desktop, json_text
-from toolyard.cli.desktop import CLIENTS, DesktopName
-from toolyard.cli.install import BACKUP
+from toolyard.cli.install import desktop_clients, json_edit
+from toolyard.cli.install.desktop_clients import CLIENTS, DesktopName
+from toolyard.cli.install.install import BACKUP
 
 from .processes import toolyard
 
@@ -55,7 +55,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(desktop.sys, "platform", "linux")  # type: ignore[attr-defined]
+    monkeypatch.setattr(desktop_clients.sys, "platform", "linux")  # type: ignore[attr-defined]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text("")
     return tmp_path
@@ -83,10 +83,10 @@ def test_each_client_has_its_file(home: Path, monkeypatch: pytest.MonkeyPatch) -
     in_home = [".cursor/mcp.json", ".codex/config.toml"]
     linux = [".config/Claude/claude_desktop_config.json", ".config/Code/User/mcp.json"]
     assert paths() == [linux[0], in_home[0], linux[1], in_home[1]]
-    monkeypatch.setattr(desktop.sys, "platform", "darwin")  # type: ignore[attr-defined]
+    monkeypatch.setattr(desktop_clients.sys, "platform", "darwin")  # type: ignore[attr-defined]
     assert paths()[0] == "Library/Application Support/Claude/claude_desktop_config.json"
     assert paths()[2] == "Library/Application Support/Code/User/mcp.json"
-    monkeypatch.setattr(desktop.sys, "platform", "win32")  # type: ignore[attr-defined]
+    monkeypatch.setattr(desktop_clients.sys, "platform", "win32")  # type: ignore[attr-defined]
     monkeypatch.setenv("APPDATA", str(home / "roaming"))
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
     assert paths()[0] == "roaming/Claude/claude_desktop_config.json"
@@ -268,13 +268,13 @@ def test_toml_that_cannot_be_changed_line_by_line_is_refused_with_the_table(text
 )
 def test_json_of_every_shape_takes_the_entry(text: str) -> None:
     text = text.replace("KEY", "servers")
-    before = json_text.read(text)
-    changed = json_text.put(text, "servers", "new", {"command": "é", "args": ["\\"]})
+    before = json_edit.read(text)
+    changed = json_edit.put(text, "servers", "new", {"command": "é", "args": ["\\"]})
     wanted = {**before, "servers": {**before.get("servers", {}), "new": {"command": "é", "args": ["\\"]}}}
-    assert json_text.read(changed) == wanted
+    assert json_edit.read(changed) == wanted
     assert changed.count("\n") == changed.count("\r\n") or "\r\n" not in text
-    again = json_text.take_out(changed, "servers", "new")
-    assert json_text.read(again).get("servers") == before.get("servers", {})
+    again = json_edit.take_out(changed, "servers", "new")
+    assert json_edit.read(again).get("servers") == before.get("servers", {})
 
 
 def test_a_link_stays_a_link_and_rights_stay(home: Path, here: Any) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from toolyard import MissingRequirements
-from toolyard.running.loading import load
+from toolyard.runners.loader import load
 from toolyard.testing import client
 
-from ..running.imports import forgetting
+from ..runners.imports import forgetting
 from .processes import Ended, toolyard
 
 Run = Callable[..., Ended]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from toolyard import Client, ToolError
-from toolyard.store.contract import Timing
-from toolyard.store.sqlite import SqliteStore
+from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.values import Timing
 
 from ..conformance.serving import environment
 from .operated import ADA, BOB, CALLERS, Yard, until, yard
@@ -333,7 +333,7 @@ def test_where_there_is_no_ledger_the_usual_server_is_asked(
     here: Any, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toolyard.cli.ledger.DEFAULT_URL", server.address)
+    monkeypatch.setattr("toolyard.cli.support.ledger.DEFAULT_URL", server.address)
     server.request("POST", "/tools/call", {"tool_id": "Kit.Nothing", "call_id": "usual", "input": {}})
     assert json.loads(here("show", "usual").out)["state"] == "COMPLETE"
     assert "usual" in here("calls").out

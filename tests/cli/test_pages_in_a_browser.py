@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ..connections.test_browser import chromium
+from ..server.accounts.test_browser import chromium
 from .processes import Served, serving, toolyard
 
 __all__ = ["chromium"]

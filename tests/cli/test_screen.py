@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import toolyard.cli
-from toolyard.cli.screen import in_json, pretty
-from toolyard.cli.tables import table
-from toolyard.doors import VERBS
-from toolyard.model.hidden import has_hidden
+from toolyard.cli.support.screen import in_json, pretty
+from toolyard.cli.support.tables import table
+from toolyard.cli.verbs import VERBS
+from toolyard.text.hidden import has_hidden
 
 from .processes import Ended, Served, serving
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.trust.identity import Identity
-from toolyard.trust.jwt import Hs256
+from toolyard.trust.access.identity import Identity
+from toolyard.trust.credentials.hs256 import Hs256
 
 from .processes import Ended
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.server.settings import PREFIX, rows
+from toolyard.server.settings.table import PREFIX, rows
 
 from .processes import Ended, toolyard
 

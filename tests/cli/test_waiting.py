@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.cli import waiting
-from toolyard.client.sending import NotVerified, Unreachable
+from toolyard.cli.support import waiting_for_people
+from toolyard.client.transport import NotVerified, Unreachable
 from toolyard.model.call import Outcome
 from toolyard.model.errors import Busy, Challenge, Missing, MissingRequirements, ToolError
 
@@ -48,7 +48,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def wait(server: Any) -> Outcome:
-    return waiting.outcome_of(server, "Pay", {}, {"call_id": "k"})
+    return waiting_for_people.outcome_of(server, "Pay", {}, {"call_id": "k"})
 
 
 def test_a_server_that_comes_back_is_asked_again(slept: list[float], capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,8 +65,12 @@ def test_one_that_stays_away_is_given_up_with_the_id_to_come_back_with(
 ) -> None:
     with pytest.raises(Unreachable):
         wait(Server([ASKED], ["pending", *[GONE] * 1000]))
-    assert waiting.GIVE_UP_S < sum(slept) < waiting.GIVE_UP_S + 2 * waiting.LONGEST_PAUSE_S
-    assert max(slept) == waiting.LONGEST_PAUSE_S
+    assert (
+        waiting_for_people.GIVE_UP_S
+        < sum(slept)
+        < waiting_for_people.GIVE_UP_S + 2 * waiting_for_people.LONGEST_PAUSE_S
+    )
+    assert max(slept) == waiting_for_people.LONGEST_PAUSE_S
     assert "Not waited for any longer; look for it with: toolyard show k\n" in capsys.readouterr().err
 
 

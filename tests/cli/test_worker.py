@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli.worker import named
+from toolyard.cli.verbs.worker import named
 
 from .processes import Ended
 

@@ -24,11 +24,11 @@ from toolyard import (
     ToolError,
     ToolNotFound,
 )
-from toolyard.client.confirming import UNTRUSTED_HINTS
-from toolyard.client.sending import NotVerified, Unreachable
+from toolyard.client.confirm import UNTRUSTED_HINTS
+from toolyard.client.transport import NotVerified, Unreachable
 from toolyard.model.errors import Problem, SetupError, ToolyardError
-from toolyard.wires import oxp
 from toolyard.wires.contract import Reply
+from toolyard.wires.oxp import oxp
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import pytest
 
 from toolyard import Context, Hidden, MissingRequirements, ToolError, Toolkit, authorization
 from toolyard.client import client as client_module
-from toolyard.client.client import Client, WireName
+from toolyard.client.client import Client
 from toolyard.client.flows import FIRST_PAUSE_S, Pause, call
+from toolyard.client.protocols import WireName
 from toolyard.model.call import CallTool
 from toolyard.testing import client
 from toolyard.wires.contract import Reply, Request

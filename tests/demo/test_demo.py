@@ -221,7 +221,7 @@ def test_the_demo_is_loaded_by_no_other_verb() -> None:
 
     code = "import sys; from toolyard.cli import command_line; command_line([]); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "toolyard.cli.demo" in loaded, "the help names it"
+    assert "toolyard.cli.verbs.demo" in loaded, "the help names it"
     assert [name for name in loaded if name.startswith("toolyard.demo")] == []
 
 

@@ -13,9 +13,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from toolyard.demo.provider import ASKED_S, CODE_S, MOST_KEPT, TOKEN_S, Application, Provider
+from toolyard.demo.provider import ASKED_S, CODE_S, MOST_KEPT, TOKEN_S, Application, DemoProvider
 from toolyard.demo.provider_http import listening, providing
-from toolyard.demo.visitor import Page
+from toolyard.demo.visitor import VisitedPage
 
 CALLBACK = "http://127.0.0.1:9/connections/demo/callback"
 VERIFIER = "v" * 43
@@ -33,7 +33,7 @@ ASKING = {
 SECRET = "hush"
 
 
-class Clock:
+class ManualClock:
     now = 1_800_000_000.0
 
     def __call__(self) -> float:
@@ -43,7 +43,7 @@ class Clock:
 class Peer:
     """An application and a person, at a provider."""
 
-    def __init__(self, issuer: str, clock: Clock) -> None:
+    def __init__(self, issuer: str, clock: ManualClock) -> None:
         self.issuer, self.clock = issuer, clock
         self.http = httpx2.Client(base_url=issuer, trust_env=False, timeout=30)
 
@@ -53,7 +53,7 @@ class Peer:
     def answer(self, say: str = "allow", person: str = "ada", **changed: str) -> dict[str, str]:
         """What the person is sent back with."""
         asked = self.ask(**changed)
-        form = Page(str(asked.url), asked.text)
+        form = VisitedPage(str(asked.url), asked.text)
         sent = self.http.post(form.action, data={**form.fields, "person": person, "say": say})
         assert sent.status_code == 303, sent.text
         return said(sent)
@@ -83,9 +83,9 @@ def said(sent: Any) -> dict[str, str]:
 
 @contextmanager
 def started() -> Iterator[Peer]:
-    clock = Clock()
+    clock = ManualClock()
     application = Application("app", SECRET, CALLBACK)
-    with listening() as (listener, issuer), providing(Provider(issuer, application, clock), listener):
+    with listening() as (listener, issuer), providing(DemoProvider(issuer, application, clock), listener):
         peer = Peer(issuer, clock)
         with peer.http:
             yield peer
@@ -153,7 +153,7 @@ def test_a_code_serves_once_and_who_brings_it_again_ends_what_came_of_it(peer: P
 
 def test_a_code_runs_out_and_so_does_a_question(peer: Peer) -> None:
     code = peer.code()
-    form = Page(peer.issuer, peer.ask().text)
+    form = VisitedPage(peer.issuer, peer.ask().text)
     peer.clock.now += CODE_S + 1
     assert refusal(peer.exchange(code)) == (400, "invalid_grant")
     peer.clock.now += ASKED_S
@@ -162,7 +162,7 @@ def test_a_code_runs_out_and_so_does_a_question(peer: Peer) -> None:
 
 
 def test_a_question_is_answered_once_and_by_people_who_are_there(peer: Peer) -> None:
-    form = Page(peer.issuer, peer.ask().text).fields
+    form = VisitedPage(peer.issuer, peer.ask().text).fields
     nobody = peer.http.post("/authorize", data={**form, "person": "eve", "say": "allow"})
     answers = [peer.http.post("/authorize", data={**form, "person": "ada", "say": "allow"}) for _ in range(2)]
     assert [nobody.status_code, *(answer.status_code for answer in answers)] == [400, 303, 400]
@@ -237,7 +237,7 @@ def test_it_listens_on_loopback_alone_and_under_its_own_address(peer: Peer) -> N
 
 
 def test_every_page_says_that_it_is_a_demo(peer: Peer) -> None:
-    form = Page(peer.issuer, peer.ask().text).fields
+    form = VisitedPage(peer.issuer, peer.ask().text).fields
     shown = [
         peer.http.get("/"), peer.http.get("/nowhere"), peer.ask(), peer.ask(client_id="x"),
         peer.http.post("/authorize", data={**form, "person": "eve", "say": "allow"}),
@@ -249,7 +249,7 @@ def test_every_page_says_that_it_is_a_demo(peer: Peer) -> None:
 
 
 def test_it_keeps_only_so_much(peer: Peer) -> None:
-    provider = Provider(peer.issuer, Application("app", SECRET, CALLBACK))
+    provider = DemoProvider(peer.issuer, Application("app", SECRET, CALLBACK))
     ids = [provider.ask(ASKING)[0] for _ in range(MOST_KEPT + 1)]
     assert len(provider._questions) == MOST_KEPT
     assert ids[0] not in provider._questions

@@ -9,9 +9,9 @@ import sys
 from dataclasses import MISSING, Field
 from typing import Any
 
-from toolyard.cli.serve import serve
-from toolyard.server.readers import Wrong
-from toolyard.server.settings import FILE, PREFIX, rows
+from toolyard.cli.verbs.serve import serve
+from toolyard.server.settings.readers import Wrong
+from toolyard.server.settings.table import FILE, PREFIX, rows
 
 START = f"""\
 # Settings
@@ -23,7 +23,7 @@ shows it in use.
 
 An unknown name or an impossible value ends the start with exit code 2 and one sentence that says where it stands.
 
-This page is made from the table in `src/toolyard/server/settings.py`. A test compares the two.
+This page is made from the table in `src/toolyard/server/settings/table.py`. A test compares the two.
 
 | setting | meaning | value | default | flag |
 |---|---|---|---|---|

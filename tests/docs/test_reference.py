@@ -6,13 +6,13 @@ from importlib.metadata import version
 
 import toolyard
 from toolyard import Context, Toolkit
-from toolyard.model.request import Definition
+from toolyard.model.worker import ToolDefinition
 
 from ..architecture.test_layers import ARROWS
 from .markdown import ROOT, pages
 from .settings_page import page
 
-BESIDE_THE_LAYERS = {"doors", "version"}
+BESIDE_THE_LAYERS = {"version", "lazy", "supervision"}
 AUTHORING = ROOT / "docs" / "guides" / "authoring.md"
 
 
@@ -47,7 +47,7 @@ def test_every_option_of_a_tool_is_in_the_authoring_guide() -> None:
 def test_every_member_of_a_workers_definition_is_in_the_pages_about_workers() -> None:
     listed = {"id", "version", "wire_name", "description", "input_schema", "output_schema"}
     """What `GET /tools` says of every tool."""
-    members = set(Definition.__struct_fields__) - listed
+    members = set(ToolDefinition.__struct_fields__) - listed
     guide = (ROOT / "docs" / "guides" / "workers.md").read_text(encoding="utf-8")
     clauses = (ROOT / "docs" / "protocols" / "lifecycle.md").read_text(encoding="utf-8")
     (clause,) = (line for line in clauses.splitlines() if line.startswith("| LIFE-DEC-61 "))

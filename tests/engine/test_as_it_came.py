@@ -11,13 +11,13 @@ import pytest
 from pydantic import BeforeValidator
 
 from toolyard import App, Context, ToolError, Toolkit
-from toolyard.client.client import WIRES
+from toolyard.client.protocols import WIRES
 from toolyard.model.call import CallTool
 from toolyard.model.record import CallRecord
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
-from toolyard.store.contract import Filter, StoreDown
-from toolyard.testing import Direct
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
+from toolyard.store.values import Filter, StoreDown
+from toolyard.testing import InProcessTransport
 
 CAME = {"request": {"headers": {"authorization": "none"}, "list": [1, {"deep": True}]}}
 kit = Toolkit("Kit", version="1.0.0")
@@ -133,7 +133,7 @@ class Asker:
     """A client that chooses keys only where it is told to."""
 
     def __init__(self, yard: Yard) -> None:
-        self._sending = Direct(yard)
+        self._sending = InProcessTransport(yard)
 
     async def call(self, tool: str, input: dict[str, Any] | None = None, *, call_id: str | None = None) -> Any:
         wire = WIRES["oxp"]
@@ -288,7 +288,7 @@ def test_a_call_that_cannot_be_written_is_missing_alone(
         assert await client.call("Kit.Send", CAME, call_id="key") == "sent"
         assert yard.readiness.health == "ok"
 
-    monkeypatch.setattr("toolyard.engine.recorder.FLUSH_S", 3600.0)
+    monkeypatch.setattr("toolyard.engine.write_behind.FLUSH_S", 3600.0)
     play(scene)
 
 

@@ -5,9 +5,9 @@ import asyncio
 from toolyard import Toolkit
 from toolyard.model.call import CallTool
 from toolyard.model.caller import LOCAL
-from toolyard.model.running import QuietChannel
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
+from toolyard.model.channel import QuietChannel
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
 from toolyard.store.hints import Topic
 
 kit = Toolkit("Kit")

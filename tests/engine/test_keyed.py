@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolyard import Context, InvalidInput, RequestError, ToolError, Toolkit, ToolNotFound
-from toolyard.client.client import WireName
+from toolyard.client.protocols import WireName
 from toolyard.testing import async_client, client
 
 kit = Toolkit("Kit", version="1.0.0")

@@ -10,13 +10,13 @@ import pytest
 from pydantic import AfterValidator
 
 from toolyard import ToolError, Toolkit
-from toolyard.client.client import WIRES
+from toolyard.client.protocols import WIRES
 from toolyard.model.call import CallTool, Outcome
 from toolyard.model.caller import LOCAL
 from toolyard.model.errors import Busy, StillRunning
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
-from toolyard.testing import Direct
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
+from toolyard.testing import InProcessTransport
 
 kit = Toolkit("Kit", version="1.0.0")
 ran: list[str] = []
@@ -83,7 +83,7 @@ def _nothing_ran() -> None:
 
 class Asker:
     def __init__(self, yard: Yard) -> None:
-        self._sending = Direct(yard)
+        self._sending = InProcessTransport(yard)
 
     async def outcome(self, tool: str, call_id: str, **input: Any) -> Outcome:
         wire = WIRES["oxp"]
@@ -211,7 +211,7 @@ def test_many_at_once_of_a_tool_with_validators_are_one_execution(play: Callable
 def test_a_task_that_is_asked_for_again_runs_nothing_of_the_authors(play: Callable[..., None]) -> None:
     async def scene(yard: Yard, asker: Asker) -> None:
         global grumpy
-        from toolyard.model.running import QuietChannel
+        from toolyard.model.channel import QuietChannel
 
         tool = yard.engine.resolve("Kit.Tasked", LOCAL)
         numbers = set()
@@ -240,7 +240,7 @@ def test_a_new_key_is_checked_as_ever(play: Callable[..., None]) -> None:
 def test_a_session_that_sends_a_tool_use_again_runs_nothing_of_the_authors(play: Callable[..., None]) -> None:
     async def scene(yard: Yard, asker: Asker) -> None:
         global grumpy
-        sessions, direct = yard._sessions, Direct(yard)
+        sessions, direct = yard._sessions, InProcessTransport(yard)
         assert sessions is not None
         from toolyard.wires.contract import Request
 

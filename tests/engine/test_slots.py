@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolyard.engine.slots import Slots
+from toolyard.engine.concurrency import Slots
 from toolyard.model.caller import Caller
 from toolyard.model.errors import Busy
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from pydantic.functional_validators import AfterValidator
 
 from toolyard import InvalidInput, Toolkit
-from toolyard.running.validation import MOST_PROBLEMS, SMALL
+from toolyard.runners.validation import MOST_PROBLEMS, SMALL
 from toolyard.testing import call
 
 kit = Toolkit("Kit")

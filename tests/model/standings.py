@@ -2,20 +2,21 @@
 
 from typing import Any, TypeVar
 
+from toolyard.model.judge import Judged, judge
 from toolyard.model.lifecycle import State
 from toolyard.model.record import Ending
-from toolyard.model.standing import Answer, Beat, Cancel, HandBack, Judged, Limits, Standing, Who, Write, judge
+from toolyard.model.writes import Answer, CallState, Cancel, Claimant, HandBack, HeartbeatWrite, LeaseTerms, Write
 
 T = TypeVar("T")
 NOW = 1000.0
-LIMITS = Limits(lease_s=30.0, max_attempts=3)
-ADA = Who("default", "ada")
-SECOND = Who("default", "ada", worker="second")
+LIMITS = LeaseTerms(lease_s=30.0, max_attempts=3)
+ADA = Claimant("default", "ada")
+SECOND = Claimant("default", "ada", worker="second")
 DONE = Ending(State.COMPLETE, "success", 1.0, value=b"1")
 FAILED = Ending(State.ERROR, "tool_failed", 1.0, error=b'{"message":"no"}')
 
 
-def pending(**changes: Any) -> Standing:
+def pending(**changes: Any) -> CallState:
     """A request that nobody has."""
     given: dict[str, Any] = {
         "seq": 1,
@@ -32,10 +33,10 @@ def pending(**changes: Any) -> Standing:
         "queue_until": None,
         "state": State.PENDING,
     }
-    return Standing(**given | changes)
+    return CallState(**given | changes)
 
 
-def processing(**changes: Any) -> Standing:
+def processing(**changes: Any) -> CallState:
     """A request that Ada works on, her first attempt."""
     given: dict[str, Any] = {
         "state": State.PROCESSING,
@@ -48,32 +49,32 @@ def processing(**changes: Any) -> Standing:
     return pending(**given | changes)
 
 
-def completed(**changes: Any) -> Standing:
+def completed(**changes: Any) -> CallState:
     """A request that Ada answered."""
     return processing(**{"state": State.COMPLETE, "code": "success", "digest": b"body", "lease_until": None} | changes)
 
 
-def ended(code: str | None, **changes: Any) -> Standing:
+def ended(code: str | None, **changes: Any) -> CallState:
     """A request that ended as an error, by nobody's answer."""
     return processing(**{"state": State.ERROR, "code": code, "lease_until": None} | changes)
 
 
-def beat(who: Who = ADA, attempt: int | None = None, **others: Any) -> Beat:
-    return Beat("s", "r", who, attempt, **others)
+def beat(who: Claimant = ADA, attempt: int | None = None, **others: Any) -> HeartbeatWrite:
+    return HeartbeatWrite("s", "r", who, attempt, **others)
 
 
-def answer(who: Who = ADA, attempt: int | None = None, ending: Ending = DONE, digest: bytes = b"body") -> Answer:
+def answer(who: Claimant = ADA, attempt: int | None = None, ending: Ending = DONE, digest: bytes = b"body") -> Answer:
     return Answer("s", "r", who, ending, digest, attempt)
 
 
-def hand_back(who: Who = ADA, attempt: int | None = None) -> HandBack:
+def hand_back(who: Claimant = ADA, attempt: int | None = None) -> HandBack:
     return HandBack("s", "r", who, attempt)
 
 
 CANCEL = Cancel(1)
 
 
-def judged(call: Standing, write: Write, at: float = NOW, limits: Limits = LIMITS) -> Judged:
+def judged(call: CallState, write: Write, at: float = NOW, limits: LeaseTerms = LIMITS) -> Judged:
     return judge(call, write, at, limits)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.model.changes import Change, changes
+from toolyard.model.lock.changes import LockChange, changes
 
 BASE: dict[str, Any] = {
     "wire_name": "Kit_Tool",
@@ -163,7 +163,7 @@ def test_of_a_long_text_the_part_is_shown_where_it_differs() -> None:
 
 def test_what_is_shown_hides_nothing() -> None:
     (change,) = changes(BASE | {"title": "\u202e"}, BASE | {"title": "x"})
-    assert change == Change("wording", "title", 'was "\\u202e" and is "x"')
+    assert change == LockChange("wording", "title", 'was "\\u202e" and is "x"')
 
 
 # -- for any schema ---------------------------------------------------------------------------------

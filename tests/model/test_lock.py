@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from toolyard import Icon, Toolkit, authorization, secret, user_id
-from toolyard.model.lock import Locked, described, difference, differences, locked, read, write
-from toolyard.model.tool import Hints, Requirements, Tool, Version
+from toolyard.model.lock.lock import LockedTool, described, difference, differences, locked, read, write
+from toolyard.model.tool import Requirements, Tool, ToolHints, Version
 
 
 def made(**options: Any) -> Tool:
@@ -35,7 +35,7 @@ EVERYTHING: dict[str, Any] = {
 TOOL = made(**EVERYTHING)
 
 
-def lock_of(*tools: Tool) -> dict[str, Locked]:
+def lock_of(*tools: Tool) -> dict[str, LockedTool]:
     return {tool.reference: locked(tool) for tool in tools}
 
 
@@ -74,8 +74,8 @@ def test_a_lock_says_everything_that_a_client_relies_on() -> None:
         {"output_schema": None},
         {"output_schema": {}},
         {"requirements": Requirements()},
-        {"hints": Hints()},
-        {"hints": Hints(idempotent=True)},
+        {"hints": ToolHints()},
+        {"hints": ToolHints(idempotent=True)},
         {"annotations": {}},
         {"tags": ("one",)},
         {"icons": ()},

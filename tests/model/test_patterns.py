@@ -3,9 +3,9 @@
 import pytest
 
 from toolyard.model.patterns import MARKS, tool_pattern
-from toolyard.trust.access import matches
+from toolyard.trust.access.access import matches
 
-from ..trust.test_access import TOOLS
+from ..trust.access.test_access import TOOLS
 
 
 @pytest.mark.parametrize(

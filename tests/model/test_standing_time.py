@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from toolyard.model.judge import after_loss, ended_by, overdue, settle
 from toolyard.model.lifecycle import CODES, Move, State
-from toolyard.model.standing import Limits, Standing, Write, after_loss, ended_by, overdue, settle
+from toolyard.model.writes import CallState, LeaseTerms, Write
 
 from .standings import (
     ADA,
@@ -30,7 +31,7 @@ EPSILON = 1e-6
 
 # --- what is overdue -----------------------------------------------------------------------------
 
-MOMENTS: dict[str, tuple[Standing, Move]] = {
+MOMENTS: dict[str, tuple[CallState, Move]] = {
     "the lease": (processing(lease_until=NOW), Move.LOSE),
     "the lease of what must not run twice": (processing(lease_until=NOW, on_lost="unknown"), Move.UNKNOWN),
     "the lease, for the last time": (processing(lease_until=NOW, losses=2), Move.ABANDON),
@@ -47,7 +48,7 @@ moments = pytest.mark.parametrize(("call", "move"), MOMENTS.values(), ids=MOMENT
 
 
 @moments
-def test_a_moment_is_over_when_it_has_come_and_not_before(call: Standing, move: Move) -> None:
+def test_a_moment_is_over_when_it_has_come_and_not_before(call: CallState, move: Move) -> None:
     assert overdue(call, NOW - EPSILON, LIMITS) is None
     assert settle(call, NOW - EPSILON, LIMITS) is None
     assert overdue(call, NOW, LIMITS) is move
@@ -55,7 +56,7 @@ def test_a_moment_is_over_when_it_has_come_and_not_before(call: Standing, move: 
 
 
 @moments
-def test_what_is_overdue_ends_as_the_table_says_or_is_anybodys_again(call: Standing, move: Move) -> None:
+def test_what_is_overdue_ends_as_the_table_says_or_is_anybodys_again(call: CallState, move: Move) -> None:
     settled = there(settle(call, NOW, LIMITS))
     assert settled.reason is None
     assert settled.changed
@@ -80,7 +81,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("call", NEVER.values(), ids=NEVER)
-def test_time_does_nothing_to_it(call: Standing) -> None:
+def test_time_does_nothing_to_it(call: CallState) -> None:
     assert overdue(call, NOW, LIMITS) is None
     assert settle(call, NOW, LIMITS) is None
 
@@ -97,7 +98,7 @@ def test_time_does_nothing_to_it(call: Standing) -> None:
         (processing(lease_until=NOW, losses=2), "unknown"),
     ],
 )
-def test_what_ran_out_of_time_says_whether_it_may_have_done_something(call: Standing, effects: str) -> None:
+def test_what_ran_out_of_time_says_whether_it_may_have_done_something(call: CallState, effects: str) -> None:
     settled = there(settle(call, NOW, LIMITS))
     assert (there(settled.ending).effects, settled.standing.effects) == (effects, effects)
 
@@ -107,7 +108,7 @@ def test_what_ran_out_of_time_says_whether_it_may_have_done_something(call: Stan
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
 def test_after_so_many_stale_claims_it_is_given_up(most: int) -> None:
-    limits = Limits(lease_s=30.0, max_attempts=most)
+    limits = LeaseTerms(lease_s=30.0, max_attempts=most)
     call, now = pending(), NOW
     for lost in range(1, most + 1):
         call = judged(call, beat(), now, limits).standing
@@ -169,7 +170,7 @@ LATE = {
 
 @pytest.mark.parametrize("call", LATE.values(), ids=LATE)
 @pytest.mark.parametrize("write", [beat(), beat(attempt=1), answer(), answer(attempt=1), hand_back(), CANCEL])
-def test_a_write_that_finds_the_call_over_is_refused_and_the_end_is_written(call: Standing, write: Write) -> None:
+def test_a_write_that_finds_the_call_over_is_refused_and_the_end_is_written(call: CallState, write: Write) -> None:
     settled = there(settle(call, NOW, LIMITS))
     now = judged(call, write)
     assert (now.reason, now.changed) == ("abandoned", True)
@@ -185,7 +186,7 @@ def test_cancelling_what_was_lost_ends_it_as_cancelled() -> None:
 # --- what extends what ---------------------------------------------------------------------------
 
 
-def held(**changes: Any) -> Standing:
+def held(**changes: Any) -> CallState:
     """Claimed just now, with every deadline there is."""
     return processing(
         **{"run_s": 60.0, "run_until": NOW + 60, "lease_until": NOW + 30, "deadline_at": NOW + 300} | changes

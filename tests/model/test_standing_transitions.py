@@ -8,41 +8,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
+from toolyard.model.judge import ended_by, judge, settle
 from toolyard.model.lifecycle import CODES, ENDED, TRANSITIONS, Move, State
 from toolyard.model.record import Ending, Queue
-from toolyard.model.standing import (
+from toolyard.model.writes import (
     Answer,
-    Beat,
     ByNumber,
+    CallState,
     Cancel,
+    Claimant,
     Decision,
     HandBack,
-    Hold,
-    Limits,
-    Standing,
-    Who,
+    HeartbeatWrite,
+    LeaseTerms,
+    WaitForAccount,
     Write,
-    ended_by,
-    judge,
-    settle,
 )
 
-from .soak import MANY
+from ..text.soak import MANY
 from .standings import ADA, DONE, FAILED, SECOND
 
-BOB = Who("default", "bob")
+BOB = Claimant("default", "bob")
 moments = st.integers(0, 20).map(float)
 maybe = st.none() | moments
 attempts = st.integers(0, 4)
 people = st.sampled_from([ADA, SECOND, BOB])
 endings = st.sampled_from([DONE, FAILED, Ending(State.ERROR, "something", 0.0)])
-limits = st.builds(Limits, lease_s=st.sampled_from([1.0, 5.0]), max_attempts=st.integers(1, 4))
+limits = st.builds(LeaseTerms, lease_s=st.sampled_from([1.0, 5.0]), max_attempts=st.integers(1, 4))
 digests = st.sampled_from([b"one", b"other"])
 ERRORS = ["tool_failed", *(CODES[move] for move in (Move.REJECT, Move.EXPIRE, Move.CANCEL, Move.ABANDON, Move.UNKNOWN))]
 
 
 @st.composite
-def standings(draw: st.DrawFn, states: Collection[State] = tuple(State)) -> Standing:
+def standings(draw: st.DrawFn, states: Collection[State] = tuple(State)) -> CallState:
     """Any that a ledger can hold."""
     state = draw(st.sampled_from(sorted(states)))
     begun = state in (State.PROCESSING, State.COMPLETE)
@@ -50,7 +48,7 @@ def standings(draw: st.DrawFn, states: Collection[State] = tuple(State)) -> Stan
     running = state is State.PROCESSING
     queue = draw(st.sampled_from(get_args(Queue)))
     answered = state is State.COMPLETE or (state is State.ERROR and attempt > 0 and draw(st.booleans()))
-    return Standing(
+    return CallState(
         seq=1,
         tenant="default",
         subject="ada",
@@ -83,7 +81,7 @@ def _code(state: State, error: str) -> str | None:
 
 writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(
-        Beat,
+        HeartbeatWrite,
         session=st.just("s"),
         request=st.just("r"),
         who=people,
@@ -111,7 +109,7 @@ writes: st.SearchStrategy[Write] = st.one_of(
         queue_s=st.none() | st.just(5.0),
     ),
     st.builds(
-        Hold,
+        WaitForAccount,
         seq=st.just(1),
         attempt=attempts,
         waiting_for=st.just("authorization"),
@@ -122,7 +120,7 @@ writes: st.SearchStrategy[Write] = st.one_of(
 anything = settings(max_examples=MANY, deadline=None)
 
 
-def is_allowed(before: Standing, after: Standing) -> bool:
+def is_allowed(before: CallState, after: CallState) -> bool:
     """Whether the table has a way from one to the other, by the move whose code it ended with."""
     if before.state is after.state and before.attempt == after.attempt:
         return True
@@ -138,7 +136,7 @@ def is_allowed(before: Standing, after: Standing) -> bool:
 
 @anything
 @given(standings(), moments, limits)
-def test_time_takes_only_ways_that_the_table_has(call: Standing, now: float, limits: Limits) -> None:
+def test_time_takes_only_ways_that_the_table_has(call: CallState, now: float, limits: LeaseTerms) -> None:
     settled = settle(call, now, limits)
     if settled is not None:
         assert settled.changed
@@ -149,12 +147,14 @@ def test_time_takes_only_ways_that_the_table_has(call: Standing, now: float, lim
 
 @anything
 @given(standings(), writes, moments, limits)
-def test_writes_take_only_ways_that_the_table_has(call: Standing, write: Write, now: float, limits: Limits) -> None:
+def test_writes_take_only_ways_that_the_table_has(
+    call: CallState, write: Write, now: float, limits: LeaseTerms
+) -> None:
     settled = settle(call, now, limits)
     before = settled.standing if settled else call
     after = judge(call, write, now, limits).standing
     assert is_allowed(before, after)
-    if isinstance(write, Hold):
+    if isinstance(write, WaitForAccount):
         assert after.attempt == before.attempt - (before.state is State.PROCESSING and after != before)
         return
     assert after.attempt - before.attempt in (0, 1)
@@ -163,14 +163,14 @@ def test_writes_take_only_ways_that_the_table_has(call: Standing, write: Write, 
 
 @anything
 @given(standings(ENDED), writes, moments, limits)
-def test_an_end_is_the_end(call: Standing, write: Write, now: float, limits: Limits) -> None:
+def test_an_end_is_the_end(call: CallState, write: Write, now: float, limits: LeaseTerms) -> None:
     judged = judge(call, write, now, limits)
     assert (judged.standing, judged.changed, judged.ending) == (call, False, None)
 
 
 @anything
 @given(standings(), writes, moments, limits)
-def test_a_refused_write_leaves_what_time_left(call: Standing, write: Write, now: float, limits: Limits) -> None:
+def test_a_refused_write_leaves_what_time_left(call: CallState, write: Write, now: float, limits: LeaseTerms) -> None:
     judged, settled = judge(call, write, now, limits), settle(call, now, limits)
     if judged.reason is None:
         return
@@ -182,11 +182,11 @@ def test_a_refused_write_leaves_what_time_left(call: Standing, write: Write, now
 @anything
 @given(standings(), writes, moments, limits)
 def test_a_write_is_accepted_only_from_who_holds_or_claims(
-    call: Standing, write: Write, now: float, limits: Limits
+    call: CallState, write: Write, now: float, limits: LeaseTerms
 ) -> None:
     settled = settle(call, now, limits)
     before, judged = settled.standing if settled else call, judge(call, write, now, limits)
-    if isinstance(write, Hold) and judged.reason is None:
+    if isinstance(write, WaitForAccount) and judged.reason is None:
         assert (before.waiting_for, before.attempt) == (None, write.attempt)
     if isinstance(write, ByNumber) or judged.reason is not None:
         return
@@ -203,10 +203,10 @@ def test_a_write_is_accepted_only_from_who_holds_or_claims(
 
 @anything
 @given(standings(), writes, moments, limits)
-def test_a_write_made_twice_has_its_effect_once(call: Standing, write: Write, now: float, limits: Limits) -> None:
+def test_a_write_made_twice_has_its_effect_once(call: CallState, write: Write, now: float, limits: LeaseTerms) -> None:
     once = judge(call, write, now, limits)
     twice = judge(once.standing, write, now, limits)
-    if isinstance(write, Beat) and once.reason is None and once.standing.attempt != call.attempt:
+    if isinstance(write, HeartbeatWrite) and once.reason is None and once.standing.attempt != call.attempt:
         assert twice.reason is None, "its claim holds, and the second renews it"
     if isinstance(write, Answer) and once.reason is None:
         assert (twice.reason, twice.changed) == (None, False)
@@ -216,7 +216,7 @@ def test_a_write_made_twice_has_its_effect_once(call: Standing, write: Write, no
 @anything
 @given(standings(), writes, moments, limits)
 def test_the_ending_is_given_exactly_when_the_call_ends(
-    call: Standing, write: Write, now: float, limits: Limits
+    call: CallState, write: Write, now: float, limits: LeaseTerms
 ) -> None:
     judged = judge(call, write, now, limits)
     ends = call.state not in ENDED and judged.standing.state in ENDED

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from toolyard.model import supervision
-from toolyard.model.supervision import Supervisor
+from toolyard import supervision
+from toolyard.supervision import Supervisor
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolyard.model.unseen import first_unseen, unseen_in
+from toolyard.model.definition_text import first_unseen, unseen_in
 
-from .hidden import HIDDEN, SEEN
+from ..text.hidden import HIDDEN, SEEN
 
 
 @pytest.mark.parametrize("case", HIDDEN)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 START = 1_900_000_000.0
 
 
-class Clock:
+class ManualClock:
     """It stands still until it is moved. `elapsed` is how much time has passed, also when the clock was set back."""
 
     def __init__(self) -> None:

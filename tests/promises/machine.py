@@ -45,7 +45,7 @@ from .world import (
     Told,
     World,
     family_of,
-)  # fmt: skip
+)
 
 GATED = ("Desk.Wait", "Desk.Again", "Desk.Single")
 """Run until somebody lets them end."""

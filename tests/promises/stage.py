@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from unittest import mock
 
-from toolyard.doors import open_door
+from toolyard.lazy import load
 from toolyard.model.caller import Caller
-from toolyard.model.seam import Seam
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
-from toolyard.trust.oauth import Tokens
+from toolyard.model.clock import Clock
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
+from toolyard.trust.requirements.provider import ProviderTokens
 
 from . import canaries, wires
-from .clock import Clock
+from .clock import ManualClock
 from .ledgers import Ledger, Rows
 from .tools import GITHUB, HELD, INNER, toolkits
 from .wires import Request
@@ -100,7 +100,7 @@ class Stage:
     def __init__(self, ledger: Ledger, options: Options) -> None:
         self.ledger, self.options = ledger, options
         self.loop = asyncio.new_event_loop()
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.world = World(self.clock)
         self.sources = toolkits(self.world)
         self.yards: list[Yard | None] = []
@@ -134,7 +134,7 @@ class Stage:
 
     async def _start(self, node: int) -> None:
         """One that cannot start is a trouble, and stays away."""
-        seam = Seam(self.clock, self.clock.monotonic)
+        seam = Clock(self.clock, self.clock.monotonic)
         yard = Yard(self.sources, exactly(**self.options.settings(self.ledger.store)), seam)
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -241,7 +241,7 @@ class Stage:
         claims = {"sub": to.person.subject, "tenant": to.person.tenant, "exp": int(self.clock.now + 600)}
         if to.person.scope:
             claims["scope"] = to.person.scope
-        token: str = open_door("signed_token")(claims, SHARED)
+        token: str = load("signed_token")(claims, SHARED)
         return {"authorization": f"Bearer {token}"}
 
     async def operate(self, method: str, path: str, body: Any = None, node: int = 0) -> Heard:
@@ -279,7 +279,7 @@ class Stage:
         assert yard.connecting is not None
         token = self.world.new_secret(f"account of {tenant}/{user}")
         whose = Caller(tenant, "somebody", user)
-        await yard.connecting.connections.keep(whose, GITHUB, Tokens(token, None, None, None), (), user)
+        await yard.connecting.connections.keep(whose, GITHUB, ProviderTokens(token, None, None, None), (), user)
 
     async def sweep(self) -> None:
         """What is overdue ends, and what is old goes, as it would by itself a little later."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from . import canaries
-from .clock import Clock
+from .clock import ManualClock
 
 Kind = Literal["success", "failure", "running", "waiting", "accepted", "refused", "asked"]
 """How a call was answered: with its result, with a failure, that it still runs, that a person has to agree, that it was
@@ -221,7 +221,7 @@ class Claim:
 class World:
     """One example's."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.owners: dict[str, tuple[Person, str | None]] = {}
         """Of private values: whose they are, and for which of their users."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from toolyard.server.shell import Shell
+from toolyard.server.http.shell import Shell
 
 DEADLINE_S = 20.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.serving import stop
-from tests.hardening.raw import Connection, Reply, connected, request
+from tests.system.hardening.raw import Connection, Reply, connected, request
 
 from .talking import PREFIX
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from toolyard import Context, Embedded, Image, ResourceLink, ToolError, Toolkit
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
 from toolyard.wires.contract import Stream
 
 from .scene import CAN, META, NEWER, Answer, Nobody

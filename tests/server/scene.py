@@ -11,13 +11,13 @@ from typing import Any, Self
 from msgspec import Struct, field
 
 from toolyard import Context, Embedded, Toolkit
-from toolyard.doors import open_door
+from toolyard.lazy import load
 from toolyard.model.api_key import ApiKey
 from toolyard.model.caller import Caller
-from toolyard.server.compose import Yard
-from toolyard.server.mcp.peer import Peer
-from toolyard.server.mcp.places import Places
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import Yard
+from toolyard.server.mcp.protocol.event_ids import Places
+from toolyard.server.mcp.protocol.peer import Peer
+from toolyard.server.settings.table import exactly
 from toolyard.wires.contract import Reply, Stream
 from toolyard.wires.mcp.revisions import R_2025_11_25
 
@@ -245,5 +245,5 @@ def _bearer(credential: str) -> dict[bytes, bytes]:
 
 def _token(tenant: str, subject: str, ttl_s: float, **claims: str) -> str:
     said = {"sub": subject, "tenant": tenant, "exp": int(time.time() + ttl_s), **claims}
-    made: str = open_door("signed_token")(said, SECRET)
+    made: str = load("signed_token")(said, SECRET)
     return made

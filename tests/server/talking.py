@@ -15,20 +15,21 @@ import uvicorn
 from fastapi import FastAPI
 
 from toolyard.model.caller import LOCAL
-from toolyard.server import http
-from toolyard.server.admission import Admission
-from toolyard.server.compose import Yard
-from toolyard.server.exchange import BodyReader, Exchange
-from toolyard.server.guard import Guard
-from toolyard.server.logs import set_up_logging
-from toolyard.server.metrics import Metrics
-from toolyard.server.routes import Handler, Route
-from toolyard.server.run import address_of, listen, serve
-from toolyard.server.settings import exactly
-from toolyard.server.shell import Shell
-from toolyard.server.witness import Witness
-from toolyard.wires import oxp
+from toolyard.server.app.compose import Yard
+from toolyard.server.app.run import address_of, listen, serve
+from toolyard.server.http import uvicorn_protocol
+from toolyard.server.http.admission import Admission
+from toolyard.server.http.body import BodyReader
+from toolyard.server.http.exchange import Exchange
+from toolyard.server.http.logs import set_up_logging
+from toolyard.server.http.origins import Guard
+from toolyard.server.http.routes import Handler, Route
+from toolyard.server.http.shell import Shell
+from toolyard.server.intake.metrics import Metrics
+from toolyard.server.intake.witness import Witness
+from toolyard.server.settings.table import exactly
 from toolyard.wires.contract import Reply, Stream
+from toolyard.wires.oxp import oxp
 
 PREFIX = {"direct": "", "unswept": "", "mounted": "/below"}
 FLOOD = 32
@@ -281,5 +282,5 @@ def serve_directly() -> None:
 if __name__ == "__main__":
     set_up_logging("warning")
     if sys.argv[1] == "unswept":
-        http.SWEEP_S = 3600
+        uvicorn_protocol.SWEEP_S = 3600
     serve_mounted() if sys.argv[1] == "mounted" else serve_directly()

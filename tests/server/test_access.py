@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.server.compose import Yard
+from toolyard.server.app.compose import Yard
 
 from .scene import Scene, kit, settings
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolyard.model.caller import LOCAL
-from toolyard.model.hidden import escaped, kinds_of
-from toolyard.server.compose import telling_of
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import telling_of
+from toolyard.server.settings.table import exactly
+from toolyard.text.hidden import escaped, kinds_of
 
 from .hostile import ALL, HARMLESS, HOSTILE, RAW, REVISIONS, Asker, asking, messages, value_bytes
 from .scene import NEWER

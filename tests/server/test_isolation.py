@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.server.compose import Yard
-from toolyard.server.mcp.eras import SETTINGS
-from toolyard.server.routes import Route
+from toolyard.server.app.compose import Yard
+from toolyard.server.http.routes import Route
+from toolyard.server.mcp.protocol.eras import SETTINGS
 
 from .scene import CANARY, OUTSIDERS, STRANGERS, Answer, Ask, Owned, Scene, kit, settings
 

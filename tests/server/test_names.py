@@ -8,9 +8,9 @@ import pytest
 
 from toolyard import Toolkit
 from toolyard.model.tool import SHORT_NAME, short_name_of
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
-from toolyard.testing import Direct, client
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
+from toolyard.testing import InProcessTransport, client
 from toolyard.wires.contract import Request
 
 LONG = "files.read-" + "x" * 117
@@ -29,7 +29,7 @@ def kit_with(name: str) -> Toolkit:
     return kit
 
 
-async def asked(direct: Direct, method: str, path: str, body: Any) -> Any:
+async def asked(direct: InProcessTransport, method: str, path: str, body: Any) -> Any:
     reply = await direct.send(Request(method, path, JSON, json.dumps(body).encode()))
     assert reply.status < 300, reply.body
     return json.loads(reply.body or b"null")
@@ -54,7 +54,7 @@ def test_each_wire_lists_a_name_that_it_allows_and_finds_the_tool_by_it(name: st
 def test_a_model_may_use_either_name_in_a_session(name: str) -> None:
     async def scene() -> None:
         yard = Yard([kit_with(name)], exactly())
-        direct = Direct(yard)
+        direct = InProcessTransport(yard)
         async with yard.lifetime():
             session = (await asked(direct, "POST", "/v1/sessions", {}))["sessionId"]
             uses = [
@@ -74,7 +74,7 @@ def test_a_model_may_use_either_name_in_a_session(name: str) -> None:
 def test_a_worker_may_choose_such_a_name(name: str) -> None:
     async def scene() -> None:
         yard = Yard([Toolkit("Kit")], exactly())
-        direct = Direct(yard)
+        direct = InProcessTransport(yard)
         async with yard.lifetime():
             definition = {"id": "Far.Read", "name": name, "description": "Reads.", "input_schema": {"type": "object"}}
             await asked(direct, "PUT", "/v1/workers/w", {"tools": [definition]})

@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from tests.conformance.serving import running
-from tests.hardening.raw import Reply, ask, request
-from tests.mcp.talking import INFO, WITH_TASKS, connect, text_of
+from tests.server.mcp.talking import INFO, WITH_TASKS, connect, text_of
+from tests.system.hardening.raw import Reply, ask, request
 from toolyard import Busy, Client
-from toolyard.client.client import WIRES
+from toolyard.client.protocols import WIRES
 from toolyard.model.caller import LOCAL
 from toolyard.model.errors import LimitReached, SettingsError
-from toolyard.server.limiting import Limiting
-from toolyard.server.mcp.sessions import MOST_BYTES, McpSessions, SessionState, kept
-from toolyard.server.settings import exactly
-from toolyard.store.contract import Held, Timing
-from toolyard.store.sqlite import SqliteStore
-from toolyard.trust.keys import KeyRing
-from toolyard.trust.quotas import QUOTAS, Amount, Quotas, quotas_of
+from toolyard.server.http.limits import ServerLimits
+from toolyard.server.mcp.protocol.sessions import MOST_BYTES, McpSessions, SessionState, kept
+from toolyard.server.settings.table import exactly
+from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.values import Held, Timing
+from toolyard.trust.limits.quotas import QUOTAS, Amount, Quotas, quotas_of
+from toolyard.trust.sealing.ring import KeyRing
 
-from .test_limits import until_taken
+from .http.test_limits import until_taken
 
 TOOLS = str(Path(__file__).with_name("limited.py"))
 KEYS = {f"caller{number}": f"ty_quotas_{number:04}_0123456789" for number in range(40)}
@@ -250,9 +250,9 @@ def test_what_is_opened_counts_by_the_minute_for_its_address(tmp_path: Path) -> 
 
 
 def test_away_from_loopback_everything_has_a_bound() -> None:
-    away = Limiting(exactly(host="0.0.0.0", api_keys=[KEYS["caller0"]]), lambda: 0.0).quotas
+    away = ServerLimits(exactly(host="0.0.0.0", api_keys=[KEYS["caller0"]]), lambda: 0.0).quotas
     assert all(amount.caller is not None for amount in away.values())
-    near = Limiting(exactly(), lambda: 0.0).quotas
+    near = ServerLimits(exactly(), lambda: 0.0).quotas
     assert [name for name, amount in near.items() if amount.caller is None] == ["stored_bytes"]
 
 

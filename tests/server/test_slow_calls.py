@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from toolyard import Toolkit
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
 from toolyard.store.hints import Topic
 
 kit = Toolkit("Kit", version="1.0.0")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolyard import Context, Toolkit
-from toolyard.server.compose import Yard
+from toolyard.server.app.compose import Yard
 from toolyard.wires.mcp.envelope import MOST_AT_ONCE
 
 from .scene import Answer, Scene, kit, settings

@@ -17,7 +17,7 @@ from toolyard import Client, ToolError
 
 from ..cli.processes import Served, command, serving, toolyard
 from ..conformance.serving import environment, stop
-from .test_cores import FORBIDDEN, PATTERN, limit_of
+from ..runners.test_core_files import FORBIDDEN, PATTERN, limit_of
 
 HELD = 'held/canärÿ "5b1d"?'
 BROUGHT = 'brought/canary "77e0"?'

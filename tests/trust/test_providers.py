@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolyard.model.errors import SettingsError
-from toolyard.server.compose import Yard
-from toolyard.server.settings import exactly
-from toolyard.trust.providers import PRESETS, Provider, read_providers
+from toolyard.server.app.compose import Yard
+from toolyard.server.settings.table import exactly
+from toolyard.trust.provider_settings import PRESETS, Provider, read_providers
 
 GIVEN = {"id": "idp", "issuer": "https://id.example", "client_id": "me", "client_secret": "hush-hush"}
 

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from toolyard.model.errors import ToolError
 from toolyard.model.lifecycle import State
-from toolyard.model.record import CallRecord, Key
+from toolyard.model.record import CallKey, CallRecord
 
 PENDING = CallRecord(
     seq=1,
-    key=Key("default", "ada", "s-1", "t-1"),
+    key=CallKey("default", "ada", "s-1", "t-1"),
     keyed=True,
     wire="lifecycle",
     tool="find_locations",

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from toolyard.model.errors import InvalidInput, MalformedRequest
 from toolyard.model.lifecycle import State
-from toolyard.model.record import Ending, Key
-from toolyard.wires import admin
-from toolyard.wires.lifecycle import LIFECYCLE
+from toolyard.model.record import CallKey, Ending
+from toolyard.wires.admin import calls as admin
+from toolyard.wires.lifecycle.calls import LIFECYCLE
 
 from .records import call
 
@@ -30,7 +30,7 @@ def test_a_call_is_told_as_to_its_caller_and_a_little_more() -> None:
 
 
 def test_what_is_usual_is_not_told() -> None:
-    key = Key("default", "ada", "oxp", "c")
+    key = CallKey("default", "ada", "oxp", "c")
     assert told(key=key)["caller"] == "ada"
     assert "tenant" not in told(key=key)
     assert told(key=replace(key, tenant="other"))["tenant"] == "other"
@@ -91,5 +91,5 @@ def test_questions_name_the_call_and_if_need_be_its_caller() -> None:
 
 
 def test_a_callers_name_has_its_tenant_where_that_is_not_the_usual_one() -> None:
-    assert admin.caller_name(Key("default", "ada", "oxp", "c")) == "ada"
-    assert admin.caller_name(Key("other", "ada", "oxp", "c")) == "other/ada"
+    assert admin.caller_name(CallKey("default", "ada", "oxp", "c")) == "ada"
+    assert admin.caller_name(CallKey("other", "ada", "oxp", "c")) == "other/ada"

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.wires.cut_json import cut_json
-from toolyard.wires.telling import Telling
+from toolyard.wires.model_text import ModelText, cut_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -42,7 +41,7 @@ def test_what_was_begun_is_closed(start: str, cut: str) -> None:
 @pytest.mark.parametrize("safe_text", ["off", "escape", "flag"])
 def test_a_preview_of_json_is_json_and_says_that_it_is_one(safe_text: Any) -> None:
     text = json.dumps({"rows": ["\u202e" + "x" * 50] * 100}, ensure_ascii=False)
-    told = Telling(safe_text, 1000).text(text, is_json=True)
+    told = ModelText(safe_text, 1000).text(text, is_json=True)
     shown = json.loads(told.with_end("All of it is elsewhere."))
     assert shown["toolyard/preview"].endswith(f" of {len(text.encode())} bytes. All of it is elsewhere.")
     assert shown["value"]["rows"][0] == "\u202e" + "x" * 50

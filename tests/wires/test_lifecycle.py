@@ -21,11 +21,11 @@ from toolyard.model.errors import (
     Unavailable,
 )
 from toolyard.model.lifecycle import State
-from toolyard.model.request import Claim, Claimed, Definition, Registered, Renewal, Response, Verdict
-from toolyard.wires import working
+from toolyard.model.worker import Claim, Claimed, Registration, Renewal, RenewalAnswer, Response, ToolDefinition
 from toolyard.wires.contract import Reply
-from toolyard.wires.lifecycle import LIFECYCLE, refusal
-from toolyard.wires.requests import (
+from toolyard.wires.lifecycle import worker_client
+from toolyard.wires.lifecycle.calls import LIFECYCLE, refusal
+from toolyard.wires.lifecycle.requests import (
     decode_attempt,
     decode_claim,
     decode_heartbeat,
@@ -36,7 +36,7 @@ from toolyard.wires.requests import (
     encode_empty,
     encode_verdicts,
 )
-from toolyard.wires.workers import decode_worker, encode_worker
+from toolyard.wires.lifecycle.worker_tools import decode_worker, encode_worker
 
 from .records import call, complete, failed
 from .test_total import REACHING_A_WIRE, made
@@ -107,7 +107,7 @@ def test_a_refusal_is_heard_as_what_it_was(error: ToolyardError) -> None:
 
 def test_why_a_write_was_refused_is_heard() -> None:
     with pytest.raises(Refused) as caught:
-        working.decode_taken(LIFECYCLE.encode_error(Refused("Too late", "stale_attempt")))
+        worker_client.decode_taken(LIFECYCLE.encode_error(Refused("Too late", "stale_attempt")))
     assert caught.value.reason == "stale_attempt"
 
 
@@ -155,7 +155,7 @@ def test_a_full_page_of_calls_has_a_cursor() -> None:
 
 @pytest.mark.parametrize("claim", [Claim(), Claim(("Reports.*", "A.B@1.0.0"), 5, 20.0)])
 def test_a_claim_is_read_as_it_was_meant(claim: Claim) -> None:
-    request = working.encode_claim(claim, "box-1")
+    request = worker_client.encode_claim(claim, "box-1")
     assert (request.method, request.path) == ("POST", "/v1/tools/claim")
     assert decode_claim(request.body) == claim
     assert decode_worker_name(request.headers) == "box-1"
@@ -164,21 +164,21 @@ def test_a_claim_is_read_as_it_was_meant(claim: Claim) -> None:
 
 def test_heartbeats_are_read_as_they_were_meant() -> None:
     renewals = [Renewal("s", "t", 1), Renewal("s", "u", 2, {"done": 1})]
-    request = working.encode_heartbeats(renewals, "")
+    request = worker_client.encode_heartbeats(renewals, "")
     assert request.path == "/v1/tools/heartbeats"
     assert decode_heartbeats(request.body) == renewals
     assert decode_worker_name(request.headers) == ""
 
 
 def test_a_heartbeat_is_fenced_by_its_attempt() -> None:
-    request = working.encode_heartbeat(HELD, 1758377600000.0, "box-1")
+    request = worker_client.encode_heartbeat(HELD, 1758377600000.0, "box-1")
     assert request.path == "/v1/tools/request/s%2F1/t%201/heartbeat"
     assert decode_heartbeat(request.body).heartbeat == 1758377600000.0
     assert decode_attempt(request.headers) == 2
 
 
 def test_a_response_is_fenced_by_its_attempt() -> None:
-    request = working.encode_response(HELD, {"value": 15, "state": "open"}, "box-1")
+    request = worker_client.encode_response(HELD, {"value": 15, "state": "open"}, "box-1")
     assert request.path == "/v1/tools/response/s%2F1/t%201"
     assert decode_response(request.body) == Response({"value": 15})
     assert decode_attempt(request.headers) == 2
@@ -186,7 +186,7 @@ def test_a_response_is_fenced_by_its_attempt() -> None:
 
 def test_a_failure_says_all_that_the_tool_said() -> None:
     error = ToolError("No", developer_message="why", can_retry=True, retry_after_ms=5, additional_prompt_content="x")
-    request = working.encode_failure(HELD, error, "box-1")
+    request = worker_client.encode_failure(HELD, error, "box-1")
     said = decode_heartbeat(request.body).error
     assert said is not None
     assert said.members() == error.members()
@@ -194,24 +194,24 @@ def test_a_failure_says_all_that_the_tool_said() -> None:
 
 
 def test_a_request_is_given_back_by_its_attempt() -> None:
-    request = working.encode_release(HELD, "box-1")
+    request = worker_client.encode_release(HELD, "box-1")
     assert (request.path, request.body) == ("/v1/tools/request/s%2F1/t%201/release", b"")
     assert decode_attempt(request.headers) == 2
     assert decode_worker_name(request.headers) == "box-1"
 
 
 def test_a_worker_registers_beats_and_leaves() -> None:
-    tools = [Definition("A.B", on_lost="rerun"), Definition("A.C", timeout=5.0)]
-    put = working.encode_put_worker("box/1", tools)
+    tools = [ToolDefinition("A.B", on_lost="rerun"), ToolDefinition("A.C", timeout=5.0)]
+    put = worker_client.encode_put_worker("box/1", tools)
     assert (put.method, put.path) == ("PUT", "/v1/workers/box%2F1")
     assert decode_worker(put.body) == tools
-    beat, drop = working.encode_beat_worker("box"), working.encode_drop_worker("box")
+    beat, drop = worker_client.encode_beat_worker("box"), worker_client.encode_drop_worker("box")
     assert (beat.method, beat.path) == ("POST", "/v1/workers/box/heartbeat")
     assert (drop.method, drop.path) == ("DELETE", "/v1/workers/box")
 
 
 def test_what_is_not_wanted_is_cancelled() -> None:
-    of_a_session, of_any = working.encode_cancel("s/1", "t"), working.encode_cancel_call("c 1")
+    of_a_session, of_any = worker_client.encode_cancel("s/1", "t"), worker_client.encode_cancel_call("c 1")
     assert (of_a_session.method, of_a_session.path) == ("POST", "/v1/tools/request/s%2F1/t/cancel")
     assert (of_any.method, of_any.path) == ("POST", "/v1/calls/c%201/cancel")
 
@@ -222,28 +222,28 @@ def test_what_is_not_wanted_is_cancelled() -> None:
 def test_claims_are_heard_as_they_were_given() -> None:
     context = CallContext({"google": "token"}, {"KEY": "secret"}, "u-1", {"name": "Ada"})
     given = call(attempt=2, queue="worker", reference="A.B@1.0.0")
-    heard = working.decode_claims(encode_claims([(given, context)], 1500))
+    heard = worker_client.decode_claims(encode_claims([(given, context)], 1500))
     caller = Caller("default", "ada", "u-1")
     assert heard == [Claimed("s-1", "t-1", "A.B@1.0.0", {"near": "harbour"}, 2, 1.5, context, caller)]
 
 
 def test_verdicts_are_heard_as_they_were_given() -> None:
-    assert working.decode_verdicts(encode_verdicts([("a", None)])) == [Verdict("a", 404)]
+    assert worker_client.decode_verdicts(encode_verdicts([("a", None)])) == [RenewalAnswer("a", 404)]
     body = b'{"results": [{"requestId": "a", "status": 409, "reason": "held", "more": 1}]}'
-    assert working.decode_verdicts(Reply(200, body, [])) == [Verdict("a", 409, "held")]
+    assert worker_client.decode_verdicts(Reply(200, body, [])) == [RenewalAnswer("a", 409, "held")]
 
 
 def test_a_registration_is_heard_as_it_was_given() -> None:
-    reply = encode_worker("box", [Definition("A.B")], 1500)
-    assert working.decode_registered(reply) == Registered(("A.B@1.0.0",), 1.5)
+    reply = encode_worker("box", [ToolDefinition("A.B")], 1500)
+    assert worker_client.decode_registered(reply) == Registration(("A.B@1.0.0",), 1.5)
 
 
 def test_an_empty_answer_may_name_the_attempt() -> None:
-    assert working.decode_taken(encode_empty(3)) == 3
-    assert working.decode_taken(encode_empty()) is None
+    assert worker_client.decode_taken(encode_empty(3)) == 3
+    assert worker_client.decode_taken(encode_empty()) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"claims": 5}', b'{"claims": [{}]}', b"\xff", b"<html>"])
 def test_an_answer_that_is_none_is_an_error_of_the_server(body: bytes) -> None:
     with pytest.raises(InternalError):
-        working.decode_claims(Reply(200, body, []))
+        worker_client.decode_claims(Reply(200, body, []))

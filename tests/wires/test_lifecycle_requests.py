@@ -7,11 +7,12 @@ import pytest
 
 from toolyard.model.call import LONGEST_CALL_ID, CallContext
 from toolyard.model.errors import MalformedRequest, ToolError
+from toolyard.model.judge import Judged
 from toolyard.model.lifecycle import State
-from toolyard.model.record import Key, NewCall
-from toolyard.model.request import Claim, Heartbeat, Renewal, Response
-from toolyard.model.standing import DIRECT, Judged, Standing, request_id
-from toolyard.wires.requests import (
+from toolyard.model.record import CallKey, NewCall
+from toolyard.model.worker import Claim, Heartbeat, Renewal, Response
+from toolyard.model.writes import DIRECT, CallState, request_id
+from toolyard.wires.lifecycle.requests import (
     decode_attempt,
     decode_claim,
     decode_heartbeat,
@@ -196,7 +197,7 @@ def test_many_heartbeats_come_at_once() -> None:
 
 
 def test_a_request_may_be_renewed_however_long_its_callers_id_is() -> None:
-    key = Key("default", "ada", "oxp", "x" * LONGEST_CALL_ID)
+    key = CallKey("default", "ada", "oxp", "x" * LONGEST_CALL_ID)
     new = NewCall(key, True, "oxp", "A.B", "A.B@1.0.0", b"{}", b"", session=DIRECT)
     beat = {"sessionId": DIRECT, "requestId": request_id(new), "attempt": 1}
     assert [each.request for each in decode_heartbeats(encoded({"heartbeats": [beat]}))] == [beat["requestId"]]
@@ -292,8 +293,10 @@ def test_a_claim_is_all_that_is_needed_to_begin() -> None:
     assert msgspec.json.decode(encode_claims([], 1).body) == {"claims": []}
 
 
-def standing() -> Standing:
-    return Standing(1, "default", "ada", "s-1", "t-1", "x", "session", "rerun", None, 1.0, None, None, State.PROCESSING)
+def standing() -> CallState:
+    return CallState(
+        1, "default", "ada", "s-1", "t-1", "x", "session", "rerun", None, 1.0, None, None, State.PROCESSING
+    )
 
 
 def test_each_heartbeat_has_a_verdict() -> None:

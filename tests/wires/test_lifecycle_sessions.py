@@ -7,10 +7,10 @@ import pytest
 
 from toolyard.model.errors import ToolError
 from toolyard.model.lifecycle import State
-from toolyard.model.request import Definition, NewSession
-from toolyard.model.session import Event, RequestEvent, Session, SessionStanding, SessionTool
+from toolyard.model.session import Event, NewSession, RequestEvent, Session, SessionStanding, SessionTool
 from toolyard.model.tool import Authorization, Requirements
-from toolyard.wires.sessions import (
+from toolyard.model.worker import ToolDefinition
+from toolyard.wires.lifecycle.sessions import (
     decode_session,
     encode_awaiting,
     encode_event,
@@ -19,7 +19,7 @@ from toolyard.wires.sessions import (
     encode_session_created,
     encode_turn,
 )
-from toolyard.wires.workers import decode_worker, definition_json, encode_worker
+from toolyard.wires.lifecycle.worker_tools import decode_worker, definition_json, encode_worker
 
 from .records import call, complete, failed
 from .refusals import problems
@@ -127,7 +127,7 @@ def test_a_worker_offers_what_another_server_lists() -> None:
         },
     }
     assert decode_worker(encoded({"tools": [listed]})) == [
-        Definition(
+        ToolDefinition(
             "Reports.Build",
             "2.0.0",
             "Reports_Build",
@@ -145,7 +145,7 @@ def test_a_definition_needs_an_id_and_no_more() -> None:
     assert versions == [("A.B", "1.0.0"), ("A.B", "2.0.0"), ("A.B", "3.0.1"), ("A.B", "4.0.0")]
 
 
-EVERYTHING = Definition(
+EVERYTHING = ToolDefinition(
     "A.B",
     "1.2.3",
     "a-b",
@@ -166,12 +166,12 @@ EVERYTHING = Definition(
     "tool",
     [
         EVERYTHING,
-        Definition("A.B"),
-        Definition("A.B", output_schema=None),
-        Definition("A.B", requirements=Requirements(secrets=("KEY",))),
+        ToolDefinition("A.B"),
+        ToolDefinition("A.B", output_schema=None),
+        ToolDefinition("A.B", requirements=Requirements(secrets=("KEY",))),
     ],
 )
-def test_what_a_worker_says_of_a_tool_is_what_the_server_hears(tool: Definition) -> None:
+def test_what_a_worker_says_of_a_tool_is_what_the_server_hears(tool: ToolDefinition) -> None:
     assert decode_worker(encoded({"tools": [definition_json(tool)]})) == [tool]
 
 
@@ -226,7 +226,7 @@ def test_a_worker_has_tools_each_once() -> None:
 
 
 def test_a_worker_is_told_how_long_it_is_known() -> None:
-    reply = encode_worker("box-1", [Definition("A.B", "2.0.0")], 30_000)
+    reply = encode_worker("box-1", [ToolDefinition("A.B", "2.0.0")], 30_000)
     assert msgspec.json.decode(reply.body) == {"name": "box-1", "tools": ["A.B@2.0.0"], "leaseMs": 30_000}
 
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from toolyard.model.errors import MalformedRequest, ToolError
-from toolyard.model.request import ToolUse
-from toolyard.wires.providers import DEEPEST, FORMATS, Format, decode_message, encode_results
+from toolyard.model.session import ToolUse
+from toolyard.wires.lifecycle.provider_messages import DEEPEST, FORMATS, Format, decode_message, encode_results
 
 from .records import complete, failed
 from .refusals import problems

@@ -22,11 +22,11 @@ from toolyard.model.errors import (
     ToolError,
     ToolyardError,
 )
-from toolyard.store.contract import StoreDown
-from toolyard.wires import negotiation, otc, otc_draft, oxp
-from toolyard.wires.contract import Wire
+from toolyard.store.values import StoreDown
+from toolyard.wires.contract import OxpFamilyWire
+from toolyard.wires.oxp import negotiation, otc, otc_draft, oxp
 
-WIRES: list[Wire] = [oxp.FLAT, oxp.ENVELOPED, otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT]
+WIRES: list[OxpFamilyWire] = [oxp.FLAT, oxp.ENVELOPED, otc.OTC, otc.OTC_FOR_OXP, otc_draft.DRAFT]
 by_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
 COMMAND = CallTool("Calculator.Add", {"a": 1}, "call-1")
 
@@ -68,7 +68,7 @@ def made(error: type[ToolyardError]) -> ToolyardError:
 
 @by_wire
 @pytest.mark.parametrize("error", REACHING_A_WIRE, ids=lambda error: error.__name__)
-def test_every_error_has_an_answer_on_every_wire(wire: Wire, error: type[ToolyardError]) -> None:
+def test_every_error_has_an_answer_on_every_wire(wire: OxpFamilyWire, error: type[ToolyardError]) -> None:
     reply = wire.encode_error(made(error), COMMAND)
     body = msgspec.json.decode(reply.body)
     said = body.get("message") or str(body)
@@ -81,7 +81,7 @@ def test_every_error_has_an_answer_on_every_wire(wire: Wire, error: type[Toolyar
 
 
 @by_wire
-def test_busy_tells_when_to_come_back(wire: Wire) -> None:
+def test_busy_tells_when_to_come_back(wire: OxpFamilyWire) -> None:
     headers = dict(wire.encode_error(made(Busy)).headers)
     assert headers[b"retry-after"] == b"2"
     assert headers[b"retry-after-ms"] == b"1500"
@@ -89,7 +89,7 @@ def test_busy_tells_when_to_come_back(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("wire", [oxp.FLAT, otc.OTC, otc_draft.DRAFT], ids=lambda wire: wire.name)
-def test_a_call_the_client_encodes_is_the_call_the_server_decodes(wire: Wire) -> None:
+def test_a_call_the_client_encodes_is_the_call_the_server_decodes(wire: OxpFamilyWire) -> None:
     context = CallContext({"google": "t"}, {"KEY": "v"}, "user-1", {"name": "Ada"})
     sent = CallTool("Kit.Tool@1.0.0", {"a": [1, {"b": None}]}, "call-1", "trace-1", context)
     choose = negotiation.root_call if wire is otc_draft.DRAFT else negotiation.root
@@ -102,7 +102,7 @@ def test_a_call_the_client_encodes_is_the_call_the_server_decodes(wire: Wire) ->
 
 @pytest.mark.parametrize("wire", [oxp.FLAT, otc.OTC, otc_draft.DRAFT], ids=lambda wire: wire.name)
 @pytest.mark.parametrize("value", [b"15", b'"text"', b"null", b'{"a":[1,2,null]}', b"[]", b"false"])
-def test_an_outcome_the_server_encodes_is_the_outcome_the_client_decodes(wire: Wire, value: bytes) -> None:
+def test_an_outcome_the_server_encodes_is_the_outcome_the_client_decodes(wire: OxpFamilyWire, value: bytes) -> None:
     outcome = Outcome("call-1", 2.5, Raw(value))
     decoded = wire.decode_outcome(wire.encode_outcome(outcome))
     assert decoded.call_id == "call-1"
@@ -112,7 +112,7 @@ def test_an_outcome_the_server_encodes_is_the_outcome_the_client_decodes(wire: W
 
 
 @pytest.mark.parametrize("wire", [oxp.FLAT, otc.OTC, otc_draft.DRAFT], ids=lambda wire: wire.name)
-def test_a_list_request_is_understood_at_the_root(wire: Wire) -> None:
+def test_a_list_request_is_understood_at_the_root(wire: OxpFamilyWire) -> None:
     request = wire.encode_request(ListTools(all_versions=True))
     spoken, command = negotiation.decode_list(request.query, b"", oxp.FLAT, fixed=False)
     assert spoken is wire

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolyard.wires.members import MOST_PROBLEMS
-from toolyard.wires.sessions import decode_session
-from toolyard.wires.workers import decode_worker
+from toolyard.wires.json_body import MOST_PROBLEMS
+from toolyard.wires.lifecycle.sessions import decode_session
+from toolyard.wires.lifecycle.worker_tools import decode_worker
 
-from ..model.hidden import HIDDEN, SEEN
+from ..text.hidden import HIDDEN, SEEN
 from .refusals import problems
 
 TOOL = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}

@@ -8,17 +8,18 @@ import pytest
 from msgspec import Raw
 
 from toolyard import Toolkit
-from toolyard.client.sending import Unreachable
+from toolyard.client.transport import Unreachable
 from toolyard.model.call import Outcome
 from toolyard.model.caller import LOCAL
-from toolyard.model.request import Claimed
-from toolyard.model.running import QuietChannel, Run
+from toolyard.model.channel import QuietChannel
+from toolyard.model.run import Run
+from toolyard.model.worker import Claimed
 from toolyard.wires.contract import Reply, Request
-from toolyard.worker.connection import Connection
 from toolyard.worker.definitions import definition_of
-from toolyard.worker.held import Held
-from toolyard.worker.pulse import Pulse
-from toolyard.worker.submitting import Submitting
+from toolyard.worker.heartbeat import HeartbeatLoop
+from toolyard.worker.held_request import HeldRequest
+from toolyard.worker.reachability import Reachability
+from toolyard.worker.submission import Submission
 
 kit = Toolkit("Kit", version="1.0.0", description="For tests.")
 
@@ -70,13 +71,13 @@ def verdicts(*given: tuple[str, int, str | None]) -> Reply:
     return refusal(200, results=[{"requestId": id, "status": status, "reason": why} for id, status, why in given])
 
 
-def hold(request: str = "r", lease_s: float = 30.0) -> Held:
+def hold(request: str = "r", lease_s: float = 30.0) -> HeldRequest:
     claimed = Claimed("direct", request, TOOL.reference, {}, 3, lease_s)
-    return Held(claimed, Run(TOOL, request, LOCAL, {}, QuietChannel()))
+    return HeldRequest(claimed, Run(TOOL, request, LOCAL, {}, QuietChannel()))
 
 
-def pulse_over(script: Script) -> Pulse:
-    return Pulse(script, "w", [definition_of(TOOL)], Connection("http://yard.example"))
+def pulse_over(script: Script) -> HeartbeatLoop:
+    return HeartbeatLoop(script, "w", [definition_of(TOOL)], Reachability("http://yard.example"))
 
 
 def submitted(script: AsyncScript, beats: Script | None = None) -> None:
@@ -87,7 +88,7 @@ def submitted(script: AsyncScript, beats: Script | None = None) -> None:
         if beats is not None:
             pulse.start()
             await asyncio.wrap_future(pulse.registered)
-        submitting = Submitting(script, "w", pulse, Connection("http://yard.example"))
+        submitting = Submission(script, "w", pulse, Reachability("http://yard.example"))
         await submitting.submit(hold(), Outcome("r", 1.0, Raw(b"7")))
         if beats is not None:
             pulse.stop()
@@ -142,7 +143,7 @@ def test_a_result_that_the_server_cannot_read_becomes_a_failure() -> None:
 # --- signs of life --------------------------------------------------------------------------------
 
 
-async def beating(script: Script, *held: Held) -> Pulse:
+async def beating(script: Script, *held: HeldRequest) -> HeartbeatLoop:
     """Two beats: the one that registers, and one more."""
     pulse = pulse_over(script)
     for each in held:

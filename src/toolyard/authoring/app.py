@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..doors import open_door
+from ..lazy import load
 from ..model.errors import DefinitionError, SetupError
 from ..model.raised import is_stopped, named
-from ..model.running import Hook, Host
-from ..model.tool import Tool
+from ..model.run import Hook
+from ..model.tool import Host, Tool
 from .signature import author_place
 from .toolkit import Toolkit
 
@@ -43,7 +43,7 @@ class App:
         `@app.mcp.completion()`. Needs `pip install toolyard[mcp]`."""
         if self.authors_mcp is None:
             try:
-                self.authors_mcp = open_door("mcp_server")("toolyard")
+                self.authors_mcp = load("mcp_server")("toolyard")
             except ImportError as error:
                 raise SetupError(
                     f"app.mcp needs the MCP SDK ({error}): pip install 'mcp>=2.3,<3'", self._place
@@ -93,7 +93,7 @@ class App:
 
     def asgi(self, **settings: Any) -> Any:
         """This app as an ASGI application, to mount into a FastAPI or Starlette app."""
-        return open_door("asgi")(self, **settings)
+        return load("asgi")(self, **settings)
 
     def _manager(self, lifespan: Lifespan) -> Callable[[], AbstractAsyncContextManager[Any]]:
         """Refuses what is seen to be none: a server should not have to start to find out."""

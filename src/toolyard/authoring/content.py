@@ -36,23 +36,23 @@ class Annotations(TypedDict, total=False):
     lastModified: str
 
 
-class Block(TypedDict):
+class ContentBlock(TypedDict):
     annotations: NotRequired[Annotations]
 
 
-class ImageBlock(Block):
+class ImageBlock(ContentBlock):
     type: Literal["image"]
     data: Base64
     mimeType: str
 
 
-class AudioBlock(Block):
+class AudioBlock(ContentBlock):
     type: Literal["audio"]
     data: Base64
     mimeType: str
 
 
-class LinkBlock(Block):
+class LinkBlock(ContentBlock):
     type: Literal["resource_link"]
     uri: str
     name: str
@@ -74,7 +74,7 @@ class BlobResource(TypedDict):
     blob: Base64
 
 
-class ResourceBlock(Block):
+class ResourceBlock(ContentBlock):
     type: Literal["resource"]
     resource: TextResource | BlobResource
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from ..model.caller import Caller
+from ..model.channel import Asks, Question
 from ..model.errors import ToolError
-from ..model.running import Asks, Question, Run
-from .answers import accepted, root_uris, sampled
-from .forms import form_of
+from ..model.run import Run
+from .forms import accepted, form_of, root_uris, sampled
 
 Answer = TypeVar("Answer")
 

@@ -3,16 +3,19 @@
 MCP's forms are flat objects of texts, numbers, yes or no, and choices from texts. What a type says beyond that (a
 pattern, a multiple) is not in the form; pydantic checks it when the answer is here. A form has no null: a field that
 allows None may be left out, and is None then.
+
+What a client answered to a tool's question, as MCP has it. What is not that is a ValueError that says why.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from ..model.errors import Declined
 from .problems import in_one_line
 from .schemas import NO_JSON_FORM, ForeignReference, Schemas, inline, reason_of
 
@@ -181,3 +184,42 @@ def _several(field: dict[str, Any]) -> dict[str, Any]:
 
 def _kept(field: dict[str, Any], *words: str) -> dict[str, Any]:
     return {word: field[word] for word in words if word in field}
+
+
+_DONE = {"decline": "declined", "cancel": "cancelled"}
+
+
+class Elicited(Struct):
+    """A person's answer."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class Root(Struct):
+    uri: str
+
+
+class Roots(Struct):
+    roots: list[Root]
+
+
+def accepted(answer: Any, name: str) -> dict[str, Any]:
+    """What was filled in. Raises Declined."""
+    said = convert(answer, Elicited)
+    if said.action != "accept":
+        raise Declined(f"The question '{name}' was {_DONE[said.action]}", action=said.action)
+    return said.content or {}
+
+
+def sampled(answer: Any) -> str | dict[str, Any]:
+    """The text, if it is one."""
+    result = convert(answer, dict[str, Any])
+    content = result.get("content")
+    if isinstance(content, dict) and content.get("type") == "text":
+        return str(content.get("text", ""))
+    return result
+
+
+def root_uris(answer: Any) -> list[str]:
+    return [root.uri for root in convert(answer, Roots).roots]

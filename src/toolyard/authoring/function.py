@@ -16,7 +16,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator, to_jsonable_python
 from typing_extensions import TypedDict
 
 from ..model.errors import InvalidInput
-from ..model.running import Run
+from ..model.run import Run
 from .binary import in_base64
 from .content import is_content
 from .context import Context

@@ -1,21 +1,25 @@
-"""A function's signature, read as a tool's: which parameters, of which types, described how."""
+"""A function's signature, read as a tool's: which parameters, of which types, described how.
+
+What a docstring says of a function: Google, NumPy and Sphinx styles alike.
+"""
 
 import inspect
 import logging
 import types
 from collections.abc import Callable, Iterator
+from inspect import getdoc
 from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_hints
 
+from docstring_parser import ParseError, parse
 from msgspec import Struct
 from pydantic import AliasChoices, AliasPath
 from pydantic.fields import Field, FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import TypeAliasType
 
-from ..model.errors import DefinitionError, Place
-from ..model.running import Origin
+from ..model.errors import DefinitionError, SourcePlace
+from ..model.tool import Origin
 from .context import Context, Hidden
-from .docstrings import describe
 
 UNTYPED = inspect.Parameter.empty
 _log = logging.getLogger("toolyard.authoring")
@@ -95,12 +99,12 @@ def origin_of(function: Any) -> Origin:
     return Origin(module=function.__module__, file=code.co_filename, line=code.co_firstlineno)
 
 
-def author_place() -> Place:
+def author_place() -> SourcePlace:
     """The author's line that called us: the nearest that is not ours."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__package__") == __package__:
         frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno) if frame else Place("?")
+    return SourcePlace(frame.f_code.co_filename, frame.f_lineno) if frame else SourcePlace("?")
 
 
 def _refuse_what_cannot_be_a_tool(function: Any) -> None:
@@ -189,3 +193,37 @@ def _is_context(type_: Any) -> bool:
     if get_origin(type_) in (Union, types.UnionType):
         return any(option is Context for option in get_args(type_))
     return type_ is Context
+
+
+class Described(Struct, frozen=True):
+    """The function, its parameters and its result, each in the author's words."""
+
+    summary: str = ""
+    parameters: dict[str, str] = {}
+    returns: str | None = None
+
+
+def describe(function: Any) -> Described:
+    """A docstring that cannot be parsed is taken whole as the description."""
+    text = getdoc(function)
+    if not text:
+        return Described()
+    try:
+        parsed = parse(text)
+    except ParseError:
+        return Described(summary=text)
+    between = "\n\n" if parsed.blank_after_short_description else "\n"
+    return Described(
+        summary=between.join(part.strip() for part in (parsed.short_description, parsed.long_description) if part),
+        parameters={
+            name: _one_line(parameter.description)
+            for parameter in parsed.params
+            if parameter.description and parameter.args[0] != "attribute"
+            for name in parameter.arg_name.split(", ")  # NumPy style: `x, y : int`
+        },
+        returns=_one_line(parsed.returns.description) if parsed.returns and parsed.returns.description else None,
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

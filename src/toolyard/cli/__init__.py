@@ -8,10 +8,10 @@ from typing import Any
 
 import typer
 
-from ..doors import VERBS, open_verb
 from ..model.errors import SetupError
 from ..version import VERSION
-from .screen import complain, say
+from .support.screen import complain, say
+from .verbs import VERBS, load_verb
 
 UNWRITTEN = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
 """Errors of whoever writes, and which Python puts no file's name to."""
@@ -100,7 +100,7 @@ def command_line(first_words: list[str]) -> typer.Typer:
 
 def _add(app: typer.Typer, verb: str) -> None:
     """A verb that has verbs of its own is an application of its own."""
-    opened = open_verb(verb)
+    opened = load_verb(verb)
     if isinstance(opened, typer.Typer):
         app.add_typer(opened, name=verb)
     else:

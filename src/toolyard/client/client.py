@@ -14,22 +14,22 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol, Self, TypedDict, Unpack
 
 from ..model.call import CallContext, CallTool, Outcome
+from ..model.clock import random_id
 from ..model.errors import Challenge, Declined, ServerError, ToolyardError
-from ..model.seam import random_id
 from ..wires.contract import Reply, Request
-from .confirming import AsyncConfirm, Confirm, declined, is_on_this_machine, shown
+from .confirm import AsyncConfirm, Confirm, declined, is_on_this_machine, shown
 from .flows import Flow, Pause, check_challenge, value_of
-from .sending import AsyncHttpSending, HttpSending, TimedOut, Unreachable
-from .speech import WIRES as WIRES
-from .speech import Speech, speech_of
-from .speech import WireName as WireName
+from .protocols import WIRES as WIRES
+from .protocols import ClientProtocol, speech_of
+from .protocols import WireName as WireName
+from .transport import AsyncHttpTransport, HttpTransport, TimedOut, Unreachable
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _log = logging.getLogger("toolyard.client")
 Rows = list[dict[str, Any]]
 
 
-class Sending(Protocol):
+class Transport(Protocol):
     """How requests get there and replies come back."""
 
     def send(self, request: Request) -> Reply: ...
@@ -37,7 +37,7 @@ class Sending(Protocol):
     def close(self) -> None: ...
 
 
-class AsyncSending(Protocol):
+class AsyncTransport(Protocol):
     async def send(self, request: Request) -> Reply: ...
 
     async def close(self) -> None: ...
@@ -92,7 +92,7 @@ def _why(error: ToolyardError) -> str:
     return f"refused ({type(error).__name__})"
 
 
-def drive(flow: Flow, sending: Sending) -> Any:
+def drive(flow: Flow, sending: Transport) -> Any:
     """Sends what the flow asks for, and returns what it ends with."""
     reply: Reply | None = None
     with closing(flow):
@@ -122,18 +122,18 @@ class Client:
         ca: str | None = None,
         confirm: Confirm | None = None,
         trusted: bool | None = None,
-        sending: Sending | None = None,
+        sending: Transport | None = None,
     ) -> None:
         """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP. `ca`
         is the file of the authorities that may have signed the server's certificate, if not those of the system.
         `confirm` is asked before each call, with the tool as it is listed and the input; where it says no, nothing is
         sent and Declined is raised. `trusted` says whether the hints in that are the server's, or MCP's defaults;
         without it, those of a server on this machine are. `sending` replaces HTTP."""
-        self._speech: Speech
+        self._speech: ClientProtocol
         self._speech, address = speech_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
         self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
-        self._sending = sending or HttpSending(address, key, timeout_s, ca=ca)
+        self._sending = sending or HttpTransport(address, key, timeout_s, ca=ca)
 
     def __enter__(self) -> Self:
         return self
@@ -213,13 +213,13 @@ class AsyncClient:
         ca: str | None = None,
         confirm: AsyncConfirm | None = None,
         trusted: bool | None = None,
-        sending: AsyncSending | None = None,
+        sending: AsyncTransport | None = None,
     ) -> None:
-        self._speech: Speech
+        self._speech: ClientProtocol
         self._speech, address = speech_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
         self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
-        self._sending = sending or AsyncHttpSending(address, key, timeout_s, ca=ca)
+        self._sending = sending or AsyncHttpTransport(address, key, timeout_s, ca=ca)
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,13 +13,18 @@ from msgspec import Raw, Struct
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, Challenge, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
-from ..model.secret import WhichSecret
-from ..wires import admin, admin_connections, admin_console, admin_keys, admin_secrets, approvals
-from ..wires.contract import Reply, Request, Wire
-from ..wires.explain import Asked, Explanation, encode_asked
-from ..wires.lifecycle import LIFECYCLE
-from ..wires.offers import decode_offers, encode_ask
-from ..wires.working import encode_cancel_call
+from ..model.sealed import WhichSecret
+from ..wires.admin import accounts as admin_connections
+from ..wires.admin import api_keys as admin_keys
+from ..wires.admin import calls as admin
+from ..wires.admin import console_code
+from ..wires.admin import secrets as admin_secrets
+from ..wires.admin.explain import ExplainQuery, Explanation, encode_asked
+from ..wires.admin.worker_tools import decode_offers, encode_ask
+from ..wires.contract import OxpFamilyWire, Reply, Request
+from ..wires.lifecycle import approvals
+from ..wires.lifecycle.calls import LIFECYCLE
+from ..wires.lifecycle.worker_client import encode_cancel_call
 
 
 class Pause(Struct, frozen=True):
@@ -37,12 +42,12 @@ WAIT_S = 20.0
 """How long one request waits for a call's end. Who wants to wait longer asks again."""
 
 
-def call(wire: Wire, command: CallTool, retries: int) -> Flow:
+def call(wire: OxpFamilyWire, command: CallTool, retries: int) -> Flow:
     """Calls a tool and tries again where the server says that this may help. Returns the last Outcome."""
     return (yield from tried(lambda: _asked(wire, command), retries))
 
 
-def call_to_its_end(wire: Wire, command: CallTool, retries: int) -> Flow:
+def call_to_its_end(wire: OxpFamilyWire, command: CallTool, retries: int) -> Flow:
     """The same, and a call that is still running is waited for, however long it takes."""
     return (yield from tried(lambda: _waited_for(wire, command), retries))
 
@@ -68,11 +73,11 @@ def tried(once: Callable[[], Flow], retries: int, may_help: Callable[[ToolError]
     raise AssertionError("the last attempt returns or raises")
 
 
-def _asked(wire: Wire, command: CallTool) -> Flow:
+def _asked(wire: OxpFamilyWire, command: CallTool) -> Flow:
     return wire.decode_outcome((yield from _reply(wire.encode_request(command))))
 
 
-def _waited_for(wire: Wire, command: CallTool) -> Flow:
+def _waited_for(wire: OxpFamilyWire, command: CallTool) -> Flow:
     """`can_retry` is said of what has failed and of what still runs. The ledger knows which, if the server has one."""
     outcome = yield from _asked(wire, command)
     if outcome.error is None or not outcome.error.can_retry or command.call_id is None:
@@ -106,7 +111,7 @@ def _outcome(shown: Mapping[str, Any]) -> Outcome:
     return outcome
 
 
-def list_tools(wire: Wire, *, all_versions: bool, for_model: bool) -> Flow:
+def list_tools(wire: OxpFamilyWire, *, all_versions: bool, for_model: bool) -> Flow:
     """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
     tools = wire.decode_list((yield from _reply(wire.encode_request(ListTools(all_versions)))))
     if for_model:
@@ -154,13 +159,13 @@ def make_key(wanted: Mapping[str, Any]) -> Flow:
     return LIFECYCLE.decode((yield from _reply(admin_keys.encode_new(wanted))))
 
 
-def explain(asked: Asked) -> Flow:
+def explain(asked: ExplainQuery) -> Flow:
     """Why a caller may call a tool, or may not."""
     return msgspec.convert(LIFECYCLE.decode((yield from _reply(encode_asked(asked)))), Explanation)
 
 
 def make_console_code() -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin_console.encode_ask())))
+    return LIFECYCLE.decode((yield from _reply(console_code.encode_ask())))
 
 
 def list_keys() -> Flow:

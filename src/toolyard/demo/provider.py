@@ -58,7 +58,7 @@ class Refusal(Exception):
         self.code, self.text = code, text
 
 
-class Question(Struct, frozen=True):
+class LoginQuestion(Struct, frozen=True):
     """What a person is asked."""
 
     redirect_uri: str
@@ -73,29 +73,29 @@ class Grant(Struct):
     """What a person has allowed, and everything that came of it."""
 
     person: Person
-    question: Question
+    question: LoginQuestion
     until: float
     """When its code ends."""
     is_used: bool = False
     is_over: bool = False
 
 
-class Access(Struct, frozen=True):
+class GrantedAccess(Struct, frozen=True):
     """What an access token stands for."""
 
     grant: Grant
     until: float
 
 
-class Provider:
+class DemoProvider:
     """`issuer` is its address."""
 
     def __init__(self, issuer: str, application: Application, now: Callable[[], float] = time.time) -> None:
         self.issuer, self.application, self._now = issuer, application, now
         self.signer = Signer()
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[str, LoginQuestion] = {}
         self._codes: dict[str, Grant] = {}
-        self._access: dict[str, Access] = {}
+        self._access: dict[str, GrantedAccess] = {}
         self._refresh: dict[str, tuple[Grant, bool]] = {}
         """With whether it was used."""
 
@@ -122,7 +122,7 @@ class Provider:
 
     # -- a person is asked -------------------------------------------------------------------------
 
-    def ask(self, said: Mapping[str, str]) -> tuple[str, Question]:
+    def ask(self, said: Mapping[str, str]) -> tuple[str, LoginQuestion]:
         """A question and its id. Raises NotAsked or SentBack."""
         if said.get("client_id") != self.application.id:
             raise NotAsked("This application is not known here.")
@@ -136,7 +136,9 @@ class Provider:
         if not set(scopes) <= set(SCOPES):
             raise self._back("invalid_scope", state)
         id, until = secrets.token_urlsafe(32), self._now() + ASKED_S
-        question = Question(said["redirect_uri"], scopes, state, said.get("nonce", ""), said["code_challenge"], until)
+        question = LoginQuestion(
+            said["redirect_uri"], scopes, state, said.get("nonce", ""), said["code_challenge"], until
+        )
         _keep(self._questions, id, question)
         return id, question
 
@@ -230,7 +232,7 @@ class Provider:
 
     def _given(self, grant: Grant) -> dict[str, Any]:
         access, refresh, scopes = secrets.token_urlsafe(32), secrets.token_urlsafe(32), grant.question.scopes
-        _keep(self._access, access, Access(grant, self._now() + TOKEN_S))
+        _keep(self._access, access, GrantedAccess(grant, self._now() + TOKEN_S))
         given = {"access_token": access, "token_type": "Bearer", "expires_in": TOKEN_S, "scope": " ".join(scopes)}
         if "offline_access" in scopes:
             _keep(self._refresh, refresh, (grant, False))

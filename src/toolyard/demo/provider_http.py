@@ -13,7 +13,7 @@ import uvicorn
 from msgspec import Struct
 
 from . import provider_pages as pages
-from .provider import NotAsked, Provider, Refusal, SentBack
+from .provider import DemoProvider, NotAsked, Refusal, SentBack
 
 LOOPBACK = "127.0.0.1"
 LARGEST = 64 * 2**10
@@ -34,7 +34,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Asked(Struct, frozen=True):
+class ProviderRequest(Struct, frozen=True):
     """A request, as far as it is looked at."""
 
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class Asked(Struct, frozen=True):
     """What stands in the address, or in the form."""
 
 
-class Answer(Struct, frozen=True):
+class ProviderReply(Struct, frozen=True):
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
@@ -55,9 +55,9 @@ class Malformed(Exception):
 class ProviderApp:
     """An ASGI application."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: DemoProvider) -> None:
         self._provider, self._host = provider, urlsplit(provider.issuer).netloc
-        self._routes: dict[tuple[str, str], Callable[[Asked], Answer]] = {
+        self._routes: dict[tuple[str, str], Callable[[ProviderRequest], ProviderReply]] = {
             ("GET", "/"): lambda _: _page(200, pages.home()),
             ("GET", "/.well-known/openid-configuration"): lambda _: _json(200, provider.metadata()),
             ("GET", "/jwks"): lambda _: _json(200, provider.signer.public_keys()),
@@ -80,7 +80,7 @@ class ProviderApp:
         await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
         await send({"type": "http.response.body", "body": answer.body})
 
-    def _routed(self, scope: Message, asked: Asked) -> Answer:
+    def _routed(self, scope: Message, asked: ProviderRequest) -> ProviderReply:
         if asked.headers.get("host") != self._host:
             raise Malformed(f"The demo provider is at {self._provider.issuer} alone.")
         route = self._routes.get((scope["method"], scope["path"]))
@@ -95,37 +95,37 @@ class ProviderApp:
 
     # -- people ------------------------------------------------------------------------------------
 
-    def _ask(self, asked: Asked) -> Answer:
+    def _ask(self, asked: ProviderRequest) -> ProviderReply:
         try:
             return _page(200, pages.ask(*self._provider.ask(asked.said)))
         except NotAsked as problem:
             return _page(400, pages.refused(str(problem)))
         except SentBack as back:
-            return Answer(303, headers=(("location", back.address),))
+            return ProviderReply(303, headers=(("location", back.address),))
 
-    def _answer(self, asked: Asked) -> Answer:
+    def _answer(self, asked: ProviderRequest) -> ProviderReply:
         said, allowed = asked.said, asked.said.get("say") == "allow"
         try:
             address = self._provider.answer(said.get("id", ""), said.get("person", ""), allowed=allowed)
         except NotAsked as problem:
             return _page(400, pages.refused(str(problem)))
-        return Answer(303, headers=(("location", address),))
+        return ProviderReply(303, headers=(("location", address),))
 
     # -- the application ---------------------------------------------------------------------------
 
-    def _token(self, asked: Asked) -> Answer:
+    def _token(self, asked: ProviderRequest) -> ProviderReply:
         self._provider.admit(*_credentials(asked))
         return _json(200, self._provider.token(asked.said))
 
-    def _revoke(self, asked: Asked) -> Answer:
+    def _revoke(self, asked: ProviderRequest) -> ProviderReply:
         self._provider.admit(*_credentials(asked))
         self._provider.revoke(asked.said.get("token", ""))
         return _json(200, {})
 
-    def _userinfo(self, asked: Asked) -> Answer:
+    def _userinfo(self, asked: ProviderRequest) -> ProviderReply:
         return _json(200, self._provider.userinfo(_bearer(asked)))
 
-    def _mail(self, asked: Asked) -> Answer:
+    def _mail(self, asked: ProviderRequest) -> ProviderReply:
         return _json(200, self._provider.mail(_bearer(asked)))
 
 
@@ -139,7 +139,7 @@ def listening() -> Iterator[tuple[socket.socket, str]]:
 
 
 @contextmanager
-def providing(provider: Provider, listener: socket.socket) -> Iterator[None]:
+def providing(provider: DemoProvider, listener: socket.socket) -> Iterator[None]:
     """Answers until the block ends."""
     config = uvicorn.Config(
         ProviderApp(provider),
@@ -162,7 +162,7 @@ def providing(provider: Provider, listener: socket.socket) -> Iterator[None]:
         thread.join()
 
 
-async def _read(scope: Message, receive: Receive) -> Asked:
+async def _read(scope: Message, receive: Receive) -> ProviderRequest:
     """Raises Malformed."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     body = bytearray()
@@ -174,10 +174,10 @@ async def _read(scope: Message, receive: Receive) -> Asked:
         if len(body) > LARGEST:
             raise Malformed("This is too much at once.")
     if not body:
-        return Asked(headers, _fields(scope["query_string"]))
+        return ProviderRequest(headers, _fields(scope["query_string"]))
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Malformed(f"A form is expected: {FORM}.")
-    return Asked(headers, _fields(bytes(body)))
+    return ProviderRequest(headers, _fields(bytes(body)))
 
 
 def _fields(text: bytes) -> dict[str, str]:
@@ -190,7 +190,7 @@ def _fields(text: bytes) -> dict[str, str]:
     return dict(pairs)
 
 
-def _credentials(asked: Asked) -> tuple[str, str]:
+def _credentials(asked: ProviderRequest) -> tuple[str, str]:
     """The application's, from the header or from the form."""
     kind, _, given = asked.headers.get("authorization", "").partition(" ")
     if kind.lower() != "basic":
@@ -202,14 +202,14 @@ def _credentials(asked: Asked) -> tuple[str, str]:
     return unquote_plus(id), unquote_plus(secret)
 
 
-def _bearer(asked: Asked) -> str:
+def _bearer(asked: ProviderRequest) -> str:
     kind, _, token = asked.headers.get("authorization", "").partition(" ")
     return token if kind.lower() == "bearer" else ""
 
 
-def _page(status: int, text: str) -> Answer:
-    return Answer(status, text.encode(), tuple(HTML))
+def _page(status: int, text: str) -> ProviderReply:
+    return ProviderReply(status, text.encode(), tuple(HTML))
 
 
-def _json(status: int, value: Any, *more: tuple[str, str]) -> Answer:
-    return Answer(status, msgspec.json.encode(value), (("content-type", "application/json"), *more))
+def _json(status: int, value: Any, *more: tuple[str, str]) -> ProviderReply:
+    return ProviderReply(status, msgspec.json.encode(value), (("content-type", "application/json"), *more))

@@ -3,7 +3,7 @@
 from html import escape
 
 from .people import PEOPLE
-from .provider import Question
+from .provider import LoginQuestion
 
 STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:2rem auto;"
@@ -28,7 +28,7 @@ def page(title: str, body: str) -> str:
     )
 
 
-def ask(id: str, question: Question) -> str:
+def ask(id: str, question: LoginQuestion) -> str:
     wanted = "".join(f"<li>{escape(MEANINGS[scope])}</li>" for scope in question.scopes)
     people = "".join(
         f"<label><input type='radio' name='person' value='{person.id}'{'' if number else ' checked'}> "

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..model.errors import SetupError, ToolyardError
-from ..model.hidden import escaped
+from ..text.hidden import escaped
 from .screen import Screen
 from .stage import folder_at, log_of, stage_in
 from .story import Story

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.hidden import in_one_line
+from ..text.hidden import in_one_line
 
 
 class Screen:

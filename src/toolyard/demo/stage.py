@@ -14,12 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..client.client import Client
-from ..client.operator import Operator
-from ..client.sending import HttpSending
+from ..client.transport import HttpTransport
 from ..model.errors import ServerError, SetupError
-from ..server.admin_reach import reach
-from ..server.settings import PREFIX, exactly
-from .provider import Application, Provider
+from ..operator.client import OperatorClient
+from ..operator.reach import reach
+from ..server.settings.table import PREFIX, exactly
+from .provider import Application, DemoProvider
 from .provider_http import listening, providing
 
 TOOLS = Path(__file__).with_name("tools.py")
@@ -50,7 +50,7 @@ class Stage(Struct, frozen=True):
 
     def client(self) -> Client:
         """A caller's."""
-        return Client(self.server, sending=HttpSending(self.server, None, ASK_S, proxies=False))
+        return Client(self.server, sending=HttpTransport(self.server, None, ASK_S, proxies=False))
 
     def run(self, *words: str, given: str = "") -> tuple[int, list[str]]:
         """A verb of the command line, as it is typed in the folder: its exit code, and all that it prints."""
@@ -66,12 +66,12 @@ class Stage(Struct, frozen=True):
         )
         return done.returncode, done.stdout.splitlines()
 
-    def operator(self) -> Operator:
+    def operator(self) -> OperatorClient:
         """As whoever runs the server reaches it: by the file beside the ledger."""
         sending = reach(exactly(store=f"sqlite:{self.folder / LEDGER}"))
         if sending is None:
             raise ServerError(f"There is no ledger in {self.folder}")
-        return Operator(sending)
+        return OperatorClient(sending)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def stage_in(folder: Path) -> Iterator[Stage]:
         door, issuer = stack.enter_context(listening())
         listener, server = stack.enter_context(listening())
         application = Application("toolyard-demo", secrets.token_urlsafe(24), f"{server}/connections/demo/callback")
-        stack.enter_context(providing(Provider(issuer, application), door))
+        stack.enter_context(providing(DemoProvider(issuer, application), door))
         _fill(folder, issuer, application)
         stack.enter_context(_serving(folder, issuer, listener.fileno()))
         listener.close()

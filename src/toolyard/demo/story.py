@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from ..client.client import CallOptions, Client
+from ..model.clock import random_id
 from ..model.errors import Challenge, MissingRequirements, ServerError, ToolError
-from ..model.seam import random_id
 from .screen import Screen
 from .stage import Stage
 from .visitor import Visitor

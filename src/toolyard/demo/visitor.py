@@ -4,13 +4,13 @@ from html.parser import HTMLParser
 from typing import Any, Self
 from urllib.parse import urljoin, urlsplit
 
-from ..doors import open_door
+from ..lazy import load
 from ..model.errors import ServerError
 
 TIMEOUT_S = 30.0
 
 
-class Page(HTMLParser):
+class VisitedPage(HTMLParser):
     """What is to be filled in on a page, and where it sends its reader."""
 
     def __init__(self, url: str, text: str) -> None:
@@ -37,7 +37,7 @@ class Visitor:
 
     def __init__(self, person: str) -> None:
         self._person = person
-        self._http = open_door("http")
+        self._http = load("http")
         self._browser = self._http.Client(trust_env=False, timeout=TIMEOUT_S)
 
     def __enter__(self) -> Self:
@@ -55,13 +55,13 @@ class Visitor:
     def approve(self, link: str, code: str) -> None:
         self._send(self._open(link), code=code, reason="", say="yes")
 
-    def _open(self, link: str) -> Page:
+    def _open(self, link: str) -> VisitedPage:
         return _page(self._request("GET", link))
 
-    def _send(self, page: Page, **filled_in: str) -> Page:
+    def _send(self, page: VisitedPage, **filled_in: str) -> VisitedPage:
         return _page(self._post(page, **filled_in))
 
-    def _post(self, page: Page, **filled_in: str) -> Any:
+    def _post(self, page: VisitedPage, **filled_in: str) -> Any:
         at = urlsplit(page.action)
         headers = {"origin": f"{at.scheme}://{at.netloc}"}
         return self._request("POST", page.action, data={**page.fields, **filled_in}, headers=headers)
@@ -73,8 +73,8 @@ class Visitor:
             raise ServerError(f"{address.partition('?')[0] or 'A page'} cannot be opened: {error}") from None
 
 
-def _page(answer: Any) -> Page:
+def _page(answer: Any) -> VisitedPage:
     """Raises ServerError where it is another page than a person should see."""
     if answer.status_code != 200:
         raise ServerError(f"{answer.url.copy_with(query=None)} answered with status {answer.status_code}")
-    return Page(str(answer.url), answer.text)
+    return VisitedPage(str(answer.url), answer.text)

@@ -14,80 +14,47 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
-from ..catalogue import Catalogue, Change
+from ..catalogue import Catalogue, CatalogueChange
+from ..model.asset import Asset
 from ..model.call import NO_CONTEXT, Brought, CallContext, CallTool, Outcome
 from ..model.caller import Caller
+from ..model.channel import Channel, QuietChannel
+from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
-from ..model.offer import Offer
 from ..model.record import CallRecord, NewCall, new_call
-from ..model.running import Channel, Host, QuietChannel, Run, Runner
-from ..model.scrubbing import scrubber_of
-from ..model.seam import SYSTEM, Seam
-from ..model.standing import DIRECT
-from ..model.tool import Tool
-from ..running.attempts import Bounds, Recipe, attempt, hidden, recipe_of, resumed, too_large, unexpected
-from ..running.sandbox import Sandbox, Whose
-from ..running.validation import compile_schema, explain
-from ..store.contract import StoreDown
-from ..trust.access import refuse_lacking
-from ..trust.approvals import APPROVAL, AUTHORIZATION
-from ..trust.keys import KeyRing
-from ..trust.limits import Limiter
-from ..trust.meters import Counted
-from ..trust.patience import Patience
-from ..trust.quotas import Quotas
-from ..trust.requirements import Requirer, declared
-from .accounts import AccountRetries, which_call
-from .held import Node
-from .long import LongCalls
+from ..model.run import Run, Runner
+from ..model.tool import Host, Tool
+from ..model.writes import DIRECT
+from ..runners.attempt import AttemptBounds, Recipe, attempt, hidden, recipe_of, resumed, too_large, unexpected
+from ..runners.sandbox import Sandbox, Whose
+from ..runners.validation import compile_schema, explain
+from ..store.values import StoreDown
+from ..text.scrubber import scrubber_of
+from ..trust.access.access import refuse_lacking
+from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
+from ..trust.limits.backoff import Backoff
+from ..trust.limits.limits import Limiter
+from ..trust.limits.meters import CountedCall
+from ..trust.limits.quotas import Quotas
+from ..trust.requirements.requirements import Requirer, declared
+from ..trust.sealing.ring import KeyRing
+from .account_retries import AccountRetries, which_call
+from .concurrency import Slots
+from .durable import DurableCalls, InputCheck, PreparedCall
+from .node import Node
+from .plan import Plan, Timeouts
+from .promotion import Promotions
 from .questions import Questions
-from .recorded import Check, RecordedCalls, Work
-from .recorder import Recorder
-from .slots import Slots
+from .write_behind import WriteBehind
 
 _log = logging.getLogger("toolyard.engine")
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 T = TypeVar("T")
 NOTHING = {"type": "null"}
 """The output schema of a tool that has none."""
-
-
-class Limits(Struct, frozen=True):
-    """How long things may take, unless a tool says otherwise."""
-
-    run_s: float = 300.0
-    """Without saying how far it is."""
-    queue_s: float = 10.0
-    claim_s: float = 3600.0
-    """A call that somebody elsewhere has to claim."""
-    total_s: float = 86400.0
-    sync_wait_s: float = 25.0
-    answer_s: float = 3600.0
-    """For the answer to a question."""
-    most_waiting: int = 1000
-    show_exceptions: bool = False
-    result_bytes: int = 32 * 2**20
-
-
-class Plan(Struct, frozen=True):
-    """What is worked out once a tool, so that a call need not."""
-
-    bind: Callable[[Any], dict[str, Any]]
-    input_check: Any
-    accepts: Callable[[Any], bool]
-    recipe: Recipe
-    slots: Slots | None
-    has_requirements: bool
-    has_accounts: bool
-    """Whether a call of it needs an account of its user."""
-    is_remote: bool
-    may_wait: bool
-    """Whether a call of it may have to wait for a person."""
-    runs_authors_code: bool
-    """Whether validators, or a function that decides about approvals, run for the check of a call."""
 
 
 class Engine:
@@ -98,13 +65,13 @@ class Engine:
         catalogue: Catalogue,
         runners: dict[str, Runner],
         requirer: Requirer,
-        limits: Limits,
+        limits: Timeouts,
         node: Node,
-        recorded: RecordedCalls,
-        recorder: Recorder | None,
+        recorded: DurableCalls,
+        recorder: WriteBehind | None,
         ring: KeyRing,
         quotas: Quotas,
-        seam: Seam = SYSTEM,
+        seam: Clock = SYSTEM_CLOCK,
         limiter: Limiter | None = None,
         sandbox: Sandbox | None = None,
     ) -> None:
@@ -114,18 +81,18 @@ class Engine:
         self._runners = runners
         self._requirer, self._approvals = requirer, recorded.approvals
         self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
-        self._bounds = Bounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
-        self._long = LongCalls(node, recorder, limits.sync_wait_s, self._described, quotas)
+        self._bounds = AttemptBounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
+        self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
         self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox)
         self._ask, recorded.hear = self.questions.ask, self.questions.hear
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
-        self._limiter, self._patience, self._quotas = limiter, Patience(), quotas
+        self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas
         self._retries = AccountRetries(node.store, limits.sync_wait_s, seam.monotonic)
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
-        self._follow(Change(tuple(catalogue.all()), ()))
+        self._follow(CatalogueChange(tuple(catalogue.all()), ()))
         catalogue.subscribe(self._follow)
 
     def adopt(self, plans: Mapping[Tool, Plan]) -> None:
@@ -136,7 +103,7 @@ class Engine:
         """One that did not come after all."""
         self._plans.pop(tool, None)
 
-    def _follow(self, change: Change) -> None:
+    def _follow(self, change: CatalogueChange) -> None:
         """A plan for each tool that came and has none. Raises DefinitionError for a schema that cannot be checked."""
         self._plans.update({tool: self.plan(tool) for tool in change.added if tool not in self._plans})
         for tool in change.removed:
@@ -178,14 +145,14 @@ class Engine:
         if plan.has_requirements or plan.is_remote:
             return self._record_filled(plan, tool, command, caller, channel, base_url)
         prove = partial(self.work, tool, command, caller, channel, base_url)
-        return self._recorded.call(command, caller, Check(prove, base_url, plan.runs_authors_code), channel)
+        return self._recorded.call(command, caller, InputCheck(prove, base_url, plan.runs_authors_code), channel)
 
     async def _record_filled(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         filled = await self.filled(tool, command, caller)
         prove = partial(self.work, tool, filled, caller, channel, base_url)
-        return await self._recorded.call(filled, caller, Check(prove, base_url, plan.runs_authors_code), channel)
+        return await self._recorded.call(filled, caller, InputCheck(prove, base_url, plan.runs_authors_code), channel)
 
     def runs_authors_code(self, tool: Tool) -> bool:
         """Whether the author's code runs for the check of a call."""
@@ -232,7 +199,7 @@ class Engine:
                 admitted.end()
 
     @asynccontextmanager
-    async def counted(self, offer: Offer, caller: Caller) -> AsyncIterator[None]:
+    async def counted(self, offer: Asset, caller: Caller) -> AsyncIterator[None]:
         """What is no call and counts as one, while the block lasts. Raises LimitReached."""
         if self._limiter is None:
             yield
@@ -247,10 +214,10 @@ class Engine:
         finally:
             admitted.end()
 
-    def count_use(self, name: str, caller: Caller) -> Counted | None:
+    def count_use(self, name: str, caller: Caller) -> CountedCall | None:
         """Of a tool that the server does not have. Raises LimitReached."""
         self._quotas.refuse_full(caller)
-        return None if self._limiter is None else self._limiter.count(Offer("sessions", name), caller)
+        return None if self._limiter is None else self._limiter.count(Asset("sessions", name), caller)
 
     async def _patiently(self, call: Coroutine[Any, Any, T], caller: Caller) -> T:
         """A call that may be refused for its limits on its way."""
@@ -339,7 +306,7 @@ class Engine:
         command.keep_input()
         filled = await self.filled(tool, command, caller)
         prove = partial(self.work, tool, filled, caller, channel, base_url, may_wait=True)
-        start = self._recorded.detach(filled, caller, Check(prove, base_url, self.runs_authors_code(tool)))
+        start = self._recorded.detach(filled, caller, InputCheck(prove, base_url, self.runs_authors_code(tool)))
         return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:
@@ -392,7 +359,7 @@ class Engine:
         base_url: Callable[[], str] = str,
         *,
         may_wait: bool = False,
-    ) -> Work:
+    ) -> PreparedCall:
         """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
         it after all takes back what it was admitted for. With `may_wait` a user's account that is not connected is not
         wrong: the call waits for it."""
@@ -419,7 +386,7 @@ class Engine:
         new = self._described(command, run, waiting_for)
         stops = (tool.on_disconnect or ("continue" if new.keyed else "cancel")) == "cancel"
         attempted = partial(attempt, plan.recipe, arguments, run, self._monotonic)
-        return Work(new, run, attempted, plan.slots, stops, admitted, base_url)
+        return PreparedCall(new, run, attempted, plan.slots, stops, admitted, base_url)
 
     def _needs_approval(self, tool: Tool, command: CallTool, caller: Caller) -> bool:
         """Whoever decides that sees the input as it came, and has a copy of its own."""

@@ -9,15 +9,17 @@ from typing import Any
 import msgspec
 
 from ..model.caller import Caller
+from ..model.channel import Asks, Channel, Question
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
-from ..model.running import Asks, Channel, Question, Run
-from ..running.sandbox import Sandbox, Whose
-from ..store.contract import Asked, Store, StoreDown
+from ..model.run import Run
+from ..runners.sandbox import Sandbox, Whose
+from ..store.contract import Store
 from ..store.hints import Topic
-from ..trust.approvals import APPROVAL, AUTHORIZATION, Approvals
-from .held import Wait
+from ..store.values import StoreDown, StoredQuestion
+from ..trust.approvals.rules import APPROVAL, AUTHORIZATION, ApprovalRules
+from .wait import Wait
 
 LOOK_AGAIN_S = 1.0
 REFUSED = "toolyard/refused"
@@ -35,7 +37,7 @@ _decode_question = msgspec.json.Decoder(Question).decode
 class Questions:
     """Of every call on this node, and answers to those of any node."""
 
-    def __init__(self, store: Store, wait_s: float, approvals: Approvals, sandbox: Sandbox) -> None:
+    def __init__(self, store: Store, wait_s: float, approvals: ApprovalRules, sandbox: Sandbox) -> None:
         self._store, self._wait_s, self.approvals, self._sandbox = store, wait_s, approvals, sandbox
         self.base_url = approvals.base_url
         self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
@@ -167,5 +169,5 @@ async def _none(call: CallRecord, looks: Caller) -> list[Question]:
     return []
 
 
-def _is_open(asked: Asked) -> bool:
+def _is_open(asked: StoredQuestion) -> bool:
     return asked.answer is None

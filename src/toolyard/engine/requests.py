@@ -11,20 +11,22 @@ from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
 from ..model.caller import Caller
 from ..model.errors import Forbidden, MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
+from ..model.judge import Judged, ended_by, reason_of
 from ..model.lifecycle import ENDED, Move
 from ..model.record import CallRecord, Ending, ending_of
-from ..model.request import Claim, Heartbeat, Renewal, Response
-from ..model.standing import Answer, Beat, HandBack, Hold, Judged, Reason, Who, ended_by, reason_of
-from ..running.output import to_json
-from ..running.scrubbed import scrubbed, scrubbed_error
-from ..store.contract import Store, StoreDown, Wanted
+from ..model.worker import Claim, Heartbeat, Renewal, Response
+from ..model.writes import Answer, Claimant, HandBack, HeartbeatWrite, Reason, WaitForAccount
+from ..runners.result import to_json
+from ..runners.scrub_thread import scrubbed, scrubbed_error
+from ..store.contract import Store
 from ..store.hints import Topic
-from ..trust.approvals import AUTHORIZATION
-from ..trust.keys import BrokenSeal
+from ..store.values import ClaimFilter, StoreDown
+from ..trust.approvals.rules import AUTHORIZATION
+from ..trust.sealing.ring import BrokenSeal
+from .account_wait import AccountNeeds
 from .engine import Engine
-from .given import Given
-from .lacking import Lacking
-from .recovery import NO_INPUT, NO_KEY, UNREADABLE
+from .rebuild import NO_INPUT, NO_KEY, UNREADABLE
+from .worker_context import WorkerContexts
 
 LOOK_AGAIN_S = 1.0
 _encode = msgspec.json.Encoder().encode
@@ -45,7 +47,9 @@ SENTENCES: dict[Reason, str] = {
 class Requests:
     """The desk that callers and workers come to."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, engine: Engine, given: Given, lacking: Lacking) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, engine: Engine, given: WorkerContexts, lacking: AccountNeeds
+    ) -> None:
         self._store, self._catalogue, self._engine = store, catalogue, engine
         self._given, self._lacking = given, lacking
 
@@ -56,7 +60,7 @@ class Requests:
             return await self._verdict(at, judged)
         digest = digest_of({"error": said.error.members()})
         scrubber = await self._given.scrubber(at.who, at.session, at.request, at.attempt)
-        error = said.error if scrubber is None else await scrubbed_error(scrubber.error, said.error)
+        error = said.error if scrubber is None else await scrubbed_error(scrubber, said.error)
         return await self._answer(at, ending_of(Outcome("", 0.0, error=error)), digest)
 
     async def respond(self, at: "At", response: Response) -> int:
@@ -69,16 +73,18 @@ class Requests:
         judged = await self._store.leave(HandBack(at.session, at.request, at.who, at.attempt))
         return await self._verdict(at, judged)
 
-    async def renew(self, who: Who, renewals: Sequence[Renewal]) -> list[tuple[str, Judged | None]]:
+    async def renew(self, who: Claimant, renewals: Sequence[Renewal]) -> list[tuple[str, Judged | None]]:
         """Many heartbeats at once. None of them claims."""
         beats = [
-            Beat(each.session, each.request, who, each.attempt, progress=await self._said(who, each), claims=False)
+            HeartbeatWrite(
+                each.session, each.request, who, each.attempt, progress=await self._said(who, each), claims=False
+            )
             for each in renewals
         ]
         judged = await self._store.beat(beats)
         return [(each.request, verdict) for each, verdict in zip(renewals, judged, strict=True)]
 
-    async def _said(self, who: Who, renewal: Renewal) -> bytes | None:
+    async def _said(self, who: Claimant, renewal: Renewal) -> bytes | None:
         """How far it is, without what it was given."""
         if renewal.progress is None:
             return None
@@ -86,13 +92,13 @@ class Requests:
         return _encode(renewal.progress if scrubber is None else await scrubbed(scrubber.value, renewal.progress))
 
     async def claim(
-        self, who: Callable[[], Who], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
+        self, who: Callable[[], Claimant], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
     ) -> list[tuple[CallRecord, CallContext]]:
         """Waits for work, if need be. `who` says each time what the worker serves by now: it may come before its own
         registration. Whoever has gone meanwhile is given none: it goes back, for another to claim."""
 
         def look() -> Awaitable[list[CallRecord]]:
-            return self._store.claim(Wanted(who(), claim.tools, limit=claim.limit))
+            return self._store.claim(ClaimFilter(who(), claim.tools, limit=claim.limit))
 
         deadline = _deadline(claim.wait_s)
         is_gone = False
@@ -115,16 +121,16 @@ class Requests:
             return []
         return [(call, context) for call, context in zip(claims, contexts, strict=True) if context is not None]
 
-    async def _hand_back(self, call: CallRecord, who: Who) -> None:
+    async def _hand_back(self, call: CallRecord, who: Claimant) -> None:
         await self._store.leave(HandBack(call.session or "", call.request or "", who, call.attempt))
 
-    async def _contexts(self, claims: Sequence[CallRecord], who: Who) -> list[CallContext | None]:
+    async def _contexts(self, claims: Sequence[CallRecord], who: Claimant) -> list[CallContext | None]:
         """What is kept for them is got for all at once: one provider may be slow."""
         if any(map(self._given.may_be_kept, claims)):
             return await asyncio.gather(*(self._opened(call, who) for call in claims))
         return [await self._opened(call, who) for call in claims]
 
-    async def _opened(self, call: CallRecord, who: Who) -> CallContext | None:
+    async def _opened(self, call: CallRecord, who: Claimant) -> CallContext | None:
         """What a call is given to its worker with. None: it is not given to it, as it lacks what it needs, or that is
         not for this worker."""
         try:
@@ -135,26 +141,26 @@ class Requests:
         except (BrokenSeal, Forbidden, *UNREADABLE) as error:
             why = NO_KEY if isinstance(error, BrokenSeal) else NO_INPUT
             ending = ended_by(Move.ABANDON, error.message if isinstance(error, Forbidden) else why)
-            await self._store.decide(Hold(call.seq, call.attempt, AUTHORIZATION, 0.0, ending))
+            await self._store.decide(WaitForAccount(call.seq, call.attempt, AUTHORIZATION, 0.0, ending))
         except StoreDown:
             raise
         except (MissingRequirements, Unavailable) as error:
             await self._lacking.hold(call, error)
         return None
 
-    async def listed(self, wanted: Wanted, wait_s: float) -> list[CallRecord]:
+    async def listed(self, wanted: ClaimFilter, wait_s: float) -> list[CallRecord]:
         deadline = _deadline(wait_s)
         with self._store.hints.waiting(Topic.PENDING) as bell:
             while not (found := await self._store.requests(wanted)) and (left := self._left(deadline)) > 0:
                 await bell.wait(min(left, LOOK_AGAIN_S))
         return found
 
-    async def show(self, who: Who, session: str, request: str) -> CallRecord:
+    async def show(self, who: Claimant, session: str, request: str) -> CallRecord:
         return await self._visible(At(who, session, request))
 
     async def cancel(self, caller: Caller, session: str, request: str) -> CallRecord:
         """By the session's owner. Whoever was first, the answer shows."""
-        record = await self._visible(At(Who(caller.tenant, caller.subject), session, request))
+        record = await self._visible(At(Claimant(caller.tenant, caller.subject), session, request))
         await self._store.cancel(record.seq)
         return await self._store.row(record.seq) or record
 
@@ -164,7 +170,7 @@ class Requests:
             await self._given.forget(judged.standing)
         return await self._verdict(at, judged)
 
-    async def _ending(self, record: CallRecord, response: Response, who: Who) -> Ending:
+    async def _ending(self, record: CallRecord, response: Response, who: Claimant) -> Ending:
         """A worker's result is its `value`, or all that it said; a session's is all that was said."""
         scrubber = await self._given.scrubber_of(record)
         value: Any = response.result
@@ -220,11 +226,11 @@ class At:
 
     __slots__ = ("attempt", "request", "session", "who")
 
-    def __init__(self, who: Who, session: str, request: str, attempt: int | None = None) -> None:
+    def __init__(self, who: Claimant, session: str, request: str, attempt: int | None = None) -> None:
         self.who, self.session, self.request, self.attempt = who, session, request, attempt
 
-    def beat(self, heartbeat: float | None) -> Beat:
-        return Beat(self.session, self.request, self.who, self.attempt, heartbeat)
+    def beat(self, heartbeat: float | None) -> HeartbeatWrite:
+        return HeartbeatWrite(self.session, self.request, self.who, self.attempt, heartbeat)
 
 
 def digest_of(said: Mapping[str, Any]) -> bytes:

@@ -13,21 +13,22 @@ from msgspec import Struct
 from ..catalogue import Catalogue
 from ..model.call import CallTool
 from ..model.caller import Caller
+from ..model.channel import QuietChannel
 from ..model.errors import InvalidInput, LimitReached, PathNotFound, Problem, ToolError, ToolNotFound, ToolyardError
+from ..model.judge import ended_by
 from ..model.lifecycle import Move
-from ..model.record import CallRecord, Key, NewCall
-from ..model.request import NewSession, ToolUse
-from ..model.running import QuietChannel
-from ..model.session import Event, RequestEvent, Session, SessionStanding, SessionTool
-from ..model.standing import ended_by
+from ..model.record import CallKey, CallRecord, NewCall
+from ..model.session import Event, NewSession, RequestEvent, Session, SessionStanding, SessionTool, ToolUse
 from ..model.tool import Tool
-from ..store.contract import Begun, Store, StoreDown
+from ..store.contract import Store
 from ..store.hints import Topic
-from ..trust.fingerprints import Fingerprints
-from ..trust.meters import Counted
-from ..trust.quotas import Quotas
-from .engine import Engine, Limits
-from .recorded import RecordedCalls, Work
+from ..store.values import Begun, StoreDown
+from ..trust.limits.meters import CountedCall
+from ..trust.limits.quotas import Quotas
+from ..trust.sealing.fingerprints import Fingerprints
+from .durable import DurableCalls, PreparedCall
+from .engine import Engine
+from .plan import Timeouts
 
 LOOK_AGAIN_S = 1.0
 WIRE = "lifecycle"
@@ -38,9 +39,9 @@ class Use(Struct):
     """A tool use, and what is to be done about it."""
 
     new: NewCall
-    work: Work | None = None
+    work: PreparedCall | None = None
     """Where the server runs it."""
-    counted: Counted | None = None
+    counted: CountedCall | None = None
     """Where it does not."""
 
     def is_known(self) -> None:
@@ -59,9 +60,9 @@ class Sessions:
         store: Store,
         catalogue: Catalogue,
         engine: Engine,
-        recorded: RecordedCalls,
+        recorded: DurableCalls,
         fingerprints: Fingerprints,
-        limits: Limits,
+        limits: Timeouts,
         quotas: Quotas,
     ) -> None:
         self._quotas = quotas
@@ -169,7 +170,7 @@ class Sessions:
         try:
             return await self._planned(session, caller, use, base_url)
         except LimitReached:
-            if await self._store.find(Key(caller.tenant, caller.subject, session.id, use.id)) is None:
+            if await self._store.find(CallKey(caller.tenant, caller.subject, session.id, use.id)) is None:
                 raise
             return self._keyed(Use(self._new(session, use)), session, caller, use, self._prints(use))
 
@@ -190,7 +191,7 @@ class Sessions:
 
     def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse, prints: tuple[bytes, ...]) -> Use:
         fingerprint, *older = prints
-        planned.new.key = Key(caller.tenant, caller.subject, session.id, use.id)
+        planned.new.key = CallKey(caller.tenant, caller.subject, session.id, use.id)
         planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
         planned.new.older = tuple(older)
         return planned
@@ -213,7 +214,7 @@ class Sessions:
 
     async def _is_known(self, session: Session, caller: Caller, use: ToolUse) -> bool:
         """Whether it was taken before and needs nothing more: nothing of the author's runs for it again."""
-        begun = await self._store.find(Key(caller.tenant, caller.subject, session.id, use.id))
+        begun = await self._store.find(CallKey(caller.tenant, caller.subject, session.id, use.id))
         if begun is None or begun.known is None or self._recorded.is_nobodys(begun.known):
             return False
         return begun.known.fingerprint in self._prints(use)
@@ -227,7 +228,7 @@ class Sessions:
 
     def _new(self, session: Session, use: ToolUse) -> NewCall:
         """A request that waits for a caller."""
-        key = Key(session.tenant, session.subject, session.id, use.id)
+        key = CallKey(session.tenant, session.subject, session.id, use.id)
         return NewCall(
             key, True, WIRE, use.name, use.name, _encode(use.input),
             on_lost="rerun", queue="session", queue_s=self._limits.claim_s, total_s=self._limits.total_s,

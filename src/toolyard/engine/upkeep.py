@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..store.contract import Store, StoreDown
-from .held import Node
-from .recovery import Recovery
+from ..store.contract import Store
+from ..store.values import StoreDown
+from .node import Node
+from .restarts import Restarts
 
 EVERY_S = 0.4
 CHECK_S = 2.0
@@ -22,7 +23,7 @@ _log = logging.getLogger("toolyard.ledger")
 class Upkeep:
     """`tell` is told whether the ledger can be used."""
 
-    def __init__(self, node: Node, recovery: Recovery, tell: Callable[[bool], None]) -> None:
+    def __init__(self, node: Node, recovery: Restarts, tell: Callable[[bool], None]) -> None:
         self._store: Store = node.store
         self._node, self._recovery, self._tell = node, recovery, tell
         self._is_up = True

@@ -7,7 +7,7 @@ kept. Both places are marked, and the marks are sealed: who has no key can neith
 from msgspec import Struct
 
 
-class Block(Struct, frozen=True):
+class AuditBlock(Struct, frozen=True):
     """Entries that were written at once, a line of JSON each."""
 
     chain: str

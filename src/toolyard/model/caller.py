@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from .errors import Forbidden
 
 if TYPE_CHECKING:
-    from .offer import Offer
+    from .asset import Asset
     from .tool import Tool
 
 
-class Verdict(Struct, frozen=True):
+class Visibility(Struct, frozen=True):
     """Whether a tool is there for a caller, and why."""
 
     sees: bool
@@ -23,7 +23,7 @@ class Verdict(Struct, frozen=True):
     """Which rule says so, for whoever runs the server."""
 
 
-ALL = Verdict(True, rule="there are no rules")
+ALL = Visibility(True, rule="there are no rules")
 
 
 class View:
@@ -35,7 +35,7 @@ class View:
     asks: tuple[int, ...] = ()
     """The numbers of the rules for approvals that are about the caller."""
 
-    def of(self, tool: "Tool") -> Verdict:
+    def of(self, tool: "Tool") -> Visibility:
         return ALL
 
     def sees(self, tool: "Tool") -> bool:
@@ -49,11 +49,11 @@ class View:
         """Whether the caller may call it as it is."""
         return self.sees(tool) and not self.lacks(tool)
 
-    def of_offer(self, offer: "Offer") -> Verdict:
+    def of_offer(self, offer: "Asset") -> Visibility:
         """As `of`, for a prompt or a resource."""
         return ALL
 
-    def lists_offer(self, offer: "Offer") -> bool:
+    def lists_offer(self, offer: "Asset") -> bool:
         """Whether the caller may have it as it is."""
         verdict = self.of_offer(offer)
         return verdict.sees and not verdict.lacks

@@ -11,6 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..text.scrubber import Scrubber
+
 
 class ToolyardError(Exception):
     """Base of everything toolyard raises on purpose."""
@@ -215,6 +217,17 @@ class ToolError(ToolyardError):
         )
 
 
+def scrub_error(scrubber: Scrubber, error: ToolError) -> ToolError:
+    """The same error, changed in place so that nobody can still see it as it was."""
+    error.message = scrubber.text(error.message)
+    if error.developer_message is not None:
+        error.developer_message = scrubber.text(error.developer_message)
+    if error.additional_prompt_content is not None:
+        error.additional_prompt_content = scrubber.text(error.additional_prompt_content)
+    error.args = tuple(map(scrubber.value, error.args))
+    return error
+
+
 class Declined(ToolError):
     """The person did not answer a tool's question: `action` is "decline" or "cancel". A tool may catch it."""
 
@@ -277,7 +290,7 @@ class InternalError(ServerError):
 # --- whoever starts it must act ------------------------------------------------------------------
 
 
-class Place(Struct, frozen=True):
+class SourcePlace(Struct, frozen=True):
     """A line of somebody's file."""
 
     file: str
@@ -290,7 +303,7 @@ class Place(Struct, frozen=True):
 class SetupError(ToolyardError):
     """The server cannot start: one sentence, and the place where it went wrong."""
 
-    def __init__(self, message: str, place: Place | None = None) -> None:
+    def __init__(self, message: str, place: SourcePlace | None = None) -> None:
         super().__init__(message)
         self.place = place
 

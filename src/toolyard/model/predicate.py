@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .errors import Place
+from .errors import SourcePlace
 
 Predicate = Callable[..., Any]
 
@@ -39,7 +39,7 @@ def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: below["default"] for name, below in properties if isinstance(below, Mapping) and "default" in below}
 
 
-def place_of(predicate: Predicate) -> Place | None:
+def place_of(predicate: Predicate) -> SourcePlace | None:
     """Where it stands."""
     code = getattr(inspect.unwrap(predicate), "__code__", None)
-    return None if code is None else Place(code.co_filename, code.co_firstlineno)
+    return None if code is None else SourcePlace(code.co_filename, code.co_firstlineno)

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from .call import CallTool, Outcome
 from .errors import ToolError
 from .lifecycle import State
-from .running import Run
+from .run import Run
 
 _encode = msgspec.json.Encoder().encode
 Ran = tuple[CallTool, Run, Outcome]
@@ -22,7 +22,7 @@ Queue = Literal["node", "session", "worker"]
 """Who runs a call: a server's own process, whoever works on the session's requests, or a worker that has the tool."""
 
 
-class Key(Struct, frozen=True):
+class CallKey(Struct, frozen=True):
     """What makes a call the same call: whose it is, over which family of wires, and the id they gave it."""
 
     tenant: str
@@ -36,7 +36,7 @@ class CallName(Struct, frozen=True):
     where to look; whose it is and what it asks for say that what is found there is the one."""
 
     seq: int
-    key: Key
+    key: CallKey
     fingerprint: bytes
 
     def encoded(self) -> bytes:
@@ -51,7 +51,7 @@ class CallName(Struct, frozen=True):
 class NewCall(Struct):
     """A call to be recorded."""
 
-    key: Key
+    key: CallKey
     keyed: bool
     """Whether the caller chose the `call_id`: only then may the call be joined, replayed or refused by it."""
     wire: str
@@ -115,7 +115,7 @@ class CallRecord(Struct):
     """A row of the ledger."""
 
     seq: int
-    key: Key
+    key: CallKey
     keyed: bool
     wire: str
     tool: str
@@ -169,7 +169,7 @@ def new_call(command: CallTool, run: Run) -> NewCall:
     """What is recorded of a call that is about to run."""
     caller = run.caller
     return NewCall(
-        key=Key(caller.tenant, caller.subject, command.family, run.call_id),
+        key=CallKey(caller.tenant, caller.subject, command.family, run.call_id),
         keyed=command.call_id is not None,
         wire=command.wire,
         tool=command.tool_id,

@@ -111,12 +111,18 @@ class SessionEvent(Struct, frozen=True, rename="camel"):
     status: str
 
 
-class Worker(Struct):
-    """Somebody elsewhere who runs tools: `tools` are their definitions, as JSON."""
+class NewSession(Struct, frozen=True):
+    """A session to be opened."""
 
-    tenant: str
-    subject: str
+    tools: tuple[SessionTool, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
+class ToolUse(Struct, frozen=True):
+    """A model wants a tool. `problem`: why its input cannot be read; then `raw` is what the model wrote."""
+
+    id: str
     name: str
-    tools: bytes
-    revision: int = 0
-    """Raised by each change of its tools."""
+    input: dict[str, Any] = {}
+    raw: str | None = None
+    problem: str | None = None

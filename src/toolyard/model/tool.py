@@ -4,14 +4,72 @@ An id is `Toolkit.Tool`; a reference adds a version: `Toolkit.Tool@1.2.3`, or `@
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from .running import Asks, Code, Host
+from .channel import Asks
+from .errors import SourcePlace
+
+Proceed = Callable[[], Awaitable[Any]]
+R = TypeVar("R", contravariant=True)
+"""A run of a tool (`model.run.Run`), which a tool knows nothing of."""
+
+
+class Host:
+    """What an app does around the calls of its tools.
+
+    `target` is how it was loaded (`file.py`, `package.module:name`), so that a child process can load it again.
+    """
+
+    __slots__ = ("around", "target")
+
+    def __init__(self) -> None:
+        self.around: list[Callable[[Any, Proceed], Awaitable[Any]]] = []
+        self.target: str | None = None
+
+
+class Origin(Struct, frozen=True):
+    """Where a function was written: for messages, and for a child process that must find it again."""
+
+    module: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> SourcePlace:
+        return SourcePlace(self.file, self.line)
+
+
+class Code(Protocol[R]):
+    """A tool's own function, as the engine and the runners see it."""
+
+    @property
+    def is_async(self) -> bool: ...
+
+    @property
+    def origin(self) -> Origin: ...
+
+    @property
+    def has_validators(self) -> bool:
+        """Whether `bind` runs the author's own code."""
+        ...
+
+    def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        """Typed arguments from input that fits the schema. Raises InvalidInput."""
+        ...
+
+    def invoke(self, arguments: dict[str, Any], run: R) -> Any:
+        """The function's result; for an async function, its awaitable."""
+        ...
+
+    def dump(self, value: Any) -> Any:
+        """The result as plain JSON values."""
+        ...
+
 
 Schema = dict[str, Any]
 
@@ -80,7 +138,7 @@ class Requirements(Struct, frozen=True):
         return bool(self.authorization or self.secrets or self.user_id)
 
 
-class Hints(Struct, frozen=True):
+class ToolHints(Struct, frozen=True):
     """What a client may know of a tool's behaviour before it calls it."""
 
     read_only: bool = False
@@ -115,12 +173,12 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     description: str
     input_schema: Schema
     output_schema: Schema | None
-    code: Code
+    code: Code[Any]
     host: Host
     title: str | None = None
     hidden: tuple[str, ...] = ()
     requirements: Requirements = Requirements()
-    hints: Hints = Hints()
+    hints: ToolHints = ToolHints()
     annotations: Schema = {}
     timeout: float | None = None
     concurrency: int | None = None

@@ -1,11 +1,12 @@
 """Authors who change their tools while they are served."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ..catalogue import Catalogue
-from ..model.running import Code, Source
-from ..model.tool import Tool
-from ..running.loading import sources_of as sources_of
+from ..model.run import Source
+from ..model.tool import Code, Tool
+from ..runners.loader import sources_of as sources_of
 
 
 class Served:
@@ -31,5 +32,5 @@ class Served:
             self.catalogue.change(add=new.values(), remove=gone)
         self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}
 
-    def _wanted(self) -> dict[tuple[str, Code], Tool]:
+    def _wanted(self) -> dict[tuple[str, Code[Any]], Tool]:
         return {(tool.reference, tool.code): tool for source in self._sources for tool in source.tools}

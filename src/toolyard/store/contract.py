@@ -1,4 +1,6 @@
-"""What a ledger promises. One suite, `tests/contract/`, holds every store to it.
+"""What a ledger keeps for those who decide who may do what: the audit log, API keys, and sealed things.
+
+What a ledger promises. One suite, `tests/contract/`, holds every store to it.
 
 Every method that writes returns after its write is durable: `kill -9` and power loss do not undo it. Times are the
 store's own clock at the moment of the write. A write about an attempt names it and changes nothing unless that attempt
@@ -11,150 +13,93 @@ raised, and the call is settled later like one whose holder is gone.
 """
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import Literal, Protocol
+from typing import Protocol
 
-from msgspec import Struct
-
-from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
+from ..model.api_key import ApiKey
+from ..model.audit import AuditBlock, Chain, Mark
+from ..model.judge import Judged
 from ..model.lifecycle import State
-from ..model.record import CallRecord, Ending, Key, NewCall, Ran
-from ..model.session import Event, RequestEvent, Session, SessionStanding, Worker
-from ..model.standing import Answer, Beat, Decision, HandBack, Hold, Judged, Who
-from .contract_trust import AuditLog, Keys, Vault
-from .hints import Topic
+from ..model.record import CallKey, CallRecord, Ending, NewCall, Ran
+from ..model.sealed import Sealed
+from ..model.session import Event, RequestEvent, Session, SessionStanding
+from ..model.worker import WorkerRecord
+from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
+from .hints import Hints, Topic
+from .values import Begun, ClaimFilter, Filter, Held, Note, StoredQuestion, Usage
 
 
-class StoreInUse(SetupError):
-    """Another process writes to this file."""
+class AuditStore(Protocol):
+    """Blocks of the audit log. They are added at a chain's end and dropped at its front; nothing changes one."""
+
+    async def add_audit(self, block: AuditBlock, head: Mark) -> bool:
+        """Adds a block and moves its chain's head there, in one write. Whether it is there now, which it also is when
+        it was there before; False: the chain has another block of this number, and nothing was written."""
+        ...
+
+    async def audit_chains(self) -> list[Chain]:
+        """All of which there is a block, a head or an anchor, by name."""
+        ...
+
+    async def audit_chain(self, name: str) -> Chain:
+        """One of them; where there is no such chain, one without head and anchor."""
+        ...
+
+    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[AuditBlock]:
+        """Those after that number, in order, from the first that ends at `since` or later."""
+        ...
+
+    async def drop_audit(self, anchor: Mark) -> int:
+        """Drops a chain's blocks up to the anchor's number, and keeps the anchor unless there is a later one, in one
+        write. How many."""
+        ...
 
 
-class SchemaTooNew(SetupError):
-    """The store was written by a newer toolyard."""
+class ApiKeyStore(Protocol):
+    """API keys, by their digests. None is ever removed."""
+
+    hints: Hints
+
+    async def put_key(self, key: ApiKey) -> bool:
+        """Records a key, created now. Whether it did: another that is neither revoked nor expired may have its name,
+        and then nothing is written."""
+        ...
+
+    async def keys(self) -> list[ApiKey]:
+        """All that there ever were, also revoked and expired ones, in the order they were made."""
+        ...
+
+    async def revoke_key(self, name: str) -> bool:
+        """Whether there was one of that name that was not revoked."""
+        ...
+
+    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
+        """When keys were last used, by their digests; the latest stays, whoever says so first. Nothing is promised
+        of it."""
+        ...
 
 
-class StoreDown(Unavailable):
-    """The store cannot be reached or written to now. What was asked for may be recorded or not; asking again is
-    safe."""
+class SealedStore(Protocol):
+    """Sealed things, by (kind, tenant, owner, name). What is in them only the ring of keys can tell."""
+
+    async def put_sealed(self, thing: Sealed, instead_of: int | None = None) -> bool:
+        """In the place of the version that is named: 0 is none at all, None is whatever is there. It is kept as the
+        next version. Whether it was put: another may have been faster."""
+        ...
+
+    async def sealed(self, kind: str, tenant: str, owner: str, name: str) -> Sealed | None: ...
+
+    async def all_sealed(
+        self, kind: str | None = None, tenant: str | None = None, owner: str | None = None
+    ) -> list[Sealed]:
+        """Those of a kind, a tenant and an owner, where one is named. In the order of their names."""
+        ...
+
+    async def drop_sealed(self, kind: str, tenant: str, owner: str, name: str) -> bool:
+        """Whether it was there."""
+        ...
 
 
-class Timing(Struct, frozen=True):
-    """How long things are kept and held."""
-
-    retention_s: float = 7 * 86400.0
-    key_ttl_s: float = 86400.0
-    lease_s: float = 30.0
-    max_attempts: int = 3
-
-
-class Begun(Struct):
-    """What `begin` found: a call that was recorded just now, or one that was there."""
-
-    seq: int
-    """Of the call that was recorded; 0 if there was one already."""
-    known: CallRecord | None = None
-    """The call that has this key. Its payload may be gone, and then it is a `tombstone`."""
-    tombstone: bytes | None = None
-    """The fingerprint of a call whose payload was removed, but whose key is still taken."""
-
-
-def begun_of(key: Key, fingerprint: bytes, there: CallRecord | None) -> Begun:
-    """What has a key: the call that it names, if that is the one which took it."""
-    is_it = there is not None and there.key == key and there.fingerprint == fingerprint
-    return Begun(0, known=there) if is_it else Begun(0, tombstone=fingerprint)
-
-
-class Filter(Struct, frozen=True):
-    """Which calls to list. What is None does not matter."""
-
-    tenant: str | None
-    subject: str | None = None
-    state: State | None = None
-    tool: str | None = None
-    before: int | None = None
-    limit: int = 50
-    call_id: str | None = None
-    wire: str | None = None
-    waiting_for: str | None = None
-
-
-class Asked(Struct, frozen=True):
-    """A question of a call, and what it was answered with, if it was. Both are JSON."""
-
-    name: str
-    question: bytes
-    answer: bytes | None = None
-
-
-class Note(Struct, frozen=True):
-    """Something kept for a caller under a name: a protocol's session, a resource that a tool gave out."""
-
-    kind: str
-    tenant: str
-    subject: str
-    name: str
-    data: bytes
-
-
-class Wanted(Struct, frozen=True):
-    """Which requests somebody who works on them asks for. `tools` are ids or names, each with `*` where anything may
-    stand; none means any."""
-
-    who: Who
-    tools: tuple[str, ...] = ()
-    session: str | None = None
-    state: State | None = State.PENDING
-    limit: int = 1
-
-    @property
-    def references(self) -> list[str]:
-        """Of the tools that `who` serves, those asked for."""
-        return [reference for reference in sorted(self.who.serves) if self._fits(reference)]
-
-    def _fits(self, reference: str) -> bool:
-        names = (reference, reference.partition("@")[0])
-        patterns = map(only_stars, self.tools)
-        return not self.tools or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
-
-
-class Usage(Struct, frozen=True):
-    """What a node used of something limited, in a minute by the clock and the one before it, and what runs there now.
-    `window` is the minute's number since 1970."""
-
-    name: bytes
-    window: int
-    used: int
-    before: int
-    running: int
-
-
-Held = Literal["mcp_sessions", "sessions", "waiting_calls", "workers"]
-"""What is counted by its rows. `mcp_sessions` are notes of the kind `mcp session`, `waiting_calls` are PENDING."""
-
-
-def only_stars(pattern: str) -> str:
-    """As a glob in which nothing but `*` means anything."""
-    return pattern.replace("[", "[[]").replace("?", "[?]")
-
-
-def queue_full(reference: str, most: int) -> Busy:
-    """What `begin` raises instead of recording one more."""
-    return Busy(
-        f"{reference} is busy; try again later",
-        retry_after_ms=1000,
-        developer_message=f"{most} calls of it are waiting already",
-    )
-
-
-def key_conflict(key: Key) -> KeyConflict:
-    """What `add_turn` raises."""
-    return KeyConflict(
-        f"The tool use {key.call_id!r} is there already, with another tool or input",
-        developer_message="an id stands for one tool use; nothing of this message was taken",
-    )
-
-
-class Calls(Protocol):
+class CallStore(Protocol):
     """Calls of every wire, and the attempts of this server's own processes at them."""
 
     async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
@@ -184,12 +129,12 @@ class Calls(Protocol):
         """Ends a call as cancelled unless it has ended. None: there is no such call."""
         ...
 
-    async def decide(self, decision: Decision | Hold) -> Judged | None:
+    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
         """What a call waits for has come, or never will: it goes on, or ends. Or it lacks something before it begins,
         and waits. None: there is no such call."""
         ...
 
-    async def find(self, key: Key) -> Begun | None:
+    async def find(self, key: CallKey) -> Begun | None:
         """What has this key, if anything does."""
         ...
 
@@ -243,16 +188,16 @@ class Calls(Protocol):
         ...
 
 
-class Requests(Protocol):
+class RequestStore(Protocol):
     """Calls that others work on: the requests of sessions, and calls of workers' tools. They are known by their
     session and their id in it; what somebody may not touch looks like what is not there."""
 
-    async def claim(self, wanted: Wanted) -> list[CallRecord]:
+    async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         """Starts the next attempt of that many PENDING requests, the oldest first, held by `who`. No request is given
         to two."""
         ...
 
-    async def beat(self, beats: Sequence[Beat]) -> list[Judged | None]:
+    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
         """Renews, or claims. One verdict each, in order; None: there is no such request."""
         ...
 
@@ -264,16 +209,16 @@ class Requests(Protocol):
         """Gives a request back."""
         ...
 
-    async def request(self, who: Who, session: str, request: str) -> CallRecord | None:
+    async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
         """One request."""
         ...
 
-    async def requests(self, wanted: Wanted) -> list[CallRecord]:
+    async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         """Without claiming them, the oldest first."""
         ...
 
 
-class Sessions(Protocol):
+class SessionStore(Protocol):
     """Sessions, their messages' tool uses, and their events."""
 
     async def create_session(self, session: Session) -> None: ...
@@ -306,10 +251,10 @@ class Sessions(Protocol):
         ...
 
 
-class Workers(Protocol):
+class WorkerStore(Protocol):
     """Workers that are alive, by (tenant, subject, name)."""
 
-    async def put_worker(self, worker: Worker) -> None:
+    async def put_worker(self, worker: WorkerRecord) -> None:
         """Registers it, or gives it other tools; alive for `lease_s` from now."""
         ...
 
@@ -321,12 +266,12 @@ class Workers(Protocol):
         """Whether it was registered."""
         ...
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerRecord]:
         """All that are alive, in a stable order."""
         ...
 
 
-class Questions(Protocol):
+class QuestionStore(Protocol):
     """What running calls ask their clients."""
 
     async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
@@ -339,12 +284,12 @@ class Questions(Protocol):
         When none is open any more, the call waits for nothing."""
         ...
 
-    async def questions(self, seq: int) -> list[Asked]:
+    async def questions(self, seq: int) -> list[StoredQuestion]:
         """All of a call's, in the order they were asked."""
         ...
 
 
-class Notes(Protocol):
+class NoteStore(Protocol):
     """Small things kept for a caller, by (kind, tenant, subject, name)."""
 
     async def put_note(self, note: Note, keep_s: float) -> None:
@@ -362,7 +307,7 @@ class Notes(Protocol):
         ...
 
 
-class CallEvents(Protocol):
+class CallEventStore(Protocol):
     """What was told of a call while it ran, for a client that comes back for it."""
 
     async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
@@ -374,7 +319,7 @@ class CallEvents(Protocol):
         ...
 
 
-class Shares(Protocol):
+class UsageStore(Protocol):
     """What nodes use of what is limited on all of them together."""
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
@@ -384,7 +329,7 @@ class Shares(Protocol):
         ...
 
 
-class Holdings(Protocol):
+class HoldingStore(Protocol):
     """What callers leave behind."""
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
@@ -399,7 +344,19 @@ class Holdings(Protocol):
 
 
 class Store(
-    Calls, Requests, Sessions, Workers, Questions, Notes, CallEvents, AuditLog, Keys, Vault, Shares, Holdings, Protocol
+    CallStore,
+    RequestStore,
+    SessionStore,
+    WorkerStore,
+    QuestionStore,
+    NoteStore,
+    CallEventStore,
+    AuditStore,
+    ApiKeyStore,
+    SealedStore,
+    UsageStore,
+    HoldingStore,
+    Protocol,
 ):
     """A ledger."""
 

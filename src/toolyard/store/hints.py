@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from ..model.lifecycle import ENDED, State
 from ..model.record import NewCall
-from ..model.standing import Standing
+from ..model.writes import CallState
 
 
 class Topic(StrEnum):
@@ -48,7 +48,7 @@ def came(call: NewCall) -> Iterator[tuple[Topic, Hashable]]:
         yield Topic.WAITING, call.waiting_for
 
 
-def changed(before: Standing, after: Standing) -> Iterator[tuple[Topic, Hashable]]:
+def changed(before: CallState, after: CallState) -> Iterator[tuple[Topic, Hashable]]:
     """The hints that a change of a call gives."""
     if after.state in ENDED:
         yield Topic.ENDED, after.seq

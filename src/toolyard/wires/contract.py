@@ -58,13 +58,13 @@ class Stream(Struct):
     """It ends with the credentials of that caller."""
 
 
-class Answers(Protocol):
+class ErrorEncoder(Protocol):
     """What every wire has: an answer to every error of the tree."""
 
     def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply: ...
 
 
-class Wire(Answers, Protocol):
+class OxpFamilyWire(ErrorEncoder, Protocol):
     """One protocol of the OXP family."""
 
     @property

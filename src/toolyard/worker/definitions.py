@@ -1,12 +1,12 @@
 """A worker's tools, as it tells a server of them."""
 
-from ..model.request import Definition
 from ..model.tool import Tool
+from ..model.worker import ToolDefinition
 
 
-def definition_of(tool: Tool) -> Definition:
+def definition_of(tool: Tool) -> ToolDefinition:
     """What others need to list, check and call it; how it runs stays here."""
-    return Definition(
+    return ToolDefinition(
         id=tool.id,
         version=str(tool.version),
         wire_name=tool.wire_name,

@@ -9,18 +9,19 @@ import msgspec
 from msgspec import Struct
 
 from ..model.call import Outcome
+from ..model.channel import QuietChannel
+from ..model.clock import SYSTEM_CLOCK
 from ..model.errors import InvalidInput, ToolError
-from ..model.request import Claimed
-from ..model.running import Host, QuietChannel, Run
-from ..model.scrubbing import scrubber_of
-from ..model.seam import SYSTEM
-from ..model.standing import call_id_of
-from ..model.tool import Tool
-from ..running.attempts import Recipe, attempt, unexpected
-from .held import Held
-from .pulse import Pulse
-from .room import Room
-from .submitting import Submitting
+from ..model.run import Run
+from ..model.tool import Host, Tool
+from ..model.worker import Claimed
+from ..model.writes import call_id_of
+from ..runners.attempt import Recipe, attempt, unexpected
+from ..text.scrubber import scrubber_of
+from .capacity import Capacity
+from .heartbeat import HeartbeatLoop
+from .held_request import HeldRequest
+from .submission import Submission
 
 STOP_S = 1.0
 """How long a run may take to notice that it was stopped."""
@@ -37,9 +38,9 @@ class Bench(Struct, frozen=True):
 class Runs:
     """Those under way. Each is a task of its own, and is renewed by the pulse until its outcome is submitted."""
 
-    def __init__(self, bench: Bench, room: Room, pulse: Pulse, submitting: Submitting) -> None:
+    def __init__(self, bench: Bench, room: Capacity, pulse: HeartbeatLoop, submitting: Submission) -> None:
         self._bench, self._room, self._pulse, self._submitting = bench, room, pulse, submitting
-        self._tasks: dict[asyncio.Task[None], Held] = {}
+        self._tasks: dict[asyncio.Task[None], HeldRequest] = {}
         self.done = 0
 
     def start(self, claimed: Claimed) -> None:
@@ -48,7 +49,7 @@ class Runs:
             _log.error("the server gave out %s, which this worker does not have", claimed.tool)
             return
         tool, recipe = known
-        held = Held(claimed, self._run(tool, claimed))
+        held = HeldRequest(claimed, self._run(tool, claimed))
         task = asyncio.get_running_loop().create_task(self._through(held, recipe))
         self._tasks[task] = held
         held.begins(task)
@@ -69,7 +70,7 @@ class Runs:
             await asyncio.gather(*map(self._submitting.hand_back, stopped.values()))
         return len(stopped)
 
-    async def _through(self, held: Held, recipe: Recipe) -> None:
+    async def _through(self, held: HeldRequest, recipe: Recipe) -> None:
         try:
             outcome = await self._outcome(held, recipe)
         except asyncio.CancelledError:
@@ -81,7 +82,7 @@ class Runs:
         held.ends()
         await self._submitting.submit(held, outcome)
 
-    async def _outcome(self, held: Held, recipe: Recipe) -> Outcome:
+    async def _outcome(self, held: HeldRequest, recipe: Recipe) -> Outcome:
         run = held.run
         try:
             arguments = run.tool.code.bind(run.input)
@@ -89,7 +90,7 @@ class Runs:
             return Outcome(run.call_id, 0.0, error=_explained(invalid))
         except BaseException as raised:  # an author's validator
             return Outcome(run.call_id, 0.0, error=unexpected(recipe.bounds, run.tool, run.call_id, raised))
-        return await attempt(recipe, arguments, run, SYSTEM.monotonic)
+        return await attempt(recipe, arguments, run, SYSTEM_CLOCK.monotonic)
 
     def _run(self, tool: Tool, claimed: Claimed) -> Run:
         context = claimed.context

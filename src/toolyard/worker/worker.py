@@ -11,24 +11,24 @@ from contextlib import AsyncExitStack, suppress
 
 from msgspec import Struct
 
-from ..client.sending import AsyncHttpSending, HttpSending
+from ..client.transport import AsyncHttpTransport, HttpTransport
 from ..model.errors import ToolyardError
-from ..model.running import Runner, Source
-from ..model.scrubbing import scrub_logs
-from ..running.attempts import Bounds, recipe_of
-from ..running.cores import no_core_files
-from ..running.inline import Inline
-from ..running.loading import sources_of as sources_of
-from ..running.processes import Processes
-from ..running.threads import Threads
-from ..wires.working import decode_taken, encode_drop_worker
-from .claiming import Claiming
-from .connection import Connection
+from ..model.run import Runner, Source
+from ..runners.attempt import AttemptBounds, recipe_of
+from ..runners.core_files import no_core_files
+from ..runners.inline import Inline
+from ..runners.loader import sources_of as sources_of
+from ..runners.processes import Processes
+from ..runners.threads import Threads
+from ..text.log_scrubbing import scrub_logs
+from ..wires.lifecycle.worker_client import decode_taken, encode_drop_worker
+from .capacity import POLL_S, Capacity
+from .claims import ClaimLoop
 from .definitions import definition_of
-from .pulse import Pulse
-from .room import POLL_S, Room
+from .heartbeat import HeartbeatLoop
+from .reachability import Reachability
 from .runs import Bench, Runs
-from .submitting import Submitting
+from .submission import Submission
 
 ANSWER_S = 10.0
 """How long an answer may take that nobody keeps waiting on purpose."""
@@ -36,7 +36,7 @@ LAST_CLAIM_S = 0.5
 """How long a claim that is under way may still take when the worker leaves. What it brings is given to nobody else, so
 it is not cut off before it has had a chance to arrive."""
 GOODBYE_S = 2.0
-BOUNDS = Bounds(silent_s=7 * 86400.0, total_s=7 * 86400.0)
+BOUNDS = AttemptBounds(silent_s=7 * 86400.0, total_s=7 * 86400.0)
 """A tool without a timeout of its own runs for as long as the server lets it."""
 _log = logging.getLogger("toolyard.worker")
 
@@ -60,7 +60,7 @@ class Worker:
     def __init__(self, sources: Sequence[Source], options: Options, announce: Callable[[], None]) -> None:
         self._sources, self._options, self._announce = sources, options, announce
         self._tools = [tool for source in sources for tool in source.tools]
-        self._connection = Connection(options.url)
+        self._connection = Reachability(options.url)
         self._leaving = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -79,16 +79,16 @@ class Worker:
         self._loop, name = asyncio.get_running_loop(), self._options.name
         async with AsyncExitStack() as stack:
             bench = await self._bench(stack)
-            pulse, room = self._pulse(stack), Room(self._tools, self._options.concurrency)
+            pulse, room = self._pulse(stack), Capacity(self._tools, self._options.concurrency)
             answers, claims = self._sending(stack, ANSWER_S), self._sending(stack, POLL_S + ANSWER_S)
-            submitting = Submitting(answers, name, pulse, self._connection)
+            submitting = Submission(answers, name, pulse, self._connection)
             runs = Runs(bench, room, pulse, submitting)
             refused = asyncio.wrap_future(pulse.refused)
             refused.add_done_callback(lambda _: self._leaving.set())
             pulse.start()
             if await self._is_registered(pulse):
                 self._announce()
-                await self._claim(Claiming(claims, name, room, runs, pulse, self._connection))
+                await self._claim(ClaimLoop(claims, name, room, runs, pulse, self._connection))
                 left = await runs.drain(self._options.grace_s)
                 _log.info("%s leaves: %s done, %d stopped", name, _calls(runs.done), left)
             pulse.stop()
@@ -98,14 +98,14 @@ class Worker:
             if refused.done():
                 raise refused.result()
 
-    async def _is_registered(self, pulse: Pulse) -> bool:
+    async def _is_registered(self, pulse: HeartbeatLoop) -> bool:
         """Waits for it; False where the worker leaves before."""
         registered, leaving = asyncio.wrap_future(pulse.registered), asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait((registered, leaving), return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
         return registered.done()
 
-    async def _claim(self, claiming: Claiming) -> None:
+    async def _claim(self, claiming: ClaimLoop) -> None:
         task = asyncio.ensure_future(claiming.until(self._leaving))
         task.add_done_callback(lambda _: self._leaving.set())
         await self._leaving.wait()
@@ -124,13 +124,13 @@ class Worker:
         tools = {tool.reference: (tool, recipe_of(tool, runners[tool.runs], BOUNDS)) for tool in self._tools}
         return Bench(tools, resources)
 
-    def _pulse(self, stack: AsyncExitStack) -> Pulse:
-        sending = HttpSending(self._options.url, self._options.key, ANSWER_S, ca=self._options.ca)
+    def _pulse(self, stack: AsyncExitStack) -> HeartbeatLoop:
+        sending = HttpTransport(self._options.url, self._options.key, ANSWER_S, ca=self._options.ca)
         stack.callback(sending.close)
-        return Pulse(sending, self._options.name, list(map(definition_of, self._tools)), self._connection)
+        return HeartbeatLoop(sending, self._options.name, list(map(definition_of, self._tools)), self._connection)
 
-    def _sending(self, stack: AsyncExitStack, timeout_s: float) -> AsyncHttpSending:
-        sending = AsyncHttpSending(self._options.url, self._options.key, timeout_s, ca=self._options.ca)
+    def _sending(self, stack: AsyncExitStack, timeout_s: float) -> AsyncHttpTransport:
+        sending = AsyncHttpTransport(self._options.url, self._options.key, timeout_s, ca=self._options.ca)
         stack.push_async_callback(sending.close)
         return sending
 

@@ -8,29 +8,30 @@ from collections.abc import Mapping
 
 from ...model.record import CallRecord
 from ...store.contract import Store
-from ...wires.admin import caller_name
-from ...wires.approvals import MOST_REASON
-from ..decisions import OPERATOR, Decider, Decisions
-from .frame import age, code, facts, json_text, shown
-from .visits import Action, Done, Page, View, Visit
+from ...wires.admin.calls import caller_name
+from ...wires.lifecycle.approvals import MOST_REASON
+from ..approvals.decisions import OPERATOR, AuditedApprovals, Decider
+from ..pages.layout import age
+from .html import code, facts, json_text, shown
+from .page import Action, ConsolePage, Done, PageContent, Visit
 
 ONE = "/approvals/{id}"
 
 
-class Approvals:
-    def __init__(self, store: Store, decisions: Decisions) -> None:
+class ApprovalsPage:
+    def __init__(self, store: Store, decisions: AuditedApprovals) -> None:
         self._store, self._decisions = store, decisions
 
-    def pages(self) -> list[Page]:
-        return [Page("/approvals", self.show, "Approvals")]
+    def pages(self) -> list[ConsolePage]:
+        return [ConsolePage("/approvals", self.show, "ApprovalsPage")]
 
     def actions(self) -> list[Action]:
         return [Action(f"{ONE}/approve", self.approve), Action(f"{ONE}/reject", self.reject)]
 
-    async def show(self, visit: Visit) -> View:
+    async def show(self, visit: Visit) -> PageContent:
         waiting = await self._decisions.desk.waiting()
         body = "".join([await self._one(visit, call) for call in waiting]) or "<p>Nothing waits for you.</p>"
-        return View("Approvals", body)
+        return PageContent("ApprovalsPage", body)
 
     async def approve(self, visit: Visit, fields: Mapping[str, str]) -> Done:
         return await self._decide(visit, True, "")

@@ -3,40 +3,46 @@
 from collections.abc import Mapping
 from html import escape
 
-from ...engine.deciding import ApprovalDesk
+from ...engine.approvals import Approvals
 from ...model.errors import InvalidInput, PathNotFound, Problem, Refused
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
-from ...store.contract import Filter, Store
-from ...trust.approvals import APPROVAL
-from ...wires.admin import caller_name
-from .. import query
-from .frame import NOTHING, age, brief, code, facts, grid, json_text, shown, whole_json
-from .visits import Action, Done, Page, View, Visit
+from ...store.contract import Store
+from ...store.values import Filter
+from ...trust.approvals.rules import APPROVAL
+from ...wires.admin.calls import caller_name
+from ..http import query
+from ..pages.layout import age
+from .html import NOTHING, brief, code, facts, grid, json_text, shown, whole_json
+from .page import Action, ConsolePage, Done, PageContent, Visit
 
 MOST = 100
 COLUMNS = ("Call", "Tool", "State", "Caller", "Wire", "Waits for", "Age", "Attempt", "Progress")
 ONE = "/calls/{number}"
 
 
-class Calls:
-    def __init__(self, store: Store, desk: ApprovalDesk) -> None:
+class CallsPage:
+    def __init__(self, store: Store, desk: Approvals) -> None:
         self._store, self._desk = store, desk
 
-    def pages(self) -> list[Page]:
-        return [Page("/calls", self.show_all, "Calls"), Page(ONE, self.show), Page(f"{ONE}/input", self.show_input)]
+    def pages(self) -> list[ConsolePage]:
+        return [
+            ConsolePage("/calls", self.show_all, "CallsPage"),
+            ConsolePage(ONE, self.show),
+            ConsolePage(f"{ONE}/input", self.show_input),
+        ]
 
     def actions(self) -> list[Action]:
         return [Action(f"{ONE}/cancel", self.cancel)]
 
-    async def show_all(self, visit: Visit) -> View:
+    async def show_all(self, visit: Visit) -> PageContent:
         state, tool = _state(visit), query.text(visit.exchange, "tool") or None
         found = await self._store.listed(Filter(None, state=state, tool=tool, limit=MOST))
         rows = grid(COLUMNS, (_row(visit, call) for call in found)) if found else "<p>There is none.</p>"
         said = f"<p>The newest {MOST}; there may be more.</p>" if len(found) == MOST else ""
-        return View("Calls", _filter(visit, state, tool) + said + rows, live=True)
+        return PageContent("CallsPage", _filter(visit, state, tool) + said + rows, live=True)
 
-    async def show(self, visit: Visit) -> View:
+    async def show(self, visit: Visit) -> PageContent:
         call = await self._call(visit)
         body = facts(await self._facts(visit, call))
         body += "<h2>Input</h2>" + (_input(visit, call) if call.input else "<p>It is not kept any more.</p>")
@@ -46,14 +52,16 @@ class Calls:
             body += "<h2>Error</h2>" + json_text(call.error or b"{}")
         else:
             body += visit.form(f"/calls/{call.seq}/cancel", "", "Cancel this call")
-        return View(f"Call {call.seq}", body, live=call.state not in ENDED)
+        return PageContent(f"Call {call.seq}", body, live=call.state not in ENDED)
 
-    async def show_input(self, visit: Visit) -> View:
+    async def show_input(self, visit: Visit) -> PageContent:
         """All of it, however long: whoever decides may read what they decide about."""
         call = await self._call(visit)
         back = f"<p>{visit.link('/approvals', 'Approvals')}</p>" if call.waiting_for == APPROVAL else ""
         body = whole_json(call.input) if call.input else "<p>It is not kept any more.</p>"
-        return View(f"Input of call {call.seq}", f"<p>{visit.link(f'/calls/{call.seq}', 'The call')}</p>{back}{body}")
+        return PageContent(
+            f"Input of call {call.seq}", f"<p>{visit.link(f'/calls/{call.seq}', 'The call')}</p>{back}{body}"
+        )
 
     async def cancel(self, visit: Visit, fields: Mapping[str, str]) -> Done:
         call = await self._call(visit)

@@ -1,30 +1,30 @@
 """The console's first page: what there is, what runs, and what waits for a person."""
 
 from ...catalogue import Catalogue
-from ...engine.deciding import ApprovalDesk
+from ...engine.approvals import Approvals
 from ...model.lifecycle import State
-from ...model.session import Worker
+from ...model.worker import WorkerRecord
 from ...store.contract import Store
 from ...version import VERSION
-from ..readiness import Readiness
-from .frame import NOTHING, bullets, facts, shown
-from .visits import Action, Page, View, Visit
+from ..intake.readiness import Readiness
+from .html import NOTHING, bullets, facts, shown
+from .page import Action, ConsolePage, PageContent, Visit
 
 NEWEST = 10_000
 """Of the calls that have ended, those among so many are counted."""
 
 
 class Overview:
-    def __init__(self, store: Store, catalogue: Catalogue, desk: ApprovalDesk, readiness: Readiness) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, desk: Approvals, readiness: Readiness) -> None:
         self._store, self._catalogue, self._desk, self._readiness = store, catalogue, desk, readiness
 
-    def pages(self) -> list[Page]:
-        return [Page("", self.show, "Overview")]
+    def pages(self) -> list[ConsolePage]:
+        return [ConsolePage("", self.show, "Overview")]
 
     def actions(self) -> list[Action]:
         return []
 
-    async def show(self, visit: Visit) -> View:
+    async def show(self, visit: Visit) -> PageContent:
         waiting, workers = len(await self._desk.waiting()), await self._store.workers()
         rows = [
             ("Server", f"{shown(self._readiness.health)}, toolyard {VERSION}, node {shown(self._store.node)}"),
@@ -35,8 +35,8 @@ class Overview:
         counted = await self._store.counted(NEWEST)
         calls = facts((state, visit.link(f"/calls?state={state}", f"{counted.get(state, 0):,}")) for state in State)
         said = f"<p>Of those that have ended, the ones among the newest {NEWEST:,} calls are counted.</p>"
-        return View("toolyard console", f"{facts(rows)}<h2>Calls</h2>{calls}{said}", live=True)
+        return PageContent("toolyard console", f"{facts(rows)}<h2>Calls</h2>{calls}{said}", live=True)
 
 
-def _worker(worker: Worker) -> str:
+def _worker(worker: WorkerRecord) -> str:
     return f"{shown(worker.name)} of {shown(worker.subject)} ({shown(worker.tenant)})"

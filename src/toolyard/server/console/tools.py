@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from ...catalogue import Catalogue
-from ...engine.workers import WorkerTools
+from ...engine.worker_tools import WorkerTools
 from ...model.tool import Tool
-from ...trust.access import Rule
-from ...trust.approvals import ApprovalRule
-from .. import query
-from .frame import NOTHING, bullets, code, facts, shown
-from .visits import Action, Page, View, Visit
-from .words import approvals_of, exposed_to
+from ...trust.access.access import Rule
+from ...trust.approvals.rules import ApprovalRule
+from ..http import query
+from .html import NOTHING, bullets, code, facts, shown
+from .page import Action, ConsolePage, PageContent, Visit
+from .rules_in_words import approvals_of, exposed_to
 
 MOST = 200
 PLACES = {
@@ -35,13 +35,13 @@ class Tools:
         self._catalogue, self._workers = catalogue, workers
         self._access, self._approvals, self._is_open = access, approvals, is_open
 
-    def pages(self) -> list[Page]:
-        return [Page("/tools", self.show, "Tools")]
+    def pages(self) -> list[ConsolePage]:
+        return [ConsolePage("/tools", self.show, "Tools")]
 
     def actions(self) -> list[Action]:
         return []
 
-    async def show(self, visit: Visit) -> View:
+    async def show(self, visit: Visit) -> PageContent:
         wanted = query.text(visit.exchange, "name") or ""
         found = [tool for tool in self._catalogue.all() if wanted.lower() in tool.reference.lower()]
         body = _search(visit, wanted)
@@ -49,7 +49,7 @@ class Tools:
         body += " <code>toolyard explain</code> says it of one caller and one tool.</p>"
         if len(found) > MOST:
             body += f"<p class='note'>The first {MOST} of {len(found)}; look for a part of a name to see others.</p>"
-        return View("Tools", body + ("".join(map(self._tool, found[:MOST])) or "<p>There is none.</p>"))
+        return PageContent("Tools", body + ("".join(map(self._tool, found[:MOST])) or "<p>There is none.</p>"))
 
     def _tool(self, tool: Tool) -> str:
         title = f" <small>{shown(tool.title)}</small>" if tool.title else ""

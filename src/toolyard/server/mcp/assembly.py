@@ -5,40 +5,40 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ...catalogue import Catalogue
-from ...doors import open_door
 from ...engine.engine import Engine
-from ...engine.held import Node
+from ...engine.node import Node
+from ...lazy import load
+from ...model.clock import Clock
 from ...model.errors import SettingsError
-from ...model.running import Source
-from ...model.seam import Seam
-from ...trust.keys import KeyRing
-from ...trust.quotas import Quotas
-from ...trust.validity import Validity
-from ...wires.telling import Telling
-from ..readiness import Readiness
-from ..routes import Route
-from ..settings import Settings
-from ..stream_count import StreamCount
-from ..witness import Witness
-from .answers import ClientAnswers
-from .asking import Asking
-from .calling import Calling, Manner
-from .completions import Completions
-from .dispatcher import Dispatcher, Identity, McpParts
-from .http import McpHttp
-from .listing import ToolPages
-from .offers import Lane, Offers
-from .outlet import Keeping
-from .places import Places
-from .resources import GivenResources
-from .resuming import OlderStreams
-from .sessions import McpSessions
-from .states import States
-from .subscriptions import Subscriptions
-from .tasks import Tasks
+from ...model.run import Source
+from ...trust.credentials.expiry import CredentialExpiry
+from ...trust.limits.quotas import Quotas
+from ...trust.sealing.ring import KeyRing
+from ...wires.model_text import ModelText
+from ..http.routes import Route
+from ..http.streams import StreamCount
+from ..intake.readiness import Readiness
+from ..intake.witness import Witness
+from ..settings.table import Settings
+from .methods.assets import Lane, Offers
+from .methods.client_answers import ClientAnswers
+from .methods.client_requests import Asking
+from .methods.dispatcher import Dispatcher, McpParts, ServerInfo
+from .methods.resources import GivenResources
+from .methods.subscriptions import Subscriptions
+from .methods.tasks import Tasks
+from .methods.tools_call import Calling, CallTiming
+from .methods.tools_list import ToolPages
+from .methods.url_completions import Completions
+from .protocol.event_ids import Places
+from .protocol.request_state import States
+from .protocol.sessions import McpSessions
+from .transports.http import McpHttp
+from .transports.http_stream import Keeping
+from .transports.resumed_streams import OlderStreams
 
 
-class Ground(Struct, frozen=True):
+class McpDependencies(Struct, frozen=True):
     """What MCP stands on."""
 
     settings: Settings
@@ -50,17 +50,17 @@ class Ground(Struct, frozen=True):
     readiness: Readiness
     witness: Witness
     streams: StreamCount
-    validity: Validity
-    telling: Telling
+    validity: CredentialExpiry
+    telling: ModelText
     quotas: Quotas
 
 
-def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
+def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Route]]:
     """The parts for any transport, and the routes of HTTP's. Raises SettingsError for two authors' servers."""
     settings, store, catalogue = ground.settings, ground.node.store, ground.catalogue
     ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
     states = States(ground.ring, settings.answer_wait_s, seam.now)
-    manner = Manner(settings.sync_wait_s, ttl_ms, seam.monotonic, ground.telling)
+    manner = CallTiming(settings.sync_wait_s, ttl_ms, seam.monotonic, ground.telling)
     given = GivenResources(ground.node, settings.retention_s, ground.telling)
     calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, manner)
     questions = ground.engine.questions
@@ -70,7 +70,7 @@ def assembled(ground: Ground, seam: Seam) -> tuple[McpParts, list[Route]]:
     asking = Asking(store, seam.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
     offers = Offers(lane, given, ground.engine, ground.witness)
-    identity = Identity(settings.name, settings.shown_title, settings.instructions)
+    identity = ServerInfo(settings.name, settings.shown_title, settings.instructions)
     pages = ToolPages(catalogue, settings.mcp_page_size)
     dispatcher = Dispatcher(calling, pages, tasks, subscriptions, offers, identity)
     answers = ClientAnswers(store, questions, asking)
@@ -90,5 +90,5 @@ def _authors_lane(
     servers = [server for source in sources if (server := getattr(source, "authors_mcp", None)) is not None]
     if len(servers) > 1:
         raise SettingsError("two of the apps have prompts or resources of their own; serve one of them")
-    lane: Lane | None = open_door("mcp_lane")(servers[0], subscriptions, asking, ring) if servers else None
+    lane: Lane | None = load("mcp_lane")(servers[0], subscriptions, asking, ring) if servers else None
     return lane

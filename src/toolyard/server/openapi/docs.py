@@ -14,7 +14,7 @@ ANYTHING = "*/*"
 """The media type of a body that is of several."""
 
 
-class Parameter(Struct, frozen=True):
+class ApiParameter(Struct, frozen=True):
     """A query or header parameter, or a variable part of a path."""
 
     name: str
@@ -30,7 +30,7 @@ class Doc(Struct, frozen=True):
     responses: Responses
     tag: str = "server"
     request: tuple[Any, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[ApiParameter, ...] = ()
     authenticated: bool = True
     media_type: str = "application/json"
     needs_body: bool = True

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from ...version import VERSION
-from ..routes import Route, variables_of
-from . import family, lifecycle, mcp, site
-from .docs import ANYTHING, Doc, Docs, Parameter, Responses
-from .shapes import ServerErrorResponse
+from ..http.routes import Route, variables_of
+from . import lifecycle, mcp, oxp, site
+from .docs import ANYTHING, ApiParameter, Doc, Docs, Responses
+from .oxp_shapes import ServerErrorResponse
 
 Known = dict[Any, Any]
 TEMPLATE = "#/components/schemas/{name}"
@@ -22,7 +22,7 @@ WITH_A_VARIABLE: Responses = {404: ("Nothing is served there", (ServerErrorRespo
 
 def document(routes: list[Route], title: str) -> dict[str, Any]:
     """The whole document. Served as JSON and shown at `/docs`."""
-    docs: Docs = family.docs() | lifecycle.docs() | mcp.docs() | site.docs()
+    docs: Docs = oxp.docs() | lifecycle.docs() | mcp.docs() | site.docs()
     described = [(route, docs[route.method, route.path]) for route in routes]
     types = list(dict.fromkeys(type_ for route, doc in described for type_ in _types_of(route, doc)))
     schemas, components = msgspec.json.schema_components(types, ref_template=TEMPLATE)
@@ -78,15 +78,17 @@ def _response(doc: Doc, meaning: str, types: tuple[Any, ...], known: Known) -> d
     return {"description": meaning, "content": {doc.media_type: {"schema": schema}}}
 
 
-def _parameters_of(route: Route, doc: Doc) -> list[Parameter]:
+def _parameters_of(route: Route, doc: Doc) -> list[ApiParameter]:
     """Those of the path first, whether or not the route says more of them than their names."""
     said = doc.parameters
     described = {parameter.name: parameter for parameter in said if parameter.where == "path"}
-    in_path = [described.get(name, Parameter(name, "path", "A part of the path.")) for name in variables_of(route.path)]
+    in_path = [
+        described.get(name, ApiParameter(name, "path", "A part of the path.")) for name in variables_of(route.path)
+    ]
     return in_path + [parameter for parameter in said if parameter.where != "path"]
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: ApiParameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": parameter.where,

@@ -1,8 +1,8 @@
 """`/v1`: calls, requests, sessions and workers."""
 
 from ...model.lifecycle import State
-from ..query import LONGEST_WAIT_S, MOST
-from .docs import ANYTHING, Doc, Docs, Parameter, Responses
+from ..http.query import LONGEST_WAIT_S, MOST
+from .docs import ANYTHING, ApiParameter, Doc, Docs, Responses
 from .lifecycle_shapes import (
     AnthropicMessage,
     ApprovalShapes,
@@ -33,28 +33,28 @@ from .lifecycle_shapes import (
     WorkerBody,
 )
 
-WAIT = Parameter(
+WAIT = ApiParameter(
     "wait", "query", "Seconds to wait for it.", {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S}
 )
-STATE = Parameter("state", "query", "Only those in this state.", {"type": "string", "enum": [*State]})
-LIMIT = Parameter("limit", "query", "How many, at most.", {"type": "integer", "minimum": 1, "maximum": MOST})
-CURSOR = Parameter("cursor", "query", "Where the last list ended.", {"type": "string", "pattern": "^[0-9]{1,18}$"})
-TOOL = Parameter("tool", "query", "Only those of this tool, as it was asked for.")
-APPROVAL = Parameter("id", "path", "The approval's id.")
-CALL = Parameter("call_id", "path", "The call's id.")
-ITS_SESSION = Parameter("session", "query", "Of a session's tool uses: the session.")
-RANGE = Parameter("Range", "header", "Which bytes, such as `bytes=0-1023`.")
-SESSION = Parameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
-ONLY_SESSION = Parameter("session", "query", "Only those of this session.")
-REQUEST = Parameter("requestId", "path", "The request's id: the tool use's; outside a session, as the claim has it.")
-ATTEMPT = Parameter(
+STATE = ApiParameter("state", "query", "Only those in this state.", {"type": "string", "enum": [*State]})
+LIMIT = ApiParameter("limit", "query", "How many, at most.", {"type": "integer", "minimum": 1, "maximum": MOST})
+CURSOR = ApiParameter("cursor", "query", "Where the last list ended.", {"type": "string", "pattern": "^[0-9]{1,18}$"})
+TOOL = ApiParameter("tool", "query", "Only those of this tool, as it was asked for.")
+APPROVAL = ApiParameter("id", "path", "The approval's id.")
+CALL = ApiParameter("call_id", "path", "The call's id.")
+ITS_SESSION = ApiParameter("session", "query", "Of a session's tool uses: the session.")
+RANGE = ApiParameter("Range", "header", "Which bytes, such as `bytes=0-1023`.")
+SESSION = ApiParameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
+ONLY_SESSION = ApiParameter("session", "query", "Only those of this session.")
+REQUEST = ApiParameter("requestId", "path", "The request's id: the tool use's; outside a session, as the claim has it.")
+ATTEMPT = ApiParameter(
     "Toolyard-Attempt", "header", "The attempt this is about.", {"type": "string", "pattern": "^[0-9]{1,15}$"}
 )
 NAME = {"type": "string", "pattern": "^[!-~]{1,128}$"}
-WORKER = Parameter("Toolyard-Worker", "header", "Which of the caller's workers this is.", NAME)
-WORKER_NAME = Parameter("name", "path", "The worker's name.", NAME)
-FORMAT = Parameter("format", "query", "Whose shape.", {"type": "string", "enum": ["anthropic", "openai"]})
-LAST_EVENT = Parameter(
+WORKER = ApiParameter("Toolyard-Worker", "header", "Which of the caller's workers this is.", NAME)
+WORKER_NAME = ApiParameter("name", "path", "The worker's name.", NAME)
+FORMAT = ApiParameter("format", "query", "Whose shape.", {"type": "string", "enum": ["anthropic", "openai"]})
+LAST_EVENT = ApiParameter(
     "Last-Event-ID", "header", "The last event the client has.", {"type": "string", "pattern": "^[0-9]{1,15}$"}
 )
 
@@ -180,7 +180,7 @@ def _workers() -> Docs:
 
 
 def _doc(
-    summary: str, responses: Responses, *parameters: Parameter, body: object = None, needs_body: bool = True
+    summary: str, responses: Responses, *parameters: ApiParameter, body: object = None, needs_body: bool = True
 ) -> Doc:
     request = () if body is None else (body,)
     return Doc(summary, responses, "lifecycle", request, parameters, needs_body=needs_body)

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ...model.standing import LONGEST_REQUEST_ID
-from ...wires.family import ContextBody
-from .shapes import Failure, Shape
+from ...model.writes import LONGEST_REQUEST_ID
+from ...wires.oxp.messages import ContextBody
+from .oxp_shapes import Failure, Shape
 
 State = Literal["PENDING", "PROCESSING", "COMPLETE", "ERROR"]
 Status = Literal["awaiting_tools", "ready"]

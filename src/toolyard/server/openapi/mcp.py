@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from .docs import Doc, Docs, Parameter, Responses
+from .docs import ApiParameter, Doc, Docs, Responses
 
-SESSION = Parameter("Mcp-Session-Id", "header", "The session, up to the revision of 2025-11-25.")
-VERSION = Parameter("MCP-Protocol-Version", "header", "The revision that the client speaks, such as 2026-07-28.")
+SESSION = ApiParameter("Mcp-Session-Id", "header", "The session, up to the revision of 2025-11-25.")
+VERSION = ApiParameter("MCP-Protocol-Version", "header", "The revision that the client speaks, such as 2026-07-28.")
 
 
 class RpcMessage(Struct):

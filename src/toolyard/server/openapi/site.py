@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from .docs import Doc, Docs, Parameter, Responses
-from .shapes import Alive, ChallengeStatus, ServerErrorResponse, Status
+from .docs import ApiParameter, Doc, Docs, Responses
+from .oxp_shapes import Alive, ChallengeStatus, ServerErrorResponse, Status
 
-APPROVAL = Parameter("id", "path", "The approval's id.")
-CHALLENGE = Parameter("challenge", "path", "The challenge's id.")
+APPROVAL = ApiParameter("id", "path", "The approval's id.")
+CHALLENGE = ApiParameter("challenge", "path", "The challenge's id.")
 REFUSED: Responses = {
     401: ("Credentials are missing or not valid", (ServerErrorResponse,)),
     403: ("The credentials are not for this, or a page sent it that may not", (ServerErrorResponse,)),
@@ -53,5 +53,5 @@ def _open(summary: str, meaning: str, *types: Any, media_type: str = "applicatio
     return Doc(summary, {200: (meaning, types)}, media_type=media_type, authenticated=False)
 
 
-def _page(summary: str, *parameters: Parameter) -> Doc:
+def _page(summary: str, *parameters: ApiParameter) -> Doc:
     return Doc(summary, {200: ("A page", ())}, parameters=parameters, media_type="text/html", authenticated=False)

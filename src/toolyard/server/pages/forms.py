@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
-from ...model import base64url
 from ...model.errors import BodyTooLarge, ForeignPage, MalformedRequest, UnsupportedMediaType
-from ...trust.keys import KeyRing
+from ...text import base64url
+from ...trust.sealing.ring import KeyRing
 from ...wires.contract import Reply
-from ..exchange import Exchange
+from ..http.exchange import Exchange
 from .layout import FORM, html
 
 PURPOSE = "form"

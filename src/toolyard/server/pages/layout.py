@@ -7,7 +7,7 @@ without the style sheet and used with a keyboard alone.
 from collections.abc import Iterable
 from html import escape
 
-from ...model.hidden import escaped
+from ...text.hidden import escaped
 from ...wires.contract import Headers, Reply
 
 STYLE = b"""

@@ -3,14 +3,14 @@
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ...trust.authentication import NOBODY
+from ...trust.credentials.authentication import NOBODY
 from .layout import page, table
 
 if TYPE_CHECKING:
-    from ..compose import Yard
+    from .site_routes import Site
 
 
-def front(yard: "Yard", base_url: str) -> str:
+def front(site: "Site", base_url: str) -> str:
     """What is here, ready to paste. Tools are named only where anyone may list them."""
     body = "<p>Tools, over every wire.</p>"
     body += table(
@@ -22,10 +22,10 @@ def front(yard: "Yard", base_url: str) -> str:
         ]
     )
     body += f"<p>At <code>{escape(base_url)}</code> itself, what a request looks like decides.</p>"
-    if not yard.needs_credentials:
+    if not site.needs_credentials():
         rows = [
             (f"<code>{escape(tool.reference)}</code>", escape(tool.description.split("\n")[0]))
-            for tool in yard.catalogue.newest(yard.access.view(NOBODY))[:100]
+            for tool in site.catalogue.newest(site.access.view(NOBODY))[:100]
         ]
         body += "<h2>Tools</h2><table>" + "".join(f"<tr><td>{a}</td><td>{b}</td></tr>" for a, b in rows) + "</table>"
     else:
@@ -34,7 +34,7 @@ def front(yard: "Yard", base_url: str) -> str:
     body += (
         "<p>" + " · ".join(f'<a href="{base_url and escape(base_url)}/{link}">/{link}</a>' for link in links) + "</p>"
     )
-    return page(yard.settings.shown_title, body, base_url)
+    return page(site.settings.shown_title, body, base_url)
 
 
 def docs(document: dict[str, Any]) -> str:

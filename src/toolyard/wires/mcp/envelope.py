@@ -6,8 +6,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...model.errors import RequestError
-from ..unreadable import why_unreadable
+from ...model.errors import (
+    RequestError,
+)
+from ..contract import JSON, Headers
+from ..json_body import why_unreadable
 
 Id = int | str
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
@@ -113,3 +116,6 @@ def encode_notification(method: str, params: Mapping[str, Any] | None = None) ->
 
 def encode_request(id: Id, method: str, params: Mapping[str, Any]) -> bytes:
     return _encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+HEADERS: Headers = [JSON]

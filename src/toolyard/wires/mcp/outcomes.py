@@ -13,10 +13,10 @@ import msgspec
 from ...model.call import Outcome
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ...model.tool import Tool
-from ..telling import ESCAPED, HIDDEN, PREVIEW, Telling, Told
+from ..model_text import ESCAPED, HIDDEN, PREVIEW, ModelText, ShownText
 from .revisions import Revision
 
-AS_IT_IS = Telling()
+AS_IT_IS = ModelText()
 _encode = msgspec.json.Encoder().encode
 _BEFORE, _AFTER = "toolyard://calls/", "/content"
 
@@ -41,7 +41,7 @@ def text_and_kind(value: bytes) -> tuple[str, str]:
 
 
 def encode_outcome(
-    tool: Tool | None, outcome: Outcome, revision: Revision, telling: Telling = AS_IT_IS, *, is_kept: bool = True
+    tool: Tool | None, outcome: Outcome, revision: Revision, telling: ModelText = AS_IT_IS, *, is_kept: bool = True
 ) -> bytes:
     """A call that was made, as a result. Of a tool that is gone there is only the text. `is_kept`: whether what is too
     long can be read elsewhere."""
@@ -78,7 +78,7 @@ def _as_text(value: bytes) -> bytes:
     return _encode(value.decode()) if first in b"{[" else b'"%b"' % value
 
 
-def encode_failure(error: ToolyardError, revision: Revision, telling: Telling = AS_IT_IS) -> bytes:
+def encode_failure(error: ToolyardError, revision: Revision, telling: ModelText = AS_IT_IS) -> bytes:
     """A call that failed, or was refused for a reason that a model can do something about."""
     told = telling.text(sentence_of(error))
     content = _encode([{"type": "text", "text": told.with_end()}])
@@ -162,7 +162,7 @@ _BLOCKS = ("text", "image", "audio", "resource", "resource_link")
 class _Words:
     """The text of one result, which is long or may have something hidden in it."""
 
-    def __init__(self, telling: Telling, outcome: Outcome, value: bytes, is_kept: bool, revision: Revision) -> None:
+    def __init__(self, telling: ModelText, outcome: Outcome, value: bytes, is_kept: bool, revision: Revision) -> None:
         self._telling, self._outcome, self._value, self._revision = telling, outcome, value, revision
         self._is_kept, self._left = is_kept, telling.most_bytes
         self._notes: dict[str, Any] = {}
@@ -181,7 +181,7 @@ class _Words:
         """What is no text stays. Text is given as far as there is room for it."""
         made = [each for each in map(self._block, blocks) if each is not None]
         if self._is_cut:
-            end = Told("", size=self._size, shown=self._shown).with_end(self._where()).lstrip()
+            end = ShownText("", size=self._size, shown=self._shown).with_end(self._where()).lstrip()
             made += [{"type": "text", "text": end}, *self._link(self._size, self._shown, "application/json")]
         return made, self._notes
 
@@ -215,7 +215,7 @@ class _Words:
         self._note(told)
         return told.text
 
-    def _note(self, told: Told) -> None:
+    def _note(self, told: ShownText) -> None:
         if told.is_escaped:
             self._notes[ESCAPED] = True
         if told.hidden:

@@ -51,7 +51,7 @@ class Params(Struct, rename={"meta": "_meta"}):
     meta: Meta | UnsetType = UNSET
 
 
-class Page(Params):
+class PageParams(Params):
     """`tools/list`, `tasks/list`."""
 
     cursor: str | UnsetType = UNSET
@@ -63,7 +63,7 @@ class TaskAsked(Struct):
     ttl: int | UnsetType | None = UNSET
 
 
-class Call(Params, rename={"responses": "inputResponses", "state": "requestState"}, kw_only=True):
+class CallParams(Params, rename={"responses": "inputResponses", "state": "requestState"}, kw_only=True):
     """`tools/call`."""
 
     name: str
@@ -100,7 +100,7 @@ class OfResource(Params, kw_only=True):
     uri: str
 
 
-class Wanted(
+class SubscriptionFilter(
     Struct,
     rename={
         "tools": "toolsListChanged",
@@ -123,7 +123,7 @@ class Wanted(
 class Listen(Params, kw_only=True):
     """`subscriptions/listen`."""
 
-    notifications: Wanted
+    notifications: SubscriptionFilter
 
 
 class Cancelled(Params, rename={"id": "requestId"}, kw_only=True):
@@ -148,7 +148,7 @@ def decode_params(message: Incoming, kind: type[T]) -> T:
         decoded: T = decoder(b"{}" if params is UNSET else params)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
-    if kind is Call:
+    if kind is CallParams:
         message.params = decoded  # type: ignore[assignment]
     return decoded
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.running import Asks, Question
+from ...model.channel import Asks, Question
 from .envelope import MISSING_CAPABILITY, RpcError, encode_notification
 from .params import Capabilities, can
 from .revisions import Revision

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ...model.channel import Question
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
-from ...model.running import Question
 from .envelope import INTERNAL_ERROR
 from .params import RELATED_TASK
 from .questions import input_requests

@@ -1,0 +1,139 @@
+"""The desktop clients: where each keeps its MCP servers, and in which form."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from ...model.errors import SetupError
+from . import json_edit, toml_edit
+
+DesktopName = Literal["claude", "cursor", "vscode", "codex"]
+Servers = dict[str, Any]
+
+
+class ConfigFormat(Protocol):
+    """How a configuration file is written: JSON or TOML. A change leaves every other character where it is."""
+
+    def read(self, text: str) -> dict[str, Any]:
+        """Raises ValueError, and HasComments for what a program cannot change without loss."""
+        ...
+
+    def put(self, text: str, key: str, name: str, entry: Servers) -> str: ...
+
+    def take_out(self, text: str, key: str, name: str) -> str: ...
+
+    def snippet(self, key: str, name: str, entry: Servers) -> str: ...
+
+
+class Unusable(Exception):
+    """A file that cannot be changed. `snippet` is what a person can put in."""
+
+    def __init__(self, reason: str, snippet: str = "") -> None:
+        super().__init__(reason)
+        self.snippet = snippet
+
+
+class Desktop(Struct, frozen=True):
+    """One of them. `parts` is the way from the platform's folder to its file; `key` is where its servers are."""
+
+    title: str
+    key: str
+    parts: tuple[str, ...]
+    form: ConfigFormat
+    is_in_home: bool = False
+    folder_variable: str = ""
+    more: Servers = {}
+
+    def path(self) -> Path:
+        if self.folder_variable and (folder := os.environ.get(self.folder_variable)):
+            return Path(folder) / self.parts[-1]
+        return (_home() if self.is_in_home else _settings_folder()).joinpath(*self.parts)
+
+    def with_server(self, text: str, name: str, command: list[str]) -> str:
+        """The file with the server in it. What somebody added to our entry stays there. Raises Unusable."""
+        ours = {**self.more, "command": command[0], "args": command[1:]}
+        snippet = self.form.snippet(self.key, name, ours)
+        document = self._read(text, snippet)
+        servers = self._servers(document)
+        merged = {**_ours(name, servers.get(name)), **ours}
+        if servers.get(name) == merged:
+            return text
+        changed = self.form.put(text, self.key, name, merged)
+        return self._checked(changed, {**document, self.key: {**servers, name: merged}}, snippet)
+
+    def without_server(self, text: str, name: str) -> str:
+        """The file without it. Raises Unusable."""
+        document = self._read(text, "")
+        servers = self._servers(document)
+        if name not in servers:
+            return text
+        _ours(name, servers[name])
+        others = {other: entry for other, entry in servers.items() if other != name}
+        return self._checked(self.form.take_out(text, self.key, name), {**document, self.key: others}, "")
+
+    def _read(self, text: str, snippet: str) -> dict[str, Any]:
+        try:
+            return self.form.read(text)
+        except json_edit.HasComments:
+            raise Unusable("has comments, or commas at the end, which a program would lose", snippet) from None
+        except ValueError as error:
+            raise Unusable(f"cannot be read: {error}") from None
+
+    def _servers(self, document: dict[str, Any]) -> Servers:
+        servers = document.get(self.key, {})
+        if not isinstance(servers, dict):
+            raise Unusable(f"has a {self.key!r} that holds no servers")
+        return servers
+
+    def _checked(self, text: str, wanted: dict[str, Any], snippet: str) -> str:
+        """Read once more: only our entry may have changed."""
+        try:
+            is_good = _without_nothing(self.form.read(text), self.key) == _without_nothing(wanted, self.key)
+        except ValueError:
+            is_good = False
+        if not is_good:
+            raise Unusable("is written in a way that toolyard cannot change", snippet)
+        return text
+
+
+def _ours(name: str, entry: Any) -> Servers:
+    """Raises Unusable for a server of that name which is not a toolyard's."""
+    if entry is None:
+        return {}
+    words = [str(entry.get("command")), *(entry.get("args") or ())] if isinstance(entry, dict) else []
+    if "stdio" in words and ("toolyard" in words or Path(words[0]).stem == "toolyard"):
+        return dict(entry)
+    raise Unusable(f"has another server called {name!r}; choose a --name")
+
+
+def _without_nothing(document: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != key or value}
+
+
+def _home() -> Path:
+    """Raises SetupError where nobody says whose it is: a guess would change somebody else's files."""
+    if sys.platform != "win32" and not os.environ.get("HOME"):
+        raise SetupError("HOME is not set, so it is not known whose configuration to change; set it, or use --config")
+    return Path.home()
+
+
+def _settings_folder() -> Path:
+    """Where programs of this platform keep their settings."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or _home() / "AppData" / "Roaming")
+    if sys.platform == "darwin":
+        return _home() / "Library" / "Application Support"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config")
+
+
+CLIENTS: dict[DesktopName, Desktop] = {
+    "claude": Desktop("Claude", "mcpServers", ("Claude", "claude_desktop_config.json"), json_edit),
+    "cursor": Desktop("Cursor", "mcpServers", (".cursor", "mcp.json"), json_edit, is_in_home=True),
+    "vscode": Desktop("VS Code", "servers", ("Code", "User", "mcp.json"), json_edit, more={"type": "stdio"}),
+    "codex": Desktop(
+        "Codex", "mcp_servers", (".codex", "config.toml"), toml_edit, is_in_home=True, folder_variable="CODEX_HOME"
+    ),
+}

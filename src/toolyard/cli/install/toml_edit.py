@@ -1,0 +1,89 @@
+"""Changes one table of a TOML file and leaves every other character where it is.
+
+It looks at lines, and a line of a long text may look like a table: who changes a file so reads it again afterwards.
+"""
+
+import json
+import re
+from typing import Any
+
+from ...lazy import load
+
+_header = re.compile(r"\s*\[")
+
+
+def read(text: str) -> dict[str, Any]:
+    """Raises ValueError."""
+    try:
+        document: dict[str, Any] = load("toml").loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is not TOML: {error}") from None
+    return document
+
+
+def snippet(key: str, name: str, entry: dict[str, Any]) -> str:
+    lines = [f"[{key}.{name}]", *(f"{member} = {_value(value)}" for member, value in entry.items() if _is_flat(value))]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
+    """The table's lines where there is one, or the table at the end."""
+    lines = text.splitlines(keepends=True)
+    end = "\r\n" if "\r\n" in text else "\n"
+    span = _span(lines, key, name)
+    if span is None:
+        gap = "" if not text else end if text.endswith("\n") else end * 2
+        return text + gap + snippet(key, name, entry).replace("\n", end)
+    for member, value in entry.items():
+        if _is_flat(value):
+            _set(lines, span, member, value, end)
+    return "".join(lines)
+
+
+def take_out(text: str, key: str, name: str) -> str:
+    """Without it, the tables in it, and the empty line before it."""
+    lines = text.splitlines(keepends=True)
+    while (span := _span(lines, key, name, inner=True)) is not None:
+        start, end = span
+        del lines[start - 1 if start > 0 and not lines[start - 1].strip() else start : end]
+    return "".join(lines)
+
+
+def _set(lines: list[str], span: tuple[int, int], member: str, value: Any, end: str) -> None:
+    """A line that says so already stays as it is."""
+    made = f"{member} = {_value(value)}{end}"
+    found = next((n for n in range(*span) if re.match(rf"\s*{member}\s*=", lines[n])), None)
+    if found is None:
+        lines[span[0]] += made
+    elif not _says(lines[found], {member: value}):
+        lines[found] = made
+
+
+def _says(line: str, wanted: dict[str, Any]) -> bool:
+    try:
+        return read(line) == wanted
+    except ValueError:
+        return False
+
+
+def _span(lines: list[str], key: str, name: str, *, inner: bool = False) -> tuple[int, int] | None:
+    """The lines of a table, from its header to its last member; with `inner`, or of a table in it."""
+    tail = r"(?:\.[^\]]*)?" if inner else ""
+    wanted = re.compile(rf"""\s*\[\s*["']?{key}["']?\s*\.\s*["']?{re.escape(name)}["']?\s*{tail}\]""")
+    start = next((n for n, line in enumerate(lines) if wanted.match(line)), None)
+    if start is None:
+        return None
+    end = next((n for n in range(start + 1, len(lines)) if _header.match(lines[n])), len(lines))
+    while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
+        end -= 1
+    return start, end
+
+
+def _is_flat(value: Any) -> bool:
+    """A table in the table has lines of its own, and they stay."""
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+
+
+def _value(value: Any) -> str:
+    """JSON's texts and lists of texts are TOML's, too, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

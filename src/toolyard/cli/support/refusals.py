@@ -1,0 +1,23 @@
+"""How a verb tells that the server refused, or is not there: on standard error, with exit code 1."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from ...model.errors import InvalidInput, SetupError, ToolyardError
+from .screen import complain
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    try:
+        yield
+    except ToolyardError as error:
+        if isinstance(error, SetupError):
+            raise
+        details = [error.developer_message] if error.developer_message else []
+        if isinstance(error, InvalidInput):
+            details += [f"{problem.path}: {problem.sentence}" for problem in error.problems]
+        complain("\n  ".join([error.message, *details]) + "\n")
+        raise typer.Exit(1) from None

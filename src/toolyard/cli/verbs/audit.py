@@ -1,0 +1,154 @@
+"""`toolyard audit`: tail, verify, export."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...model.errors import SetupError, SourcePlace
+from ...operator.client import AuditClient, Head, heads_in
+from ...operator.reach import reach
+from ...server.settings.table import load_settings
+from ...text.hidden import in_one_line
+from ..support.ledger import WHERE, OperatedServer, Store, named_server, server_operated, tell_ledger
+from ..support.options import seconds_in, whole
+from ..support.refusals import told
+from ..support.screen import complain, in_json, say
+from ..support.target import Json
+
+LOOK_AGAIN_S = 0.5
+NO_LEDGER = f"there is no ledger here; {WHERE}"
+audit = typer.Typer(no_args_is_help=True, help="Read the audit log, check it, export it.")
+
+
+@audit.command()
+def tail(
+    number: Annotated[int, typer.Option("-n", parser=whole("-n", 1, 10_000), metavar="NUMBER", help="How many.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with those that come, until Ctrl-C.")] = False,
+    server: OperatedServer = None,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Show the newest entries."""
+    with told(), find_auditor(server, store) as auditor:
+        seen = {head["chain"]: head["number"] for head in auditor.heads()}
+        _print(auditor.newest(number), json)
+        try:
+            while follow:
+                time.sleep(LOOK_AGAIN_S)
+                _print(_news(auditor, seen), json)
+        except KeyboardInterrupt:
+            return
+
+
+@audit.command()
+def verify(
+    heads: Annotated[Path | None, typer.Option(help="Heads that were exported, to be found again.")] = None,
+    server: OperatedServer = None,
+    store: Store = None,
+) -> None:
+    """Check that nobody changed, removed or moved anything. Exit code 1 where somebody did."""
+    known = [] if heads is None else _heads(heads)
+    wrong = False
+    with told(), find_auditor(server, store) as auditor:
+        names = {chain["name"] for chain in auditor.chains()} | {head.chain for head in known}
+        for name in sorted(names):
+            checked = auditor.verify(name, [head for head in known if head.chain == name])
+            if checked.wrong is not None:
+                complain(f"{checked.wrong}\n")
+                wrong = True
+            else:
+                say(f"{name}: whole, {checked.place.count} entries up to block {checked.place.number}\n")
+    if not names:
+        say("The audit log is empty\n")
+    if wrong:
+        raise typer.Exit(1)
+
+
+@audit.command()
+def export(
+    since: Annotated[str, typer.Option(help="How far back, such as 1d, 12h or 10m.")] = "1d",
+    until: Annotated[str | None, typer.Option(help="Only what is older than this.")] = None,
+    heads: Annotated[bool, typer.Option("--heads", help="The heads of all chains, and no entries.")] = False,
+    server: OperatedServer = None,
+    store: Store = None,
+) -> None:
+    """Print entries as lines of JSON, chain by chain; or heads, for a later verify."""
+    now, since_s = time.time(), seconds_in(since, "--since")
+    until_s = 0.0 if until is None else seconds_in(until, "--until")
+    if until_s >= since_s:
+        raise SetupError(
+            f"there is nothing between --since {since} and --until {until}: --until must be the shorter one"
+        )
+    first, last = now - since_s, now - until_s
+    with told(), find_auditor(server, store) as auditor:
+        found = auditor.heads()
+        if heads:
+            _print(found, json=True)
+            return
+        for head in found:
+            entries = auditor.entries(head["chain"], since=first) if head["at"] >= first else ()
+            _print((entry for entry in entries if first <= entry.get("at", last) <= last), json=True)
+
+
+def find_auditor(server: str | None, store: str | None) -> AuditClient:
+    if elsewhere := server_operated(server, store):
+        return AuditClient(named_server(elsewhere))
+    settings = load_settings({} if store is None else {"store": store})
+    tell_ledger(settings, store)
+    sending = reach(settings)
+    if sending is None:
+        raise SetupError(NO_LEDGER if store is None else f"there is no ledger at {store}")
+    return AuditClient(sending)
+
+
+def _news(auditor: AuditClient, seen: dict[str, int]) -> list[dict[str, Any]]:
+    """What has come to any chain since."""
+    news: list[dict[str, Any]] = []
+    for head in auditor.heads():
+        after = seen.get(head["chain"], 0)
+        if head["number"] > after:
+            news += auditor.entries(head["chain"], after)
+            seen[head["chain"]] = max([head["number"], *(entry["block"] for entry in news[-1:])])
+    return sorted(news, key=lambda entry: entry.get("at", 0.0))
+
+
+def _print(rows: Iterable[dict[str, Any]], json: bool) -> None:
+    for row in rows:
+        say(in_json(row) if json else _line(row))
+    sys.stdout.flush()
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """For a terminal, which takes no orders from what callers wrote."""
+    at = datetime.fromtimestamp(entry.get("at", 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return in_one_line("  ".join([at, *_cells(entry)])) + "\n"
+
+
+def _cells(entry: dict[str, Any]) -> Iterator[str]:
+    """Who, for whom, from where; what, by which rule, and what became of it. Of a decision also which call."""
+    yield str(entry.get("kind", ""))
+    who = entry.get("by", entry.get("sub"))
+    if who is not None:
+        yield f"{who} for {entry['user']}" if "user" in entry else str(who)
+    yield from (str(entry[name]) for name in ("key", "from", "tool") if name in entry)
+    if "asked_by" in entry:
+        yield f"call {entry.get('call')} of {entry['asked_by']}"
+    yield from (str(entry[name]) for name in ("rule", "code", "reason") if name in entry)
+    if "n" in entry:
+        yield f"{entry['n']} entries"
+
+
+def _heads(path: Path) -> list[Head]:
+    try:
+        if not (found := heads_in(path.read_bytes())):
+            raise ValueError("there are none in it")
+        return found
+    except OSError as error:
+        raise SetupError(f"the heads cannot be read: {error.strerror}", SourcePlace(str(path))) from None
+    except ValueError as error:
+        raise SetupError(f"these are not heads that were exported: {error}", SourcePlace(str(path))) from None

@@ -1,0 +1,26 @@
+"""`toolyard cancel`."""
+
+import typer
+
+from ..support.ledger import Caller, Server, Store, looking_after
+from ..support.refusals import told
+from ..support.screen import complain, pretty, say
+from ..support.target import Json, Key
+from .calls import CallId, line
+
+
+def cancel(
+    call_id: CallId,
+    server: Server = None,
+    key: Key = None,
+    store: Store = None,
+    caller: Caller = None,
+    json: Json = False,
+) -> None:
+    """Cancel a call that has not ended."""
+    with told(), looking_after(server, key, store, caller) as desk:
+        cancelled = desk.cancel(call_id)
+    say(pretty(cancelled) if json else line(cancelled))
+    if cancelled.get("code") != "cancelled":
+        complain("The call had ended before\n")
+        raise typer.Exit(1)

@@ -1,0 +1,55 @@
+"""`toolyard console`: the address of the console and a code for it, from the server that has the ledger."""
+
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from ...model.errors import SetupError
+from ...operator.client import OperatorClient
+from ...operator.reach import reach, running
+from ...server.settings.table import load_settings
+from ..support.ledger import OperatedServer, named_server, server_operated, tell_ledger
+from ..support.refusals import told
+from ..support.screen import complain, pretty, say
+from ..support.target import Json
+
+NO_SERVER = (
+    "no server has this ledger now, and only a running server has a console; start one with 'toolyard serve', run this "
+    "where it runs, name its ledger with --store, or name it with --server"
+)
+Store = Annotated[str | None, typer.Option(help="The ledger of the server (sqlite:toolyard.db).")]
+Open = Annotated[bool, typer.Option("--open", help="Open the address in a browser.")]
+
+
+def console(open: Open = False, server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
+    """Print the address of the operator's pages, and a code that lets one browser in.
+
+    The code is good once, for ten minutes; the browser is then known for eight hours.
+    """
+    with told(), _operator(server, store) as operator:
+        made = operator.console_code()
+    minutes = made["goodForS"] / 60
+    said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"
+    say(pretty(made) if json else said)
+    sys.stdout.flush()
+    if made["url"].startswith("/"):
+        complain(
+            "The app that has this ledger does not know at which address it is mounted: open this path below it, or "
+            "set public_url to it\n"
+        )
+    elif open and not webbrowser.open(made["url"]):
+        complain("No browser could be started here; open the address in one\n")
+
+
+def _operator(server: str | None, store: str | None) -> OperatorClient:
+    """Nodes that share a ledger all know a code that is in it. Any other ledger is asked for through its server."""
+    if elsewhere := server_operated(server, store):
+        return OperatorClient(named_server(elsewhere))
+    settings = load_settings({} if store is None else {"store": store})
+    tell_ledger(settings, store)
+    sending = reach(settings) if settings.store.startswith("postgres") else running(settings)
+    if sending is None:
+        raise SetupError(NO_SERVER)
+    return OperatorClient(sending)

@@ -1,0 +1,22 @@
+"""`toolyard demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...lazy import load
+
+
+def demo(
+    auto: Annotated[bool, typer.Option("--auto", help="Do the person's part, too: no browser is needed.")] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Run in this folder, new or empty, and leave it there afterwards."),
+    ] = None,
+) -> None:
+    """See secrets, accounts, approvals and the audit log at work, in a minute, on this machine alone.
+
+    It starts a server and an identity provider of its own on free ports, says what to do, and ends both.
+    """
+    raise typer.Exit(load("demo")(auto=auto, keep=keep))

@@ -1,0 +1,55 @@
+"""`toolyard resolve`."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec import Raw
+
+from ...model.errors import SetupError
+from ..support.ledger import WHERE, Caller, OperatedServer, Store, operator_of
+from ..support.refusals import told
+from ..support.screen import pretty, say
+from ..support.target import Json
+from .calls import CallId, line
+
+NO_LEDGER = f"a call is settled in the ledger: {WHERE}"
+
+
+def resolve(
+    call_id: CallId,
+    message: Annotated[str | None, typer.Argument(help="With --failed: why.", show_default=False)] = None,
+    done: Annotated[str | None, typer.Option(metavar="JSON", help="It was done, and this is its result.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="It was not done.")] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Run it once more.")] = False,
+    server: OperatedServer = None,
+    store: Store = None,
+    caller: Caller = None,
+    json: Json = False,
+) -> None:
+    """Settle a call that ended as outcome_unknown: --done JSON, --failed [MESSAGE] or --rerun.
+
+    toolyard resolve order-7 --done '{"receipt": 42}'
+    """
+    how = _how(done, failed, message, rerun)
+    with told(), operator_of(server, store, NO_LEDGER, caller=caller) as operator:
+        resolved = operator.resolve(call_id, how)
+    say(pretty(resolved) if json else line(resolved))
+
+
+def _how(done: str | None, failed: bool, message: str | None, rerun: bool) -> dict[str, Any]:
+    if [done is not None, failed, rerun].count(True) != 1:
+        raise SetupError("say how the call is settled: with one of --done JSON, --failed [MESSAGE] and --rerun")
+    if message is not None and not failed:
+        raise SetupError(f"{message!r} is too much; a message goes with --failed")
+    if done is not None:
+        return {"done": _json(done)}
+    return {"failed": message or ""} if failed else {"rerun": True}
+
+
+def _json(text: str) -> Raw:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise SetupError(f"--done is not JSON: {error}; a text is written '\"text\"'") from None
+    return Raw(text.encode())

@@ -1,0 +1,35 @@
+"""`toolyard stdio`."""
+
+from typing import Annotated
+
+import typer
+
+from ...lazy import load
+from ...server.http.logs import set_up_logging
+from ...server.mcp.transports.pipes import own_pipes
+from ...server.settings.table import load_settings
+
+REFERENCE = "toolyard.reference"
+
+
+def stdio(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE|MODULE]...", help="What to serve: tools.py, package.module, or either with :name."
+        ),
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="The ledger (one of this user's own, in the state folder).")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error, on standard error.")] = None,
+    config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
+) -> None:
+    """Serve tools to one MCP client over standard input and output, as desktop clients start them.
+
+    Nothing but the protocol is written to standard output: what tools print goes to standard error.
+    """
+    pipes = own_pipes()
+    given = {"tools": targets or None, "store": store, "log_level": log_level}
+    settings = load_settings({name: value for name, value in given.items() if value is not None}, config=config)
+    set_up_logging(settings.log_level, settings.log_format)
+    sources = load("sources")(settings.tools or [REFERENCE])
+    load("stdio")(sources, settings, pipes)

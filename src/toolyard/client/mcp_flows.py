@@ -1,0 +1,301 @@
+"""What a client does over MCP: it finds out which era the server is of, lists before it calls, and waits for tasks.
+
+The era is found by the first request, which is always a list: it is sent in the newest revision, and a server that does
+not understand it is greeted with the older era's handshake. What came of it is kept for as long as the client lives.
+"""
+
+import logging
+from collections.abc import Callable, Generator, Mapping
+from itertools import count
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import Raw
+
+from ..lazy import load
+from ..model.call import CallTool, Outcome
+from ..model.clock import SYSTEM_CLOCK
+from ..model.errors import Busy, InternalError, RequestError, ToolError, ToolNotFound, UnsupportedProtocol
+from ..wires.contract import Reply, Request
+from ..wires.mcp import client_requests as wire
+from ..wires.mcp.client_replies import Heard, hear, refusal_of
+from ..wires.mcp.client_requests import ServerAddress
+from ..wires.mcp.client_results import (
+    Listed,
+    ToolListing,
+    asked,
+    broken,
+    failure_of,
+    kind_of,
+    listing_of,
+    page_of,
+    task_failure,
+    value_of,
+)
+from ..wires.mcp.envelope import HEADER_MISMATCH, UNSUPPORTED_VERSION
+from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25
+from .flows import Flow, Pause, pause_after, pause_of, tried
+
+MOST_PAGES = 1000
+KEEP_S = 60.0
+"""How long a list is believed whose server does not say."""
+OPENING_S = 0.01
+POLL_S, LONGEST_POLL_S = 1.0, 3600.0
+SHORTEST_RESUME_S = 0.1
+NO_LEDGER = "MCP has no such question; ask the server at its address without /mcp"
+_log = logging.getLogger("toolyard.client")
+Step = Generator[Request | Pause, Reply | None, Any]
+
+
+class McpProtocol:
+    """Speaks MCP with one server."""
+
+    def __init__(self, url: str, path: str = "", monotonic: Callable[[], float] = SYSTEM_CLOCK.monotonic) -> None:
+        """`path` comes after the address that requests are sent to, `url` is what people call it."""
+        self._url, self._path, self._monotonic = url, path, monotonic
+        self._place: ServerAddress | None = None
+        self._is_opening = False
+        self._listing: ToolListing | None = None
+        self._stale_at = 0.0
+        self._ids = count(1)
+
+    # -- what a client can do ----------------------------------------------------------------------
+
+    def call(self, command: CallTool, retries: int, *, wait: bool) -> Flow:
+        """To its end, whether or not that was wished: a call that takes long becomes a task, which is waited for."""
+        return (yield from tried(lambda: self._called(command), retries))
+
+    def list_tools(self, *, all_versions: bool, for_model: bool) -> Flow:
+        """The newest version of each, without what a model must not fill in: MCP knows no other list."""
+        return (yield from self._list()).tools
+
+    def health(self) -> Flow:
+        return (yield from self._ask("tools/list", {})).result is not None
+
+    def end(self) -> Flow:
+        """Says goodbye where there is a session."""
+        place, self._place = self._place, None
+        if place is not None and place.session is not None:
+            yield wire.encode_goodbye(place)
+
+    def show_call(self, call_id: str, wait_s: float) -> NoReturn:
+        raise RequestError(NO_LEDGER)
+
+    def list_calls(self, wanted: Mapping[str, str | None]) -> NoReturn:
+        raise RequestError(NO_LEDGER)
+
+    def cancel_call(self, call_id: str) -> NoReturn:
+        raise RequestError(NO_LEDGER)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def _ask(
+        self, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes] | None = None
+    ) -> Generator[Request | Pause, Reply | None, Heard]:
+        """A request and what was heard. If the server has forgotten what was agreed on, that begins anew, once."""
+        yield from self._opened()
+        place = self._place
+        if place is None:
+            return (yield from self._ask_first(method, params))
+        heard = yield from self._exchange(place, method, params, more or {})
+        if _is_lost(place, heard):
+            self._place = None
+            yield from self._ask_first("tools/list", {})
+            if self._place is not None:
+                heard = yield from self._exchange(self._place, method, params, more or {})
+        return heard
+
+    def _opened(self) -> Generator[Pause, Reply | None, None]:
+        """Lets another finish who is finding out the era."""
+        while self._is_opening:
+            yield Pause(OPENING_S)
+
+    def _ask_first(self, method: str, params: Mapping[str, Any]) -> Generator[Request | Pause, Reply | None, Heard]:
+        """In the newest revision; if that is not understood, after a handshake. Others wait meanwhile."""
+        self._is_opening = True
+        try:
+            place = ServerAddress(self._path)
+            heard = yield from self._exchange(place, method, params, {})
+            if heard.is_older or any(each in HANDSHAKE for each in heard.supported()):
+                place = yield from self._greet(heard)
+                heard = yield from self._exchange(place, method, params, {})
+            if heard.is_modern or not place.revision.is_modern:
+                self._place = place
+            return heard
+        finally:
+            self._is_opening = False
+
+    def _greet(self, first: Heard) -> Generator[Request | Pause, Reply | None, ServerAddress]:
+        """The handshake. If it fails as well, the first refusal says more, if it said anything."""
+        id = next(self._ids)
+        supported = [name for name in HANDSHAKE if name in first.supported()]
+        request = wire.encode_initialize(self._path, id, supported[0] if supported else R_2025_11_25.name)
+        heard = hear((yield from _reply(request)), id)
+        if heard.result is None:
+            raise refusal_of(heard if first.error is None or not heard.is_older else first, self._url)
+        named = heard.result.get("protocolVersion")
+        if named not in HANDSHAKE:
+            raise UnsupportedProtocol(f"The server speaks MCP {named}, and this client does not")
+        place = ServerAddress(self._path, HANDSHAKE[named], heard.session)
+        yield wire.encode_initialized(place)
+        return place
+
+    def _exchange(
+        self, place: ServerAddress, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes]
+    ) -> Generator[Request | Pause, Reply | None, Heard]:
+        """One request, and its stream to the end. In the older era a server may break it off to have it taken up
+        again."""
+        id = next(self._ids)
+        heard = hear((yield from _reply(wire.encode(place, id, method, params, more))), id)
+        last, retry_ms = None if place.revision.is_modern else heard.last_event, heard.retry_ms
+        while last and heard.status == 200 and heard.result is heard.error is None:
+            yield Pause(max(pause_of(retry_ms, 0), SHORTEST_RESUME_S))
+            heard = hear((yield from _reply(wire.encode_resume(place, last))), id)
+            last, retry_ms = heard.last_event or last, heard.retry_ms if heard.retry_ms is not None else retry_ms
+        return heard
+
+    def _result(self, heard: Heard) -> dict[str, Any]:
+        if heard.result is None:
+            raise refusal_of(heard, self._url)
+        return heard.result
+
+    # -- lists -------------------------------------------------------------------------------------
+
+    def _list(self) -> Generator[Request | Pause, Reply | None, ToolListing]:
+        """All pages."""
+        tools: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            result = self._result((yield from self._ask("tools/list", {} if cursor is None else {"cursor": cursor})))
+            page, cursor = page_of(result)
+            tools += page
+            if cursor is None:
+                return self._keep(tools, result.get("ttlMs"))
+        raise InternalError(f"The server's list of tools does not end: {MOST_PAGES} pages, and there are more")
+
+    def _keep(self, tools: list[dict[str, Any]], ttl_ms: Any) -> ToolListing:
+        place = self._place or ServerAddress(self._path)
+        listing = self._listing = listing_of(tools, place.revision)
+        for name, reason in listing.rejected.items():
+            _log.warning("%s: the tool %s is left out: %s", self._url, name, reason)
+        is_said = isinstance(ttl_ms, int | float) and ttl_ms > 0
+        self._stale_at = self._monotonic() + (ttl_ms / 1000 if is_said else KEEP_S)
+        return listing
+
+    def _find(self, id: str) -> Generator[Request | Pause, Reply | None, tuple[Listed, str | None]]:
+        """In the list that is known, and then in a new one. Raises ToolNotFound."""
+        yield from self._opened()
+        listing = self._listing if self._monotonic() < self._stale_at else None
+        found = listing.find(id) if listing is not None else None
+        if found is None:
+            listing = yield from self._list()
+            found = listing.find(id)
+        if found is None:
+            reason = listing.rejected.get(id) if listing is not None else None
+            details = f"It is listed, but cannot be called: {reason}" if reason else "The server does not list it"
+            raise ToolNotFound(f"Tool '{id}' was not found", developer_message=details)
+        return found
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _called(self, command: CallTool) -> Flow:
+        started = self._monotonic()
+        outcome = Outcome(command.call_id or "", 0.0)
+        try:
+            outcome.value = Raw(msgspec.json.encode((yield from self._value(command))))
+        except ToolError as error:
+            outcome.error = error
+        outcome.duration_ms = round((self._monotonic() - started) * 1000, 3)
+        return outcome
+
+    def _value(self, command: CallTool) -> Step:
+        """What the tool returned. Raises the ToolError that it failed with."""
+        tool, version = yield from self._find(command.tool_id)
+        heard = yield from self._send(command, tool, version)
+        if heard.code == HEADER_MISMATCH:
+            yield from self._list()
+            tool, version = yield from self._find(command.tool_id)
+            heard = yield from self._send(command, tool, version)
+        result = self._result(heard)
+        if tool.needs_task or kind_of(result) == "task":
+            result = yield from self._of_task(result)
+        if (failure := failure_of(result)) is not None:
+            raise failure
+        return (yield from self._checked(result, tool, version))
+
+    def _send(self, command: CallTool, tool: Listed, version: str | None) -> Step:
+        params = wire.call_params(command, tool, version)
+        if tool.needs_task:
+            params["task"] = {}
+        return (yield from self._ask("tools/call", params, wire.mirrored_headers(tool, params["arguments"])))
+
+    def _checked(self, result: Mapping[str, Any], tool: Listed, version: str | None) -> Step:
+        """By the schema that is listed; if it does not fit, by the one that is listed now. Another version has one that
+        is not listed."""
+        if version is not None and tool.version not in (version, f"{version}.0.0"):
+            return value_of(result, tool, None, _compile)
+        try:
+            return value_of(result, tool, tool.output_schema, _compile)
+        except ToolError:
+            fresh = (yield from self._list()).by_name.get(tool.name)
+            if fresh is None or fresh.output_schema == tool.output_schema:
+                raise
+        return value_of(result, fresh, fresh.output_schema, _compile)
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    def _of_task(self, created: Mapping[str, Any]) -> Step:
+        """The result of a task, as soon as it has ended. It is asked for as often as the server wants it to be."""
+        task = created.get("task", created)
+        if not isinstance(task, dict) or not isinstance(task.get("taskId"), str):
+            raise broken("The server's answer is not a task", created)
+        about = {"taskId": task["taskId"]}
+        is_modern = self._place is not None and self._place.revision.is_modern
+        while True:
+            yield Pause(_poll_s(task))
+            task = yield from self._asked_again("tasks/get", about)
+            status = task.get("status")
+            if status == "input_required":
+                yield from self._ask("tasks/cancel", about)
+                raise asked(task)
+            if status == "cancelled" or (status == "failed" and is_modern):
+                raise task_failure(task)
+            if status in ("completed", "failed"):
+                result = task.get("result") if is_modern else (yield from self._asked_again("tasks/result", about))
+                if not isinstance(result, dict):
+                    raise broken("The server's answer is not a task", task)
+                return result
+
+    def _asked_again(self, method: str, params: Mapping[str, Any]) -> Step:
+        """What is asked of a call that was made is asked until a busy server has time for it."""
+        while True:
+            try:
+                return self._result((yield from self._ask(method, params)))
+            except Busy as busy:
+                yield pause_after(busy)
+
+
+def _is_lost(place: ServerAddress, heard: Heard) -> bool:
+    """Whether the server has lost the session, or has become another one."""
+    if place.revision.is_modern:
+        return heard.code == UNSUPPORTED_VERSION
+    return place.session is not None and heard.status == 404
+
+
+def _poll_s(task: Mapping[str, Any]) -> float:
+    wanted = task.get("pollIntervalMs", task.get("pollInterval"))
+    if not isinstance(wanted, int | float) or wanted < 0:
+        return POLL_S
+    if wanted > LONGEST_POLL_S * 1000:
+        raise broken(f"The server wants to be asked about its task in {wanted / 1000:g} s, which is too long", task)
+    return wanted / 1000
+
+
+def _compile(schema: dict[str, Any]) -> Any:
+    return load("validator")(schema)
+
+
+def _reply(request: Request) -> Generator[Request | Pause, Reply | None, Reply]:
+    reply = yield request
+    assert reply is not None  # noqa: S101
+    return reply

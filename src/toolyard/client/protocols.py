@@ -1,0 +1,78 @@
+"""Which wire a client speaks, and its flows over that."""
+
+from collections.abc import Mapping
+from typing import Literal, Protocol
+from urllib.parse import urlsplit
+
+from ..model.call import CallTool
+from ..wires.contract import OxpFamilyWire
+from ..wires.oxp import otc, otc_draft, oxp
+from .flows import Flow, call, call_to_its_end, cancel_call, health, list_calls, list_tools, show_call
+from .mcp_flows import McpProtocol
+
+WIRES: dict[str, OxpFamilyWire] = {"oxp": oxp.FLAT, "otc": otc.OTC, "otc_draft": otc_draft.DRAFT}
+WireName = Literal["oxp", "otc", "otc_draft", "mcp"]
+MCP_PATH = "/mcp"
+
+
+class ClientProtocol(Protocol):
+    """What a client can do, as flows."""
+
+    def call(self, command: CallTool, retries: int, *, wait: bool) -> Flow: ...
+
+    def list_tools(self, *, all_versions: bool, for_model: bool) -> Flow: ...
+
+    def show_call(self, call_id: str, wait_s: float) -> Flow: ...
+
+    def list_calls(self, wanted: Mapping[str, str | None]) -> Flow: ...
+
+    def cancel_call(self, call_id: str) -> Flow: ...
+
+    def health(self) -> Flow: ...
+
+    def end(self) -> Flow:
+        """The last thing a client says."""
+        ...
+
+
+class OxpFamilyProtocol:
+    """A wire of the OXP family: every request stands for itself."""
+
+    def __init__(self, wire: OxpFamilyWire) -> None:
+        self._wire = wire
+
+    def call(self, command: CallTool, retries: int, *, wait: bool) -> Flow:
+        return (call_to_its_end if wait else call)(self._wire, command, retries)
+
+    def list_tools(self, *, all_versions: bool, for_model: bool) -> Flow:
+        return list_tools(self._wire, all_versions=all_versions, for_model=for_model)
+
+    def show_call(self, call_id: str, wait_s: float) -> Flow:
+        return show_call(call_id, wait_s)
+
+    def list_calls(self, wanted: Mapping[str, str | None]) -> Flow:
+        return list_calls(wanted)
+
+    def cancel_call(self, call_id: str) -> Flow:
+        return cancel_call(call_id)
+
+    def health(self) -> Flow:
+        return health()
+
+    def end(self) -> Flow:
+        yield from ()
+
+
+def speaks_mcp(url: str) -> bool:
+    """What a client speaks there that is not told."""
+    return urlsplit(url).path.rstrip("/").endswith(MCP_PATH)
+
+
+def speech_of(url: str, wire: WireName | None) -> tuple[ClientProtocol, str]:
+    """By the wire's name, or else by what the address ends in; and the address that requests are sent to."""
+    path = urlsplit(url).path
+    if wire is None:
+        wire = "mcp" if speaks_mcp(url) else "oxp"
+    if wire != "mcp":
+        return OxpFamilyProtocol(WIRES[wire]), url.rstrip("/")
+    return McpProtocol(url if path else url + MCP_PATH, "" if path else MCP_PATH), url

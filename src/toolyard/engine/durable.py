@@ -1,0 +1,561 @@
+"""Calls that are recorded before they run: those with a key run once and are answered from the ledger ever after, those
+of workers' tools wait there for a worker.
+
+An attempt of this node runs in a task of its own. Whoever asks for the call, the first time or again, waits for that
+task; who will not wait longer is told to come back, and the attempt goes on. A call that runs elsewhere is waited for
+in the same way.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from msgspec import Raw, Struct
+
+from ..model.call import CallTool, Outcome
+from ..model.caller import Caller
+from ..model.channel import Channel, QuietChannel
+from ..model.errors import (
+    Busy,
+    KeyConflict,
+    LimitReached,
+    MissingRequirements,
+    RequestError,
+    StillRunning,
+    ToolError,
+    Unavailable,
+)
+from ..model.lifecycle import ENDED
+from ..model.record import CallKey, CallName, CallRecord, NewCall
+from ..model.run import Run
+from ..store.hints import Topic
+from ..store.values import Begun, Note
+from ..trust.approvals.rules import APPROVAL, ApprovalRules
+from ..trust.limits.meters import Admitted
+from ..trust.limits.quotas import Quotas
+from ..trust.sealing.fingerprints import Fingerprints
+from .concurrency import Slots
+from .node import HeldAttempt, Node
+from .wait import Wait, holding, outcome_from_ledger
+
+RETRY_AFTER_MS = 1000
+LOOK_AGAIN_S = 0.1
+HOLD = "hold"
+"""The kind of notes by which calls that wait and have no key are known again."""
+COLLECT_S = 86400.0
+"""How long what became of such a call is kept for who asks again."""
+_log = logging.getLogger("toolyard.ledger")
+
+Attempt = Callable[[], Awaitable[Outcome]]
+"""Runs the tool: everything after the call was checked and recorded."""
+Hear = Callable[[int, Channel, Caller], Awaitable[None]]
+"""Puts what a call asks to somebody who joined it, for as long as it runs."""
+
+
+class InputCheck(Struct, frozen=True):
+    """How a call is proved valid."""
+
+    prove: "Callable[[], PreparedCall]"
+    """Raises what is wrong with it."""
+    base_url: Callable[[], str] = str
+    """The server's address, as its client has it."""
+    runs_authors_code: bool = True
+    """Whether validators or a rule of the author's run for it: not for a call that is known already."""
+
+
+class PreparedCall(Struct):
+    """A call that was proved valid: what to record, how to run it, and the line it has to stand in first."""
+
+    new: NewCall
+    run: Run
+    attempt: Attempt
+    slots: Slots | None = None
+    stops_when_gone: bool = False
+    """Whether a client that goes away takes the call with it."""
+    admitted: Admitted | None = None
+    """What it counts among, until its end."""
+    base_url: Callable[[], str] = str
+    """The server's address, as its client has it."""
+
+    def is_known(self) -> None:
+        """It was made before, so it does not count."""
+        if self.admitted is not None:
+            self.admitted.take_back()
+
+    def waits(self) -> None:
+        """It is recorded, and does not run yet: it counts among those of its minute, and not among those at once."""
+        if self.admitted is not None:
+            self.admitted.end()
+
+
+class Undecided(Exception):
+    """A call waits for a person's yes. `is_new`: it was recorded just now, and nobody was told of it yet."""
+
+    def __init__(self, call: CallName, tool: str, base_url: Callable[[], str], *, is_new: bool = False) -> None:
+        self.call, self._tool, self._base_url, self.is_new = call, tool, base_url, is_new
+
+    def told(self, approvals: ApprovalRules) -> MissingRequirements:
+        return approvals.missing(self._tool, self.call, self._base_url())
+
+
+class Waiter(Struct, frozen=True):
+    """Who waits for a call, and for how long."""
+
+    caller: Caller
+    channel: Channel
+    is_patient: bool
+    """Whether they wait until its end."""
+    wait: Wait | None = None
+    """What is left to who was held already."""
+
+
+class RunningCall(Struct):
+    """A recorded call that somebody on this node waits for."""
+
+    task: "asyncio.Task[Outcome]"
+    recorded: "asyncio.Future[int]"
+    """Its number, once it is in the ledger: nothing is promised of it before."""
+    is_here: bool = False
+    """Whether this node runs it."""
+
+
+class DurableCalls:
+    """One key, one execution."""
+
+    def __init__(
+        self,
+        node: Node,
+        fingerprints: Fingerprints,
+        approvals: ApprovalRules,
+        sync_wait_s: float,
+        most_pending: int,
+        quotas: Quotas,
+    ) -> None:
+        self._node, self._store, self._fingerprints, self.approvals = node, node.store, fingerprints, approvals
+        self._sync_wait_s, self._most_pending, self._quotas = sync_wait_s, most_pending, quotas
+        self._running: dict[tuple[CallKey, bytes], RunningCall] = {}
+        """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
+        self.hear: Hear = _in_silence
+
+    async def call(self, command: CallTool, caller: Caller, check: InputCheck, channel: Channel) -> Outcome:
+        """A call that waits for a person is told of at once; made again, it is held until that person has decided, or
+        for as long as one waits for a tool."""
+        waiter = Waiter(caller, channel, command.is_patient)
+        while True:
+            try:
+                return await self._call(command, waiter, check)
+            except Undecided as undecided:
+                wait = waiter.wait or Wait(self._sync_wait_s, channel.when_gone)
+                if undecided.is_new or not await self._decided(undecided.call.seq, wait):
+                    raise undecided.told(self.approvals) from None
+                waiter = Waiter(caller, channel, command.is_patient, wait)
+
+    async def _decided(self, seq: int, wait: Wait) -> bool:
+        async def came() -> bool:
+            call = await self._store.row(seq)
+            return call is None or call.waiting_for != APPROVAL
+
+        return await holding(self._store, ((Topic.DECIDED, seq), (Topic.ENDED, seq)), wait, came)
+
+    async def _call(self, command: CallTool, waiter: Waiter, check: InputCheck) -> Outcome:
+        """A known key with the same fingerprint is answered before anything is checked, one with another only after.
+        (Where no code of the author's runs for the check, that is one look at the ledger less: `begin` finds it.)"""
+        if command.call_id is None:
+            work = check.prove()
+            if work.new.waiting_for is not None:
+                return await self._collected(command, waiter, work)
+            return await self._wait(work.new.key, self._start(work), waiter, can_join=False)
+        key = CallKey(waiter.caller.tenant, waiter.caller.subject, command.family, command.call_id)
+        prints = self._prints(command)
+        if (running := self._joinable(key, prints)) is not None:
+            return await self._joined(key, running, waiter)
+        if check.runs_authors_code:
+            if (known := await self._known(key, prints, check.base_url, waiter)) is not None:
+                return known
+            if (running := self._joinable(key, prints)) is not None:  # it came meanwhile
+                return await self._joined(key, running, waiter)
+        try:
+            work = check.prove()
+        except (RequestError, LimitReached):
+            known = await self._known(key, prints, check.base_url, waiter)
+            if known is None:
+                raise
+            return known
+        work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
+        return await self._wait(key, self._start(work), waiter)
+
+    def _joinable(self, key: CallKey, prints: tuple[bytes, ...]) -> RunningCall | None:
+        return next((self._running[key, each] for each in prints if (key, each) in self._running), None)
+
+    async def detach(self, command: CallTool, caller: Caller, check: InputCheck) -> int:
+        """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
+        if check.runs_authors_code and (known := await self.known(command, caller)) is not None:
+            return known.seq
+        try:
+            work = check.prove()
+        except LimitReached:
+            known = await self.known(command, caller)
+            if known is None:
+                raise
+            return known.seq
+        if command.call_id is not None:
+            work.new.key = CallKey(caller.tenant, caller.subject, command.family, command.call_id)
+            work.new.fingerprint, *older = self._prints(command)
+            work.new.older = tuple(older)
+        try:
+            begun = await self._begun(work)
+        except BaseException:
+            work.is_known()
+            raise
+        if begun.seq == 0:
+            work.is_known()
+            if not work.new.has(_fingerprint(begun)):
+                raise _conflict(work.new.key)
+            return _known_call(begun, work.new.key).seq
+        work.stops_when_gone = False
+        if work.new.waiting_for is None:
+            self.go_on(begun.seq, 1, work)
+        else:
+            work.waits()
+        return begun.seq
+
+    async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
+        """The call that was made before with the same key, tool, user and input."""
+        if command.call_id is None:
+            return None
+        begun = await self._store.find(CallKey(caller.tenant, caller.subject, command.family, command.call_id))
+        if begun is None or begun.known is None or _fingerprint(begun) not in self._prints(command):
+            return None
+        return begun.known
+
+    async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
+        """What a call whose tool is gone was answered with."""
+        key = CallKey(caller.tenant, caller.subject, command.family, command.call_id or "")
+        waiter = Waiter(caller, QuietChannel(), command.is_patient)
+        try:
+            return await self._known(key, self._prints(command), self.approvals.base_url, waiter)
+        except Undecided as undecided:
+            raise undecided.told(self.approvals) from None
+
+    def print_of(self, command: CallTool) -> bytes:
+        return self._prints(command)[0]
+
+    def _prints(self, command: CallTool) -> tuple[bytes, ...]:
+        """What the same call is known by."""
+        command.keep_input()
+        return self._fingerprints.all_of(command.tool_id, command.context.user_id, Raw(command.input_json))
+
+    def let_go(self) -> None:
+        """Nobody waits any more for what runs elsewhere: who asked is told to come back."""
+        for running in self._running.values():
+            if not running.is_here:
+                running.task.cancel()
+
+    async def close(self, grace_s: float, hurried: threading.Event) -> None:
+        """Waits for what still runs here, so long or until it is hurried; then stops it, and leaves it to others where
+        that is right."""
+        self.let_go()
+        tasks = [running.task for running in self._running.values()]
+        deadline = time.monotonic() + grace_s
+        while any(not task.done() for task in tasks) and time.monotonic() < deadline and not hurried.is_set():
+            await asyncio.wait(tasks, timeout=LOOK_AGAIN_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def go_on(self, seq: int, attempt: int, work: PreparedCall) -> None:
+        """Runs an attempt of a call that is recorded already. What runs elsewhere is only waited for, and that only
+        where it counts among those at once."""
+        key, fingerprint = work.new.key, work.new.fingerprint
+        if work.new.queue == "node":
+            line = self._in_line(seq, attempt, work)
+            self._enter(key, fingerprint, line, _done(seq), work.admitted).is_here = True
+        elif work.admitted is not None:
+            self._enter(key, fingerprint, outcome_from_ledger(self._store, seq), _done(seq), work.admitted)
+
+    async def _in_line(self, seq: int, attempt: int, work: PreparedCall) -> Outcome:
+        """What is recorded stands in line too, and ends if that takes too long."""
+        if work.slots is None:
+            return await self._here(seq, attempt, work)
+        try:
+            async with work.slots.turn(work.run.caller):
+                return await self._here(seq, attempt, work)
+        except Busy as busy:
+            error = ToolError(busy.message, can_retry=True, retry_after_ms=busy.retry_after_ms)
+            held = HeldAttempt(self._node, seq, attempt, work.new.on_lost, work.run)
+            return await held.finished(Outcome(work.new.key.call_id, 0.0, error=error))
+
+    def runs(self, call: CallRecord) -> bool:
+        """Whether this node runs it."""
+        running = self._running.get((call.key, call.fingerprint))
+        return running is not None and running.is_here
+
+    def is_nobodys(self, call: CallRecord | None) -> bool:
+        """Whether a call that this node should be running is not: the store failed just when it was recorded."""
+        if call is None or call.queue != "node" or call.state in ENDED:
+            return False
+        return call.holder == self._store.node and not self.runs(call)
+
+    def _start(self, work: PreparedCall) -> RunningCall:
+        recorded = asyncio.get_running_loop().create_future()
+        once = self._once(work, recorded)
+        return self._enter(work.new.key, work.new.fingerprint, once, recorded, work.admitted)
+
+    def _enter(
+        self,
+        key: CallKey,
+        fingerprint: bytes,
+        work: "asyncio._CoroutineLike[Outcome]",
+        recorded: "asyncio.Future[int]",
+        admitted: Admitted | None = None,
+    ) -> RunningCall:
+        task = asyncio.get_running_loop().create_task(work)
+        running = self._running[key, fingerprint] = RunningCall(task, recorded)
+        self._quotas.begin(key.tenant, key.subject)
+        task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
+        if admitted is not None:
+            task.add_done_callback(lambda done: admitted.end())
+        return running
+
+    def _ended(self, which: tuple[CallKey, bytes], running: RunningCall) -> None:
+        self._quotas.end(which[0].tenant, which[0].subject)
+        if self._running.get(which) is running:
+            del self._running[which]
+        task = running.task
+        if not task.cancelled() and task.exception() is not None:
+            _log.debug("call %s was not made: %s", which[0].call_id, task.exception())  # its callers are told
+
+    async def _once(self, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
+        """Who has to stand in line does so before anything is recorded, but not for what is known already."""
+        if work.slots is None:
+            return await self._recorded(work, recorded)
+        begun = await self._store.find(work.new.key) if work.new.keyed else None
+        if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
+            recorded.set_result(_number(begun))
+            work.is_known()
+            return await self._found(begun, work, recorded)
+        async with work.slots.turn(work.run.caller):
+            return await self._recorded(work, recorded)
+
+    async def _recorded(self, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
+        new = work.new
+        begun = await self._begun(work)
+        if not recorded.done():
+            recorded.set_result(_number(begun))
+        if begun.seq == 0:
+            work.is_known()
+            return await self._found(begun, work, recorded)
+        if new.waiting_for is not None:
+            raise _undecided(new.name(begun.seq), work, is_new=True)
+        if new.queue != "node":
+            return await self._elsewhere(begun.seq, work)
+        return await self._here(begun.seq, 1, work)
+
+    async def _begun(self, work: PreparedCall) -> Begun:
+        """Recorded, if the caller may have one more that waits, or if it is there already. Raises LimitReached."""
+        new = work.new
+        if new.queue != "node" or new.waiting_for is not None:
+            try:
+                await self._quotas.room("waiting_calls", work.run.caller)
+            except LimitReached:
+                if not new.keyed or await self._store.find(new.key) is None:
+                    raise
+        return await self._store.begin(new, None if new.queue == "node" else self._most_pending)
+
+    async def _here(self, seq: int, number: int, work: PreparedCall) -> Outcome:
+        if (running := self._running.get((work.new.key, work.new.fingerprint))) is not None:
+            running.is_here = True
+        if work.stops_when_gone:
+            work.run.channel.when_gone(lambda: self._cancel_later(seq))
+        return await HeldAttempt(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
+
+    async def _elsewhere(self, seq: int, work: PreparedCall) -> Outcome:
+        if work.stops_when_gone:
+            work.run.channel.when_gone(lambda: self._cancel_later(seq))
+        return await outcome_from_ledger(self._store, seq)
+
+    async def _collected(self, command: CallTool, waiter: Waiter, work: PreparedCall) -> Outcome:
+        """A call that has to wait and has no key is known again by its input: made once more it is answered with what
+        became of it. Who comes after that makes another; who joined it before its end has joined this one."""
+        new, caller = work.new, waiter.caller
+        prints = self._prints(command)
+        new.fingerprint, new.older = prints[0], prints[1:]
+        places = [_place(CallKey(caller.tenant, caller.subject, command.family, ""), each) for each in prints]
+        try:
+            place, held = await self._noted(places, new)
+        except BaseException:
+            work.is_known()
+            raise
+        if held is None:
+            work.waits()
+        else:
+            work.is_known()
+            if held.waiting_for == APPROVAL:
+                raise _undecided(held.name, work)
+            outcome = await self._joined(held.key, self._followed(held, prints), waiter)
+            if isinstance(outcome.error, StillRunning):
+                return outcome
+            if await self._store.drop_note(*place) or held.state not in ENDED:
+                return outcome
+        begun = await self._begun(work)
+        await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
+        raise _undecided(new.name(begun.seq), work, is_new=True)
+
+    async def is_collected(self, call: CallRecord) -> None:
+        """Its caller has been told how it ended: the same input again is another call."""
+        place = _place(call.key, call.fingerprint)
+        if not call.keyed and await self._store.note(*place) == b"%d" % call.seq:
+            await self._store.drop_note(*place)
+
+    async def _noted(
+        self, places: list[tuple[str, str, str, str]], new: NewCall
+    ) -> tuple[tuple[str, str, str, str], CallRecord | None]:
+        """Where a note is, and the call that it names: one of the same caller with the same input, or none."""
+        for place in places:
+            if (noted := await self._store.note(*place)) is not None:
+                held = await self._store.row(int(noted))
+                return place, held if held is not None and new.is_like(held) else None
+        return places[0], None
+
+    def _cancel_later(self, seq: int) -> None:
+        """The client has gone, so the task that ends the call is nobody's."""
+        self._node.beside(self._store.cancel(seq))
+
+    async def _known(
+        self, key: CallKey, prints: tuple[bytes, ...], base_url: Callable[[], str], waiter: Waiter
+    ) -> Outcome | None:
+        begun = await self._store.find(key)
+        if begun is None or _fingerprint(begun) not in prints:
+            return None
+        known = begun.known
+        if known is None or known.state in ENDED:
+            return _answer(begun, key)
+        if known.waiting_for == APPROVAL:
+            raise Undecided(known.name, known.tool, base_url)
+        return await self._joined(key, self._followed(known, prints), waiter)
+
+    def _followed(self, call: CallRecord, prints: tuple[bytes, ...]) -> RunningCall:
+        """A call that is under way, here or elsewhere."""
+        running = self._joinable(call.key, prints)
+        return running or self._enter(call.key, prints[0], outcome_from_ledger(self._store, call.seq), _done(call.seq))
+
+    async def _found(self, begun: Begun, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
+        """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
+        because the store failed just when it was recorded."""
+        key, known = work.new.key, begun.known
+        if not work.new.has(_fingerprint(begun)):
+            raise _conflict(key)
+        if known is None or known.state in ENDED:
+            return _answer(begun, key)
+        if known.waiting_for == APPROVAL:
+            raise _undecided(known.name, work)
+        if self.is_nobodys(known):
+            return await self._here(known.seq, known.attempt, work)
+        with self._hearing(recorded, work.run.channel, work.run.caller):
+            return await outcome_from_ledger(self._store, known.seq)
+
+    async def _joined(self, key: CallKey, running: RunningCall, waiter: Waiter) -> Outcome:
+        """For who did not begin it: what it asks is not put to them by its run."""
+        with self._hearing(running.recorded, waiter.channel, waiter.caller):
+            return await self._wait(key, running, waiter)
+
+    @contextmanager
+    def _hearing(self, recorded: "asyncio.Future[int]", channel: Channel, caller: Caller) -> Iterator[None]:
+        """Meanwhile whoever waits hears what the call asks, wherever it runs."""
+
+        async def heard() -> None:
+            await asyncio.wait((recorded,))
+            await self.hear(recorded.result(), channel, caller)
+
+        channel.joins()
+        hearing = asyncio.get_running_loop().create_task(heard())
+        try:
+            yield
+        finally:
+            hearing.cancel()
+
+    async def _wait(self, key: CallKey, running: RunningCall, waiter: Waiter, *, can_join: bool = True) -> Outcome:
+        """Who will not wait longer is told to come back, but not before there is something to come back for: a place
+        in line and a write that is under way have limits of their own."""
+        task, recorded = running.task, running.recorded
+        left = self._sync_wait_s if waiter.wait is None else max(waiter.wait.left(), 0.0)
+        done, _ = await asyncio.wait((task,), timeout=None if waiter.is_patient else left)
+        if not done and not recorded.done():
+            await asyncio.wait((task, recorded), return_when=asyncio.FIRST_COMPLETED)
+        if task.done() and not task.cancelled():
+            return task.result()
+        if not recorded.done():
+            raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
+        return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def _done(seq: int) -> "asyncio.Future[int]":
+    """Of a call that is in the ledger already."""
+    recorded: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    recorded.set_result(seq)
+    return recorded
+
+
+def _place(key: CallKey, fingerprint: bytes) -> tuple[str, str, str, str]:
+    """Where the note of a call without a key is."""
+    return HOLD, key.tenant, key.subject, f"{key.family} {fingerprint.hex()}"
+
+
+def _number(begun: Begun) -> int:
+    return begun.seq or (begun.known.seq if begun.known is not None else 0)
+
+
+async def _in_silence(seq: int, channel: Channel, caller: Caller) -> None:
+    """Where nothing can be asked."""
+
+
+def _undecided(call: CallName, work: PreparedCall, *, is_new: bool = False) -> Undecided:
+    return Undecided(call, work.run.tool.wire_name, work.base_url, is_new=is_new)
+
+
+def still_running(call_id: str) -> Outcome:
+    """For who will not wait longer: the same call again joins it."""
+    error = StillRunning(
+        "The tool is still running",
+        developer_message="call again with the same call_id and input to wait for its result",
+        can_retry=True,
+        retry_after_ms=RETRY_AFTER_MS,
+    )
+    return Outcome(call_id, 0.0, error=error)
+
+
+def ask_later(call_id: str) -> Outcome:
+    """For who will not wait longer and chose no key: a second call would be a second one."""
+    error = StillRunning(
+        f"The tool is still running; its result will be at /v1/calls/{call_id}",
+        developer_message=f"GET /v1/calls/{call_id}?wait=60 gives the result; calling again would run the tool again",
+        can_retry=False,
+    )
+    return Outcome(call_id, 0.0, error=error)
+
+
+def _answer(begun: Begun, key: CallKey) -> Outcome:
+    return _known_call(begun, key).outcome()
+
+
+def _known_call(begun: Begun, key: CallKey) -> CallRecord:
+    if begun.known is None:
+        raise KeyConflict(
+            "This call was made before, and its result is no longer kept",
+            developer_message=f"call_id {key.call_id!r} is still taken; use another for a new call",
+        )
+    return begun.known
+
+
+def _fingerprint(begun: Begun) -> bytes:
+    return begun.known.fingerprint if begun.known is not None else begun.tombstone or b""
+
+
+def _conflict(key: CallKey) -> KeyConflict:
+    return KeyConflict(
+        "This call_id was used for another call",
+        developer_message=f"call_id {key.call_id!r} was used before with another tool, user or input",
+    )

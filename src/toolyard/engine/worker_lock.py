@@ -1,0 +1,43 @@
+"""Whether a worker's tool is as somebody approved it. Asked again and again, and judged once."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Protocol
+
+from ..model.tool import Tool
+
+MOST_KNOWN = 10_000
+
+
+class ToolLock(Protocol):
+    """The lock."""
+
+    def revision(self) -> int:
+        """Another number whenever it may judge otherwise than before."""
+        ...
+
+    def objection(self, tool: Tool) -> str | None:
+        """Why the tool must not be served; None where it may be."""
+        ...
+
+
+class WorkerLock:
+    """What the lock says of definitions."""
+
+    def __init__(self, lock: ToolLock) -> None:
+        self._lock = lock
+        self._revision = lock.revision()
+        self._known: dict[bytes, str | None] = {}
+
+    def revision(self) -> int:
+        """Of the lock."""
+        return self._lock.revision()
+
+    def objection(self, definition: bytes, made: Callable[[], Tool]) -> str | None:
+        """`definition` is JSON, and `made` makes the tool of it."""
+        revision, key = self._lock.revision(), sha256(definition).digest()
+        if revision != self._revision or len(self._known) >= MOST_KNOWN:
+            self._revision, self._known = revision, {}
+        if key not in self._known:
+            self._known[key] = self._lock.objection(made())
+        return self._known[key]

@@ -1,0 +1,55 @@
+"""The one table of what loads late.
+
+Starting fast and staying small matter more than having everything at hand: what only some users need is
+imported the first time it is used, through here and nowhere else.
+"""
+
+from importlib import import_module
+from typing import Any
+
+LAZY = {
+    # name: module:attribute
+    "asgi": "toolyard.server.app.mounted:asgi",
+    "client": "toolyard.client.client:Client",
+    "async_client": "toolyard.client.client:AsyncClient",
+    "http": "httpx2",
+    "oauth_client": "authlib.integrations.httpx_client:AsyncOAuth2Client",
+    "oauth_error": "authlib.integrations.base_client:OAuthError",
+    "issuer": "toolyard.trust.credentials.issuers:Issuer",
+    "issuers": "toolyard.trust.credentials.issuers:Issuers",
+    "jwt": "toolyard.trust.credentials.hs256:Hs256",
+    "signed_token": "toolyard.trust.credentials.hs256:signed",
+    "prometheus": "toolyard.server.intake.prometheus:render",
+    "openapi": "toolyard.server.openapi.document:document",
+    "connecting": "toolyard.server.accounts.parts:AccountParts",
+    "not_connected": "toolyard.trust.requirements.redirects:ConnectFailed",
+    "authorize_pages": "toolyard.server.accounts.pages",
+    "pages": "toolyard.server.pages.site",
+    "postgres": "toolyard.store.postgres.store:PostgresStore",
+    "sources": "toolyard.runners.loader:sources_of",
+    "serve": "toolyard.server.app.run:serve",
+    "reload": "toolyard.server.app.reload:supervise",
+    "stdio": "toolyard.server.app.run_stdio:serve",
+    "operators_http": "toolyard.server.admin.socket_http:SocketHttp",
+    "ledger": "toolyard.operator.ledger_transport:LedgerTransport",
+    "new_key": "toolyard.operator.new_ring_key:begin_anew",
+    "testing": "toolyard.testing",
+    "demo": "toolyard.demo.run:run",
+    "mcp_lane": "toolyard.server.mcp.methods.sdk:SdkLane",
+    "mcp_server": "toolyard.server.mcp.methods.sdk:AuthorsServer",
+    "aes_gcm": "cryptography.hazmat.primitives.ciphers.aead:AESGCM",
+    "invalid_tag": "cryptography.exceptions:InvalidTag",
+    "toml": "tomllib",
+    "validator": "toolyard.runners.validation:checked",
+}
+
+
+def load(name: str) -> Any:
+    """The module or attribute behind a door, loaded now if it was not."""
+    return load_place(LAZY[name])
+
+
+def load_place(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    loaded = import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded

@@ -1,0 +1,84 @@
+"""Hidden characters in a tool's definition, and where they stand.
+
+A definition is approved by people and obeyed by models. What only one of them sees has no place in it. `hidden` says
+which characters these are, and where people need them to write; here, names and titles are also kept to one line.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ..text.hidden import escaped, has_hidden, places
+from .errors import path_of
+
+Path = tuple[str | int, ...]
+
+_ends_a_line = re.compile("[\t\n\r]").search
+_NAMES = {
+    "\x00": "NULL",
+    "\x07": "BELL",
+    "\x08": "BACKSPACE",
+    "\t": "TAB",
+    "\n": "LINE FEED",
+    "\r": "CARRIAGE RETURN",
+    "\x1b": "ESCAPE",
+    "\x7f": "DELETE",
+    "\x9b": "CONTROL SEQUENCE INTRODUCER",
+}
+_KINDS = {"Cc": "CONTROL CHARACTER", "Co": "PRIVATE USE", "Cs": "SURROGATE"}
+_ONE_LINE = frozenset({"name", "wire_name", "id", "title"})
+"""Members of a definition that have no lines."""
+
+
+class Unseen(Struct, frozen=True):
+    """The first such character of a text: which, where in the text (from 1), and where the text stands."""
+
+    path: Path
+    character: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"U+{ord(self.character):04X} {name_of(self.character)}, character {self.position}"
+
+    @property
+    def member(self) -> str:
+        """`input_schema.properties.a.description`, with nothing hidden in it."""
+        return escaped(path_of(self.path))
+
+
+def unseen_in(value: Any, path: Path = ()) -> Iterator[Unseen]:
+    """One for each text that has any, all the way down: the values, and the names of members."""
+    if isinstance(value, str):
+        if found := first_unseen(value, one_line=_is_one_line(path)):
+            yield Unseen(path, *found)
+    elif isinstance(value, Mapping):
+        for name, below in value.items():
+            if isinstance(name, str) and (found := first_unseen(name, one_line=True)):
+                yield Unseen((*path, name), *found)
+            yield from unseen_in(below, (*path, name))
+    elif isinstance(value, list | tuple):
+        for index, below in enumerate(value):
+            yield from unseen_in(below, (*path, index))
+
+
+def first_unseen(text: str, *, one_line: bool = False) -> tuple[str, int] | None:
+    """The character, and its place from 1."""
+    found = [next(places(text))] if has_hidden(text) else []
+    if one_line and (end := _ends_a_line(text)):
+        found.append(end.start())
+    return (text[min(found)], min(found) + 1) if found else None
+
+
+def name_of(character: str) -> str:
+    """Unicode's name, or what it is."""
+    kind: str = _KINDS.get(unicodedata.category(character), "UNASSIGNED")
+    name: str = unicodedata.name(character, kind)
+    return _NAMES.get(character, name)
+
+
+def _is_one_line(path: Path) -> bool:
+    """Names and titles of the definition itself: further down, a member of that name is data."""
+    return len(path) == 1 and path[0] in _ONE_LINE

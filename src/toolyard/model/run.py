@@ -1,0 +1,155 @@
+"""What runs: a call's attempt, the code behind it, and the channel through which it speaks while it runs."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from ..text.scrubber import Scrubber
+from .caller import Caller
+from .channel import Channel, Question, scrub_question, tellable
+from .errors import ToolError
+from .tool import Host, Proceed
+
+if TYPE_CHECKING:
+    from .tool import Tool
+
+
+class Run(Struct, eq=False):
+    """One attempt at one call: everything a tool may know of it."""
+
+    tool: "Tool"
+    call_id: str
+    caller: Caller
+    input: dict[str, Any]
+    channel: Channel
+    trace_id: str | None = None
+    user_info: Mapping[str, Any] = {}
+    secrets: Mapping[str, str] = {}
+    tokens: Mapping[str, str] = {}
+    resources: Any = None
+    alive_at: float = 0.0
+    """When it last said how far it is, by the monotonic clock."""
+    said: tuple[float, float | None, str | None] | None = None
+    """How far it is."""
+    asking: "Asking | None" = None
+    answers: Mapping[str, Any] = {}
+    """What the client knew would be asked, by name."""
+    seq: int = 0
+    """Its number in the ledger, once it is there, and which attempt at it this is."""
+    attempt: int = 0
+    waits: int = 0
+    """How many of its questions are open. Who waits for an answer is not stuck."""
+    task: "asyncio.Task[Any] | None" = None
+    """What it runs in, once it did not end at once."""
+    promote: Callable[[], None] | None = None
+    """Has the call recorded, if it is not."""
+    promoted: "asyncio.Future[int] | None" = None
+    scrubber: Scrubber | None = None
+    """Keeps the secrets and tokens it was given out of what it says; None where it was given none."""
+    input_json: bytes = b""
+    """The input as it came, for a process elsewhere. `input` may have been changed by the author's validators."""
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
+        number cannot be told."""
+        self.alive_at = time.monotonic()
+        done_now = _finite(done)
+        if done_now is None:
+            return
+        self.said = done_now, _finite(total), None if message is None else self._without_secrets(tellable(message))
+        self.channel.progress(*self.said)
+
+    async def ask(self, question: Question) -> Any:
+        """The client's answer, as the protocol has it. On the loop."""
+        if self.asking is None:
+            raise ToolError(f"{self.tool.id} has to ask '{question.name}', which cannot be done where it runs")
+        if self.scrubber is not None:
+            question = scrub_question(self.scrubber, question)
+        self.waits += 1
+        try:
+            return await self.asking(self, question)
+        finally:
+            self.waits -= 1
+            self.alive_at = time.monotonic()
+
+    async def recorded(self) -> int:
+        """Its number in the ledger, where it is recorded now if it was not."""
+        if self.seq == 0 and self.promoted is None:
+            self.promoted = asyncio.get_running_loop().create_future()
+            if self.promote is not None:
+                self.promote()
+        return self.seq or await asyncio.shield(self.promoted)  # type: ignore[arg-type]
+
+    def is_recorded(self, seq: int, attempt: int) -> None:
+        self.seq, self.attempt = seq, attempt
+        self.channel.is_recorded(seq)
+        if self.promoted is not None and not self.promoted.done():
+            self.promoted.set_result(seq)
+
+    def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """To the server's log, and to the channel."""
+        said = self._without_secrets(f"{message} {dict(fields)}" if fields else message)
+        _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self.tool.id, self.call_id, said)
+        plain = {tellable(name): _plain(value) for name, value in fields.items()}
+        if self.scrubber is not None:
+            plain = self.scrubber.value(plain)
+        self.channel.log(level, self._without_secrets(tellable(message)), plain)
+
+    def _without_secrets(self, text: str) -> str:
+        return text if self.scrubber is None else self.scrubber.text(str(text))
+
+
+Asking = Callable[[Run, Question], Awaitable[Any]]
+Hook = Callable[[Run, Proceed], Awaitable[Any]]
+
+
+class Runner(Protocol):
+    """A way to run a tool: on the loop, in a thread, in a child process, on a worker elsewhere.
+
+    Returns plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
+    is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped.
+    """
+
+    def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]: ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What an author's file offers: a toolkit, or an app of toolkits."""
+
+    host: Host
+
+    @property
+    def tools(self) -> "tuple[Tool, ...]": ...
+
+    def running(self) -> AbstractAsyncContextManager[Any]:
+        """Makes what the tools share, gives it, and closes it."""
+        ...
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` after each change of `tools`, until what this returns is called."""
+        ...
+
+
+_log = logging.getLogger("toolyard.tool")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | bool | None) else tellable(value)
+
+
+def _finite(number: Any) -> float | None:
+    """Whatever an author passes, as a number that JSON has; None where it is none."""
+    try:
+        if not isfinite(number):
+            return None
+        return number if type(number) in (int, float) else float(number)
+    except (TypeError, ValueError, OverflowError):
+        return None

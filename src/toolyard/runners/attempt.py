@@ -1,0 +1,248 @@
+"""One attempt at a tool, from its arguments to its outcome: inside its app's hooks, within its time, and with a result
+that fits what the tool promises.
+
+Whoever runs tools runs them through here: a server's engine, and a worker.
+"""
+
+import asyncio
+import logging
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator
+from math import isfinite
+from typing import Any, Protocol, cast
+
+from msgspec import Struct
+
+from ..model.call import Outcome
+from ..model.channel import tellable
+from ..model.errors import ToolError, ToolTimedOut
+from ..model.raised import is_stopped, log_raised, named, text_of
+from ..model.run import Hook, Run, Runner
+from ..model.tool import Tool
+from ..text.log_scrubbing import begin, end
+from .processes import ChildFailed
+from .result import BrokenResult, to_json
+from .scrub_thread import scrubbed, scrubbed_error
+from .validation import compile_schema, first_difference
+
+_log = logging.getLogger("toolyard.engine")
+
+
+class AttemptBounds(Struct, frozen=True):
+    """How long an attempt may say nothing, how long it may take in all, and whether callers may read what it raised,
+    and how much it may return."""
+
+    silent_s: float = 300.0
+    total_s: float = 86400.0
+    show_exceptions: bool = False
+    result_bytes: int = 32 * 2**20
+
+
+class Recipe(Struct, frozen=True):
+    """How a tool is run: worked out once a tool."""
+
+    run: Callable[[dict[str, Any], Run], Coroutine[Any, Any, Any]]
+    output_check: Any
+    returns: Callable[[Any], bool]
+    timeout: float
+    bounds: AttemptBounds
+
+
+def recipe_of(tool: Tool, runner: Runner, bounds: AttemptBounds) -> Recipe:
+    """Raises DefinitionError for an output schema that cannot be checked."""
+    output_check = compile_schema({"type": "null"} if tool.output_schema is None else tool.output_schema, tool)
+    returns = _AT_A_GLANCE.get(str(tool.output_schema), output_check.is_valid)
+    return Recipe(runner.run, output_check, returns, tool.timeout or bounds.silent_s, bounds)
+
+
+async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic: Callable[[], float]) -> Outcome:
+    """How it ended. A tool that never waits is done after its first step, and then needs no timer."""
+    hooks = run.tool.host.around
+    started = monotonic()
+    error: ToolError
+    if run.scrubber is not None:
+        begin(run.scrubber)
+    try:
+        steps = _within(hooks, recipe, arguments, run) if hooks else recipe.run(arguments, run)
+        try:
+            waiting_for = steps.send(None)
+        except StopIteration as done:
+            value = done.value
+        else:
+            value = await _bounded(recipe, steps, waiting_for, run)
+        if not recipe.returns(value):
+            raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
+        if run.scrubber is not None:
+            value = await scrubbed(run.scrubber.value, value)
+        result = to_json(value)
+        if len(result) > recipe.bounds.result_bytes:
+            raise too_large(run.tool.id, len(result), recipe.bounds.result_bytes)
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result)
+    except ToolError as failed:
+        error = settled(failed, recipe.bounds, run)
+    except asyncio.CancelledError as cancelled:
+        run.channel.cancelled = True
+        if is_stopped(cancelled):
+            raise
+        error = unexpected(recipe.bounds, run.tool, run.call_id, cancelled)  # the tool cancelled itself
+    except BrokenResult as broken:
+        _log.error("%s (call %s) gave a result that cannot be used: %s", run.tool.reference, run.call_id, broken)
+        error = hidden(recipe.bounds, run.tool, f"the result cannot be used: {broken}")
+    except BaseException as raised:  # a tool that says sys.exit() has failed like any other
+        error = unexpected(recipe.bounds, run.tool, run.call_id, raised)
+    finally:
+        if run.scrubber is not None:
+            end(run.scrubber)
+    if run.scrubber is not None:
+        error = await scrubbed_error(run.scrubber, error)
+    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
+
+
+def too_large(name: str, size: int, most: int) -> ToolError:
+    """What is said of a result that is larger than any may be."""
+    return ToolError(
+        f"{name} returned {size} bytes, and at most {most} can be returned; ask for less of it",
+        developer_message="max_result_bytes is the limit",
+        can_retry=False,
+    )
+
+
+def settled(failed: ToolError, bounds: AttemptBounds, run: Run) -> ToolError:
+    """What a tool raised, as it is told and recorded: a copy, which the tool cannot change afterwards. What it says may
+    come from anywhere: characters that cannot be sent are replaced, and what is no number is left out."""
+    try:
+        said = ToolError(
+            tellable(failed.message),
+            developer_message=_text_or_none(failed.developer_message),
+            can_retry=None if failed.can_retry is None else bool(failed.can_retry),
+            retry_after_ms=_whole_or_none(failed.retry_after_ms),
+            additional_prompt_content=_text_or_none(failed.additional_prompt_content),
+        )
+        said.code, said.effects = str(failed.code), _text_or_none(failed.effects)
+    except BaseException as raised:  # an author's own kind of error
+        return unexpected(bounds, run.tool, run.call_id, raised)
+    return said
+
+
+def _text_or_none(said: Any) -> str | None:
+    return None if said is None else tellable(said)
+
+
+def _whole_or_none(number: Any) -> int | None:
+    return int(number) if isinstance(number, int | float) and isfinite(number) else None
+
+
+def unexpected(bounds: AttemptBounds, tool: Tool, call_id: str, raised: BaseException) -> ToolError:
+    """What callers are told of an exception that nobody meant them to see."""
+    log_raised(_log, raised, "%s (call %s) raised", tool.reference, call_id)
+    return hidden(bounds, tool, text_of(raised) if isinstance(raised, ChildFailed) else named(raised))
+
+
+def hidden(bounds: AttemptBounds, tool: Tool, reason: str) -> ToolError:
+    """An unexpected failure: its text is for the log, not for the model."""
+    return ToolError(
+        f"{tool.id} failed unexpectedly",
+        developer_message=reason if bounds.show_exceptions else None,
+        can_retry=False,
+    )
+
+
+_AT_A_GLANCE: dict[str, Callable[[Any], bool]] = {
+    "{'type': 'number'}": lambda value: type(value) is int or (type(value) is float and isfinite(value)),
+    "{'type': 'string'}": lambda value: type(value) is str,
+    "{'type': 'boolean'}": lambda value: type(value) is bool,
+}
+"""The output schemas of most tools, for which the validator is more than is needed."""
+
+
+async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for: Any, run: Run) -> Any:
+    """Goes on with an attempt until it is done, or silent for longer than its timeout, or running for longer than
+    anything may. (`wait_for` would make a task, and cost as much as the call.)"""
+    timeout, total = recipe.timeout, recipe.bounds.total_s
+    task, loop = cast("asyncio.Task[Any]", asyncio.current_task()), asyncio.get_running_loop()
+    started, expired = time.monotonic(), False
+    timer: asyncio.TimerHandle
+
+    def expire() -> None:
+        nonlocal expired, timer
+        now = time.monotonic()
+        alive_at = now if run.waits else run.alive_at
+        left = min(alive_at + timeout - now, started + total - now)
+        if left > 0:
+            timer = loop.call_later(left, expire)
+            return
+        expired = True
+        task.cancel()
+
+    timer = loop.call_later(min(timeout, total), expire)
+    try:
+        return await resumed(_Accounted(steps, task), waiting_for)
+    except asyncio.CancelledError:
+        if not expired:
+            raise
+        run.channel.cancelled = True
+        task.uncancel()
+        limit = f"said nothing for {timeout:g} seconds" if run.said else f"took longer than {timeout:g} seconds"
+        raise ToolTimedOut(f"{run.tool.id} {limit} and was stopped", can_retry=False) from None
+    finally:
+        timer.cancel()
+
+
+class Steps(Protocol):
+    """Of a coroutine."""
+
+    def send(self, value: Any, /) -> Any: ...
+
+    def throw(self, thrown: BaseException, /) -> Any: ...
+
+
+class _Accounted:
+    """The steps of a tool that may cancel the task it runs in. Whoever else cancels that does so between two steps: so
+    what is asked for within one is the tool's own, and is taken back when the tool has ended. A task that runs a tool
+    was not cancelled before the tool's first step."""
+
+    def __init__(self, steps: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
+        self._steps, self._task, self._own = steps, task, task.cancelling()
+
+    def send(self, value: Any) -> Any:
+        return self._counted(self._steps.send, value)
+
+    def throw(self, thrown: BaseException) -> Any:
+        return self._counted(self._steps.throw, thrown)
+
+    def _counted(self, step: Callable[[Any], Any], given: Any) -> Any:
+        before = self._task.cancelling()
+        try:
+            waiting_for = step(given)
+        except BaseException:
+            for _ in range(self._own_after(before)):
+                self._task.uncancel()
+            raise
+        self._own = self._own_after(before)
+        return waiting_for
+
+    def _own_after(self, before: int) -> int:
+        return max(0, self._own + self._task.cancelling() - before)
+
+
+@types.coroutine
+def resumed(steps: Steps, waiting_for: Any) -> Generator[Any, Any, Any]:
+    """Awaits a coroutine whose first step is done: hands on what it waits for, and gives it what comes back."""
+    try:
+        while True:
+            try:
+                sent = yield waiting_for
+            except BaseException as thrown:  # cancelled: the coroutine must know
+                waiting_for = steps.throw(thrown)
+            else:
+                waiting_for = steps.send(sent)
+    except StopIteration as done:
+        return done.value
+
+
+async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], run: Run, index: int = 0) -> Any:
+    """The tool inside its app's hooks, the first hook outermost."""
+    if index == len(hooks):
+        return await recipe.run(arguments, run)
+    return await hooks[index](run, lambda: _within(hooks, recipe, arguments, run, index + 1))

@@ -1,0 +1,145 @@
+"""Loads an author's file or module and finds what it offers.
+
+A target is `file.py`, `package.module`, or either with `:name`. Whatever goes wrong is said in one sentence with
+the author's file and line; the traceback stays behind it for `--debug`.
+"""
+
+import importlib
+import importlib.util
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..model.errors import DefinitionError, SetupError, SourcePlace
+from ..model.raised import text_of
+from ..model.run import Source
+
+_log = logging.getLogger("toolyard.loading")
+
+
+def sources_of(targets: Iterable[str]) -> list[Source]:
+    """What is at these files and modules, and a word about what is left out. Raises SetupError."""
+    return [source for target in targets for source in load(target, _log.warning)]
+
+
+def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> list[Source]:
+    """The sources at a target: its app, or else its toolkits; with `:name`, that one."""
+    path, _, name = target.partition(":")
+    is_file = path.endswith(".py") or "/" in path
+    module = _load_file(Path(path)) if is_file else _load_module(path)
+    sources = [_named(module, path, name)] if name else _found(module, path, say)
+    for source in sources:
+        source.host.target = f"{Path(path).resolve() if is_file else path}{':' if name else ''}{name}"
+    return sources
+
+
+def _named(module: ModuleType, path: str, name: str) -> Source:
+    """A toolkit of an app is served with what the app has for it: its lifespan, its hooks."""
+    source = vars(module).get(name)
+    if isinstance(source, Source):
+        apps = {id(app): app for app in _apps(module).values() if source in app.toolkits}
+        if len(apps) > 1:
+            raise DefinitionError(
+                f"{name!r} is in several apps; choose one: {_choice(module, path)}", SourcePlace(path)
+            )
+        return next((app.only(source) for app in apps.values()), source)
+    there = [n for n, value in vars(module).items() if isinstance(value, Source)]
+    hint = f"it has {', '.join(there)}" if there else "it has none"
+    raise DefinitionError(f"{name!r} is not a Toolkit or an App of {path}; {hint}", SourcePlace(path))
+
+
+def _apps(module: ModuleType) -> dict[str, Any]:
+    """By name. They are told from toolkits by what only they have: this layer knows neither."""
+    return {name: value for name, value in vars(module).items() if isinstance(value, Source) and hasattr(value, "only")}
+
+
+def _choice(module: ModuleType, path: str) -> str:
+    first, second, *_ = _apps(module)
+    return f"{path}:{first} or {path}:{second}"
+
+
+def _found(module: ModuleType, path: str, say: Callable[[str], None]) -> list[Source]:
+    """An app stands for its toolkits, so where there is one, the toolkits beside it are not served twice. One that is
+    not in it may be left out on purpose, but not without a word."""
+    named = {name: value for name, value in vars(module).items() if isinstance(value, Source)}
+    unique = {id(value): value for value in named.values()}
+    apps = list({id(app): app for app in _apps(module).values()}.values())
+    if len(apps) > 1:
+        raise DefinitionError(f"has several apps; choose one: {_choice(module, path)}", SourcePlace(path))
+    for name, value in named.items() if apps else ():
+        if value is not apps[0] and value not in apps[0].toolkits and value.tools:
+            say(f"{path}: {name} is not served: it is not in the app; write App(…, {name}), or serve {path}:{name} too")
+    if not unique:
+        raise DefinitionError(
+            'has no tools; write: from toolyard import Toolkit, then kit = Toolkit("Name") and @kit.tool',
+            SourcePlace(path),
+        )
+    return apps or list(unique.values())
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise SetupError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    full = path.resolve()
+    known = next((m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == str(full)), None)
+    if known is not None and known.__name__ != "__main__":
+        return known
+    if str(full.parent) not in sys.path:
+        sys.path.insert(0, str(full.parent))
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_{sha256(str(full).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, full)
+    if spec is None or spec.loader is None:
+        raise SetupError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        raise _explained(error, str(path)) from error
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    if not name or name.startswith("."):
+        raise SetupError(f"{name!r} is neither a file nor a module; write tools.py or package.module")
+    if Path(name).is_file():
+        raise SetupError(f"{name} is not a Python file")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise SetupError(f"there is no module {name!r} (for a file, write {name}.py)") from error
+        raise _explained(error, name) from error
+    except BaseException as error:
+        raise _explained(error, name) from error
+    if module.__file__ is None:
+        raise SetupError(f"{name} is a folder; name a file in it, such as {name.replace('.', '/')}/tools.py")
+    return module
+
+
+def _explained(error: BaseException, shown: str) -> BaseException:
+    """What an author's file raised, as one sentence with its line."""
+    if isinstance(error, SetupError | KeyboardInterrupt):
+        return error
+    if isinstance(error, SyntaxError):
+        return DefinitionError(f"syntax error: {error.msg}", SourcePlace(error.filename or shown, error.lineno or None))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename)]
+    place = SourcePlace(frames[-1].filename, frames[-1].lineno) if frames else SourcePlace(shown)
+    text = " ".join(text_of(error).split()) or "no message"
+    return DefinitionError(f"cannot be loaded, it raised {type(error).__name__}: {text}", place)
+
+
+def _is_authors(file: str) -> bool:
+    """Neither Python's, nor ours, nor an installed library's: a line the author can change."""
+    return "-packages" not in file and not file.startswith((_PYTHONS, _OURS, "<"))
+
+
+_PYTHONS, _OURS = str(Path(traceback.__file__).parent), str(Path(__file__).parents[1])

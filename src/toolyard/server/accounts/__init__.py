@@ -1,0 +1,1 @@
+"""The pages and routes by which a user connects an account that a tool needs."""

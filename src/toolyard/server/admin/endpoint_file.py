@@ -1,0 +1,76 @@
+"""Where the operator's tools find a running server: a file beside its ledger, that only its owner may read."""
+
+import logging
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from ...model.errors import SetupError, SourcePlace
+
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_log = logging.getLogger("toolyard.server")
+
+
+class Endpoint(Struct, frozen=True):
+    """How to ask a server about its ledger."""
+
+    address: str
+    """Where callers find it; empty for an app that is mounted at an address which it does not know."""
+    token: str
+    socket: str
+    """The path of the operator's door."""
+
+
+def read(ledger: Path) -> Endpoint | None:
+    """What a server has left beside its ledger. It may be gone by now. Raises SetupError for what is not the server's:
+    whoever sends a secret to it must know that nobody else put it there."""
+    path = _beside(ledger)
+    try:
+        with open(path, "rb", opener=_open) as file:
+            owners = (os.geteuid(), ledger.stat().st_uid)
+            status = os.fstat(file.fileno())
+            if status.st_uid not in owners or status.st_mode & OTHERS_MAY_WRITE:
+                raise SetupError(
+                    "others can write this file, so it cannot be trusted; remove it", SourcePlace(str(path))
+                )
+            return msgspec.json.decode(file.read(), type=Endpoint)
+    except PermissionError:
+        raise SetupError("only who runs the server may look after its calls", SourcePlace(str(path))) from None
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+class EndpointFile:
+    """There as long as the block. A server enters the block when it has the ledger and leaves it while it still has it,
+    so nobody else's file is ever touched."""
+
+    def __init__(self, ledger: Path, access: Endpoint) -> None:
+        self._path, self._access = _beside(ledger), access
+
+    def __enter__(self) -> Self:
+        """Whole from the first moment that it is there."""
+        try:
+            descriptor, made = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(self._access))
+            os.replace(made, self._path)
+        except OSError as error:
+            _log.warning("%s cannot be written, so calls can only be looked after by callers: %s", self._path, error)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _beside(ledger: Path) -> Path:
+    real = Path(os.path.realpath(ledger))
+    return real.with_name(f"{real.name}.admin")

@@ -1,0 +1,402 @@
+"""The composition root: the one place that names concrete parts and puts them together. (MCP has many of its own; those
+are put together in `mcp/assembly`.)
+
+A new wire is one module in `wires/` and its routes here; a new runner is one line in `runners`.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...engine.account_wait import AccountNeeds, AccountWaits
+from ...engine.approvals import Approvals
+from ...engine.durable import DurableCalls
+from ...engine.engine import Engine
+from ...engine.node import Node
+from ...engine.plan import Timeouts
+from ...engine.requests import Requests
+from ...engine.restarts import Restarts
+from ...engine.sessions import Sessions
+from ...engine.upkeep import Upkeep
+from ...engine.worker_context import WorkerContexts
+from ...engine.worker_tools import OfferLimits, WorkerRunner, WorkerTools
+from ...engine.write_behind import WriteBehind
+from ...lazy import load
+from ...model.clock import SYSTEM_CLOCK, Clock
+from ...model.errors import SettingsError
+from ...model.run import Runner, Source
+from ...model.tool import Tool
+from ...runners.inline import Inline
+from ...runners.processes import Processes
+from ...runners.threads import Threads
+from ...supervision import Supervisor
+from ...text.log_scrubbing import scrub_logs
+from ...trust.access.access import Access
+from ...trust.access.worker_rules import WorkerRules
+from ...trust.approvals.rules import ApprovalRules, check_functions
+from ...trust.audit.key_check import hold_to_ledger
+from ...trust.credentials.api_keys import ApiKeys
+from ...trust.credentials.authentication import NOBODY, Credentials, read_keys, token_verifier
+from ...trust.credentials.expiry import CredentialExpiry
+from ...trust.limits.quotas import Quotas
+from ...trust.limits.usage_sharing import UsageSharing
+from ...trust.requirements.requirements import Keeper, RequirementResolver
+from ...trust.requirements.secrets import HeldSecrets
+from ...trust.sealing.fingerprints import Fingerprints
+from ...trust.sealing.vault import Vault
+from ...wires.contract import ErrorEncoder
+from ...wires.lifecycle.calls import LIFECYCLE
+from ...wires.model_text import ModelText
+from ...wires.oxp import otc, otc_draft, oxp
+from ..accounts.routes import AccountHandlers
+from ..admin import accounts as admin_connections
+from ..admin import api_keys as admin_keys
+from ..admin import audit as audit_routes
+from ..admin import calls as admin_routes
+from ..admin import explain as explain_routes
+from ..admin import secrets as admin_secrets
+from ..admin import worker_tools
+from ..admin.audit import AuditReader
+from ..admin.calls import CallAdmin
+from ..admin.explain import ExplainRules
+from ..admin.socket import OperatorSocket
+from ..approvals import routes as approval_routes
+from ..approvals.decisions import AuditedApprovals
+from ..approvals.page import ApprovalPages
+from ..console import code
+from ..console import table as console
+from ..console.login_sessions import Codes
+from ..http.admission import Admission, OperatorsToken
+from ..http.body import BodyReader
+from ..http.exchange import Exchange
+from ..http.limits import ServerLimits
+from ..http.origins import Guard
+from ..http.routes import Route
+from ..http.shell import Shell, lifespan
+from ..intake.metrics import Metrics
+from ..intake.readiness import Readiness
+from ..intake.witness import Witness
+from ..ledger import audit_of, open_store
+from ..lifecycle import calls as call_routes
+from ..lifecycle import content
+from ..lifecycle import workers as worker_routes
+from ..lifecycle.requests import RequestHandlers
+from ..lifecycle.sessions import SessionHandlers
+from ..mcp.assembly import McpDependencies, assembled
+from ..mcp.protocol.refusals import MCP
+from ..oxp import handlers as family_routes
+from ..oxp.handlers import OxpHandlers
+from ..oxp.listing import Listing
+from ..pages import site_routes
+from ..pages.forms import Forms
+from ..rule_check import tell_unfitting
+from ..settings.table import Settings
+from ..sources import Served
+from ..tool_lock import gate_of
+from ..wire_check import check_listing, headers_of
+from .lag import LagWatch
+
+if TYPE_CHECKING:
+    from ..accounts.parts import AccountParts
+
+WIRES: dict[str, ErrorEncoder] = {
+    "/v1": LIFECYCLE,
+    "/mcp": MCP,
+    "/otc/draft": otc_draft.DRAFT,
+    "/otc": otc.OTC,
+    "": oxp.FLAT,
+}
+"""Which wire answers for a path that is not served: the first prefix that fits."""
+
+
+class Yard:
+    """A server's parts. `asgi` is the application; `lifetime` is its life."""
+
+    def __init__(self, sources: Iterable[Source], settings: Settings, seam: Clock = SYSTEM_CLOCK) -> None:
+        self.settings, self._seam = settings, seam
+        self.sources = list(sources)
+        self.supervisor = Supervisor()
+        self.readiness = Readiness(self.supervisor)
+        self.metrics = Metrics()
+        self._lock = gate_of(settings)
+        self._served = Served(self.sources, self._check)
+        self.catalogue = self._served.catalogue
+        self._threads, self._processes = Threads(settings.threads, self.supervisor), Processes(settings.processes)
+        self.store, self._ring = open_store(settings, seam, self.supervisor)
+        self._recorder = WriteBehind(self.store) if settings.record == "all" else None
+        self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
+        self.witness = Witness(self.metrics, self.audit, seam.now)
+        self.limiting = ServerLimits(settings, seam.monotonic)
+        self.telling = telling_of(settings)
+        self._put_together(seam)
+        limited, asking = [limit.who for limit in self.limiting.limits], [rule.who for rule in settings.approvals]
+        self.access = Access(settings.access, limited, asking)
+        self.local = partial(Access((), limited, asking).caller, NOBODY)
+        """Who started this process, as a caller: limits and approvals are about them too, rules are for others."""
+        self._keys = ApiKeys(self.store, read_keys(settings.api_keys), seam.now)
+        tokens = token_verifier(
+            settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
+        )
+        self._validity = CredentialExpiry(self._keys, seam.now)
+        authenticate = Credentials(self._keys, tokens, self.access, seam.now)
+        self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, settings.cors_origins)
+        self._starting = asyncio.Lock()
+        self._hurried = threading.Event()
+        self._life: AsyncExitStack | None = None
+        self.started = False
+        self.routes = self._routes(seam)
+        self.operators_token = token = OperatorsToken(settings.operator_token)
+        admission = Admission(
+            self.guard,
+            authenticate,
+            self.witness,
+            has_issuers=bool(settings.issuers),
+            failures=self.limiting.failures,
+            by_address=self.limiting.is_by_address,
+            operator=token,
+        )
+        reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
+        life, admin = lifespan(self.start, self.stop), self._admin(seam)
+        routes = [*self.routes, *self._forms, *self._mcp(seam), *admin, *self._console(seam)]
+        self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
+        self.asgi.streams.validity = self._validity
+        inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
+        self.door = OperatorSocket(settings.store, token.text, inside, settings.public_url or "")
+
+    def _check(self, tools: Iterable[Tool]) -> None:
+        """The server's own. Raises DefinitionError."""
+        tools = list(tools)
+        for tool in tools:
+            headers_of(tool)
+        self._lock.check(tools)
+        check_functions(self.settings.approvals, tools)
+
+    def _own_url(self) -> str:
+        """Where people find this server, as far as it knows."""
+        return self.asgi.public_url or f"http://{self.settings.host}:{self.settings.port}"
+
+    def _put_together(self, seam: Clock) -> None:
+        """The engine and what stands around it, over the ledger."""
+        settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
+        limits, fingerprints = limits_of(settings), Fingerprints(ring)
+        runners: dict[str, Runner] = {
+            "inline": Inline(),
+            "thread": self._threads,
+            "process": self._processes,
+            "worker": WorkerRunner(),
+        }
+        self._node = node = Node(store)
+        self.approvals = approvals = ApprovalRules(settings.approvals, ring, settings.approval_wait_s, self._own_url)
+        approving = Approvals(store, approvals, settings.claim_wait_s)
+        self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
+        self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
+        self._recorded = recorded = DurableCalls(
+            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas
+        )
+        self._vault = Vault(store, ring)
+        self.connecting = connecting = self._connect(seam)
+        keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
+        keepers += [connecting.connections] if connecting is not None else []
+        desk = RequirementResolver(seam.new_id, keepers, None if connecting is None else connecting.challenge)
+        limiter = self.limiting.limiter
+        self.engine = Engine(
+            catalogue, runners, desk, limits, node, recorded, self._recorder, ring, quotas, seam, limiter
+        )
+        lacking = AccountNeeds(store, settings.approval_wait_s)
+        self._recovery = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
+        self._awaited = AccountWaits(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
+        self.engine.questions.awaited = self._awaited.questions
+        self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
+        self._workers = workers = WorkerTools(
+            store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
+            OfferLimits(settings.max_tools_per_worker, settings.max_tools_per_caller),
+        )  # fmt: skip
+        self._served.make_way = workers.make_way
+        given = WorkerContexts(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
+        self._requests = Requests(store, catalogue, self.engine, given, lacking)
+        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
+
+    def _connect(self, seam: Clock) -> "AccountParts | None":
+        """What leads people to providers, where there are any."""
+        try:
+            clients = [each.client for each in self.settings.issuers if each.client is not None]
+            for each in (*self.settings.providers, *clients):
+                each.secret()
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+        return self._connecting(seam) if self.settings.providers else None
+
+    def _connecting(self, seam: Clock) -> "AccountParts":
+        did = partial(self.witness.did, "connection")
+        connecting: AccountParts = load("connecting")(self.settings, self.store, self._ring, seam.now, did)
+        return connecting
+
+    @asynccontextmanager
+    async def lifetime(self) -> AsyncIterator[None]:
+        """Makes what the tools share, takes calls, and closes all of it."""
+        await self.start()
+        try:
+            yield
+        finally:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Once, whoever asks first: the ASGI lifespan, or the first request of a mounted app."""
+        async with self._starting:
+            if self._life is not None:
+                return
+            scrub_logs()
+            async with AsyncExitStack() as stack:
+                await self.store.open()
+                self.store.hints.is_leaving = False
+                stack.push_async_callback(self.store.close)
+                await hold_to_ledger(self._ring, self.store)
+                self._ring.subkey("fingerprint")  # a ring that cannot be used is found now
+                if self.audit is not None:
+                    await self.audit.open()
+                    stack.push_async_callback(self.audit.close)
+                if self._recorder is not None:
+                    stack.push_async_callback(self._recorder.flush)
+                    self._keep(stack, "recorder", self._recorder.run)
+                for source in self.sources:
+                    stack.callback(source.subscribe(self._served.follow))
+                    self.engine.resources[source.host] = await stack.enter_async_context(source.running())
+                stack.callback(self._threads.close)
+                stack.push_async_callback(self._processes.close)
+                stack.push_async_callback(self.engine.sandbox.close)
+                stack.push_async_callback(self._leave_calls)
+                stack.push_async_callback(self._recovery.stop)
+                stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
+                await self._recovery.settle()
+                await self._keys.sync()
+                stack.push_async_callback(self._keys.close)
+                self._keep(stack, "API keys", self._keys.follow)
+                await self._workers.sync()
+                self._keep(stack, "workers' tools", self._workers.follow)
+                self._keep(stack, "upkeep", self._upkeep.run)
+                self._keep(stack, "ledger check", self._upkeep.watch)
+                if self.connecting is not None:
+                    self._keep(stack, "awaited accounts", self._awaited.follow)
+                if self.limiting.limiter is not None:
+                    sharing = UsageSharing(self.limiting.limiter, self.store, self._seam)
+                    self._keep(stack, "shared limits", sharing.run)
+                if self._quotas.counts_bytes:
+                    await self._quotas.look()
+                    self._keep(stack, "quotas", self._quotas.follow)
+                await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
+                self._life = stack.pop_all()
+            tell_unfitting(self.settings, self.catalogue.all())
+            self.readiness.status = "ok"
+            self.started = True
+
+    def _keep(self, stack: AsyncExitStack, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Beside the calls, as long as the server runs."""
+        stack.push_async_callback(self.supervisor.task(name, run).stop)
+
+    async def stop(self) -> None:
+        """After this it can be started again."""
+        self.readiness.status = "draining"
+        life, self._life = self._life, None
+        if life is not None:
+            await life.aclose()
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether callers are asked who they are. Once it has started, also because of a key in the ledger."""
+        return self.settings.has_authentication or self._keys.has_any
+
+    def let_go(self) -> None:
+        """Who only waits, for work or for what runs elsewhere, is answered now: the server leaves."""
+        self.store.hints.leave()
+        self._recorded.let_go()
+
+    def hurry(self) -> None:
+        """Stops without waiting for what runs. From any thread, or a signal's handler."""
+        self._hurried.set()
+
+    async def _leave_calls(self) -> None:
+        await self._recorded.close(self.settings.grace_s, self._hurried)
+        await self._node.leave()
+
+    def _routes(self, seam: Clock) -> list[Route]:
+        settings = self.settings
+        listing = Listing(self.catalogue)
+        desk = OxpHandlers(self.engine, listing, self.witness, self.readiness, seam, self.telling)
+        forms = Forms(self._ring)
+        authorize = AccountHandlers(self.connecting, forms, self.limiting.failures, self.witness)
+        self._forms = authorize.forms()
+        routes = [
+            *authorize.routes(),
+            *family_routes.routes(desk),
+            *call_routes.routes(self.store, self.telling, self.engine.questions),
+            *content.routes(self.store),
+            *RequestHandlers(
+                self._requests, self._workers, self.engine.questions, self.witness, settings.lease_s, self.telling
+            ).routes(),
+            *SessionHandlers(self._sessions, self.witness, seam.new_id, self.telling).routes(),
+            *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
+            *approval_routes.routes(self._decisions, self.catalogue),
+            *ApprovalPages(self._decisions, forms, self.catalogue, seam.now).routes(),
+        ]
+        site = site_routes.Site(
+            settings, self.catalogue, self.access, self.metrics, self.readiness, lambda: self.needs_credentials
+        )
+        return routes + site_routes.routes(site, lambda: [*routes, *self.mcp_routes])
+
+    def _admin(self, seam: Clock) -> list[Route]:
+        """For the operator's own tools."""
+        keys = admin_keys.routes(admin_keys.ApiKeyAdmin(self.store, seam.now, self._keys.sync))
+        secrets = admin_secrets.routes(admin_secrets.SecretAdmin(self._vault, seam.now, self.catalogue.all))
+        audit = audit_routes.routes(AuditReader(self.store, self._ring))
+        rules = ExplainRules(self.access, self.limiting.limits, self.settings.approvals)
+        why = explain_routes.routes(self.catalogue, rules, self.store, seam.now)
+        users = admin_connections.routes(lambda: self._connecting(seam).connections)
+        approving = approval_routes.admin_routes(self._decisions)
+        offers = worker_tools.routes(self.store)
+        calls = admin_routes.routes(CallAdmin(self.store))
+        entering = code.routes(Codes(self.store, self._ring), Exchange.base_url)
+        return [*calls, *keys, *secrets, *audit, *why, *users, *approving, *offers, *entering]
+
+    def _console(self, seam: Clock) -> list[Route]:
+        """The same operator's pages, which are no part of the API either."""
+        ground = console.ConsoleParts(
+            self.store, self._ring, self.catalogue, self._workers, self._decisions, self.readiness, self.witness,
+            self.settings, lambda: not self.needs_credentials,
+        )  # fmt: skip
+        return console.routes(ground, seam.now)
+
+    def _mcp(self, seam: Clock) -> list[Route]:
+        ground = McpDependencies(
+            self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
+            self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
+        )  # fmt: skip
+        self.mcp, routes = assembled(ground, seam)
+        self.mcp_routes = [route for route in routes if route.path == "/mcp"]
+        """Without the other spelling of that address."""
+        return routes
+
+
+def limits_of(settings: Settings) -> Timeouts:
+    return Timeouts(
+        run_s=settings.call_timeout_s,
+        queue_s=settings.queue_wait_s,
+        claim_s=settings.claim_wait_s,
+        total_s=settings.total_timeout_s,
+        sync_wait_s=settings.sync_wait_s,
+        answer_s=settings.answer_wait_s,
+        most_waiting=settings.queue_limit,
+        show_exceptions=settings.show_exceptions,
+        result_bytes=settings.max_result_bytes,
+    )
+
+
+def telling_of(settings: Settings) -> ModelText:
+    safe_text: Any = settings.safe_text
+    return ModelText(safe_text, settings.max_output_bytes)
+
+
+async def _is_ready() -> None:
+    """The operator's door opens last."""

@@ -1,0 +1,158 @@
+"""Runs a yard behind uvicorn until it is told to stop."""
+
+import asyncio
+import errno
+import resource
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+
+import uvicorn
+
+from ...model.errors import SettingsError, SetupError
+from ...runners.core_files import no_core_files
+from ...text.addresses import is_loopback
+from ..http.connection_limits import ReadTimeouts
+from ..http.fast_path import FastPath
+from ..http.uvicorn_protocol import polite, sweep
+from ..ledger import has_keys
+from ..settings.table import Settings
+from .compose import Yard
+from .shutdown import LastResort
+from .tls import check_certificate
+
+SWITCH_INTERVAL_S = 0.0002
+"""A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
+LEAVING_S = 30.0
+"""For what the tools share to be closed, after connections and calls have had their time. Then the process ends."""
+OWN_FILES = 512
+"""What is open besides connections."""
+
+
+def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) -> None:
+    """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    settings = yard.settings
+    if not settings.core_files:
+        no_core_files()
+    check_certificate(settings)
+    allow_files(settings.max_connections + OWN_FILES)
+    patience = ReadTimeouts(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
+    config = uvicorn.Config(
+        yard.asgi,
+        http=polite(
+            FastPath(yard.asgi).answer,
+            patience,
+            settings.max_header_bytes,
+            yard.asgi.methods,
+            yard.limiting.connections,
+        ),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning" if settings.log_level == "info" else settings.log_level,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
+    )
+    address = address_of(listener, "https" if settings.tls_cert else "http")
+    yard.asgi.public_url = yard.asgi.public_url or address
+    yard.guard.knows_host = True
+    yard.door.address = address
+    server = Server(config, yard, lambda: announce(address))
+
+    async def live() -> None:
+        async with yard.lifetime():
+            refuse_unsafe(settings, yard.needs_credentials)
+            await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(live())
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which says when it is ready and says on `/health` when it is leaving."""
+
+    def __init__(self, config: uvicorn.Config, yard: Yard, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._yard, self._announce = yard, announce
+        self._last_resort = LastResort(2 * yard.settings.grace_s + LEAVING_S)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._sweeper = self._yard.supervisor.task("connections", partial(sweep, self.server_state.connections))
+            self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._sweeper.stop()
+        self._yard.let_go()
+        streams = self._yard.asgi.streams
+        await streams.end_endless()
+        await super().shutdown(sockets)
+        await streams.end()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first time, what runs may end; the second time, nobody waits for it."""
+        if self.should_exit:
+            self.force_exit = True
+            self._yard.hurry()
+        self._yard.readiness.status = "draining"
+        self._last_resort.ask()
+        super().handle_exit(sig, frame)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket. Raises SetupError when the address is taken or not safe to listen on, or without the
+    certificate that the settings name."""
+    check_certificate(settings)
+    if not is_loopback(settings.host):
+        refuse_unsafe(settings, settings.has_authentication or asyncio.run(has_keys(settings)))
+    host, port = settings.host, settings.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SetupError(
+                f"port {port} on {host} is taken; choose another with --port, or --port 0 for a free one"
+            ) from error
+        raise SetupError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener
+
+
+def allow_files(wanted: int) -> None:
+    """A connection is an open file, and what a process starts with is often 1024 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
+    """Without authentication nobody beyond this machine may call. Asked before anything is loaded, and again once the
+    ledger is open that is served."""
+    if needs_credentials or is_loopback(settings.host):
+        return
+    raise SettingsError(
+        f"{settings.host} can be reached from other machines, and no authentication is set; make an API key first: "
+        "toolyard keys new NAME"
+    )
+
+
+def address_of(listener: socket.socket, scheme: str = "http") -> str:
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"{scheme}://{shown}:{port}"

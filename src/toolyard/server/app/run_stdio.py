@@ -1,0 +1,112 @@
+"""Runs a yard for one MCP client, over standard input and output."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ...model.errors import SetupError
+from ...model.run import Source
+from ...runners.core_files import no_core_files
+from ...store.values import StoreInUse
+from ...trust.limits.limits import OVER_PIPES
+from ...wires.contract import JSON
+from ..http.body import BodyReader
+from ..mcp.transports.pipes import OutputPipe, Pipes, read_lines
+from ..mcp.transports.stdio import StdioServer, Surroundings
+from ..settings.table import Settings
+from .compose import Yard
+from .shutdown import Shutdown
+
+MOST_SLOTS = 1000
+NOBODY = (
+    "over pipes there is no page for it; serve these tools over HTTP with toolyard serve, or let this process share a "
+    "PostgreSQL ledger with a server and set public_url to its address"
+)
+
+
+def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
+    """Until the input ends, or somebody stops it. Raises SetupError."""
+    if not settings.core_files:
+        no_core_files()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(sources, settings, pipes))
+
+
+async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
+    yard = await _started(sources, settings)
+    if not (yard.store.shared and settings.public_url):
+        yard.approvals.nobody = NOBODY
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+    around = Surroundings(
+        _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or "", yard.local()
+    )
+    serving = asyncio.ensure_future(StdioServer(yard.mcp, around, OutputPipe(pipes.output)).serve(lines))
+
+    def hurry() -> None:
+        yard.hurry()
+        serving.cancel()
+
+    ending = Shutdown(settings.grace_s, lambda: lines.put_nowait(None), hurry)
+    ending.at_signals()
+    _read(pipes.input, lines, ending)
+    try:
+        await asyncio.wait((serving,))
+    finally:
+        await yard.stop()
+        ending.last_resort.code = 0
+    if not serving.cancelled():
+        serving.result()
+
+
+def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown) -> None:
+    loop = asyncio.get_running_loop()
+
+    def take(line: bytes | None) -> None:
+        if line is None:
+            ending.ask()
+            return
+        with suppress(RuntimeError):  # it has ended, and the loop is closed
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    read_lines(input, take)
+
+
+def _checked(settings: Settings) -> Callable[[bytes], None]:
+    """The limits on a message."""
+    return partial(BodyReader(settings.max_body_bytes, settings.max_json_depth).check, dict((JSON,)))
+
+
+async def _started(sources: list[Source], settings: Settings) -> Yard:
+    """On the ledger that the settings name, or on the first of the user's own that nobody has."""
+    if settings.limits is None:
+        settings = replace(settings, limits=list(OVER_PIPES))
+    if settings.store != Settings().store:
+        yard = Yard(sources, settings)
+        await yard.start()
+        return yard
+    folder = state_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise SetupError(
+            f"the ledger's folder {folder} cannot be made ({error.strerror}); name another place with "
+            "--store sqlite:FILE, or none with --store sqlite::memory:"
+        ) from None
+    for slot in range(MOST_SLOTS):
+        yard = Yard(sources, replace(settings, store=f"sqlite:{folder / f'stdio-{slot}.db'}"))
+        try:
+            await yard.start()
+        except StoreInUse:
+            continue
+        return yard
+    raise SetupError(f"all {MOST_SLOTS} ledgers in {folder} are in use; name another with --store sqlite:FILE")
+
+
+def state_folder() -> Path:
+    """Where this user's programs keep what they must remember."""
+    given = os.environ.get("XDG_STATE_HOME")
+    return (Path(given) if given else Path.home() / ".local" / "state") / "toolyard"

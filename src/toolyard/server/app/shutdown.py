@@ -1,0 +1,73 @@
+"""How a process that serves one client ends: what runs has its time, and then it ends, whatever a tool holds on to."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+
+CLOSING_S = 5.0
+"""For what the tools share to be closed, after calls have had their time."""
+
+
+class LastResort:
+    """Ends the process some time after it was asked to, whatever holds it up: a tool, a disk that does not answer, a
+    thread that died. It needs nothing of the server, and nothing of the loop."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self._asked: SimpleQueue[None] = SimpleQueue()
+        self.code = 1
+        """What the process ends with if it has to be ended."""
+        threading.Thread(target=self._watch, name="toolyard-ending", daemon=True).start()
+
+    def ask(self) -> None:
+        """From any thread, or a signal's handler, whatever that interrupted."""
+        self._asked.put(None)
+
+    def _watch(self) -> None:
+        self._asked.get()
+        time.sleep(self._after_s)
+        os._exit(self.code)
+
+
+class Shutdown:
+    """Asked for by the end of the input, or by a signal. By the second signal, or one after the input has ended, nobody
+    waits any longer: that is how clients hurry a server that they have closed."""
+
+    def __init__(self, grace_s: float, when_asked: Callable[[], None], when_over: Callable[[], None]) -> None:
+        """Both are called on the loop: when it is first asked for, and when calls have had their time."""
+        self._grace_s, self._when_asked, self._when_over = grace_s, when_asked, when_over
+        self._loop = asyncio.get_running_loop()
+        self._is_asked = False
+        self.last_resort = LastResort(grace_s + CLOSING_S)
+
+    def at_signals(self) -> None:
+        """In the main thread. Not through the loop, which a tool may be holding up."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._ask(self._signalled))
+
+    def ask(self) -> None:
+        """From any thread."""
+        self._ask(self._begin)
+
+    def _ask(self, on_the_loop: Callable[[], None]) -> None:
+        self.last_resort.ask()
+        try:
+            self._loop.call_soon_threadsafe(on_the_loop)
+        except RuntimeError:
+            pass  # the loop is closed: it has ended
+
+    def _signalled(self) -> None:
+        if self._is_asked:
+            self._when_over()
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._is_asked:
+            self._is_asked = True
+            self._loop.call_later(self._grace_s, self._when_over)
+            self._when_asked()

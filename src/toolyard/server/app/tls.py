@@ -1,0 +1,64 @@
+"""The server's certificate and its key, looked at before anything starts.
+
+uvicorn reads both files itself, late, and fails with whatever OpenSSL makes of them.
+"""
+
+import re
+import ssl
+from pathlib import Path
+
+from ...model.errors import SettingsError
+from ..settings.table import Settings
+
+_first = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----").search
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raises SettingsError for a certificate that the server could not show."""
+    cert, key = settings.tls_cert, settings.tls_key
+    if cert is None and key is None:
+        return
+    if cert is None or key is None:
+        there, lacking = ("tls_key", "tls_cert") if cert is None else ("tls_cert", "tls_key")
+        raise SettingsError(f"{there} is set and {lacking} is not; set both for https, or neither")
+    found = _first(_content("tls_cert", cert))
+    _content("tls_key", key)
+    try:
+        pem = found[0].decode() if found else ""
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError):
+        raise SettingsError(
+            f"tls_cert: {cert!r} has no certificate; expected PEM, with -----BEGIN CERTIFICATE-----"
+        ) from None
+    _fit(cert, key)
+
+
+def _content(name: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError(
+            f"{name}: {path!r} cannot be read: {error.strerror}; expected a file in PEM that the server may read"
+        ) from None
+
+
+def _fit(cert: str, key: str) -> None:
+    """Raises SettingsError for a key that is not the certificate's, or not a key."""
+
+    def password() -> str:
+        raise SettingsError(f"tls_key: {key!r} is locked with a password; expected a key without one")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise SettingsError(
+                f"tls_key: {key!r} is not the key of the certificate in {cert!r}; name the two that belong together"
+            ) from None
+        if b"PRIVATE KEY-----" not in _content("tls_key", key):
+            raise SettingsError(
+                f"tls_key: {key!r} has no key; expected PEM, with -----BEGIN PRIVATE KEY-----"
+            ) from None
+        raise SettingsError(
+            f"tls_cert and tls_key: {cert!r} and {key!r} cannot be used: {error.reason or error}; make them anew"
+        ) from None

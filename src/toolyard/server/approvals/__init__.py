@@ -1,0 +1,1 @@
+"""The page, the API and the audited decisions by which people approve calls."""

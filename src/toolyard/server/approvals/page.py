@@ -1,0 +1,160 @@
+"""The page on which a person says yes or no to a call, and the address at which a client hears of it."""
+
+from collections.abc import Callable
+from html import escape
+
+import msgspec
+
+from ...catalogue import Catalogue
+from ...model.errors import PathNotFound, Refused, RequestError, ToolNotFound
+from ...model.lifecycle import State
+from ...model.record import CallRecord
+from ...text.hidden import escaped_json
+from ...trust.approvals.links import PATH
+from ...trust.approvals.rules import APPROVAL, AUTHORIZATION
+from ...wires.contract import JSON, Reply
+from ...wires.errors import encode
+from ...wires.lifecycle.approvals import MOST_REASON
+from ...wires.oxp import oxp
+from ..http.exchange import Exchange
+from ..http.routes import Route
+from ..pages.forms import Browser, Forms
+from ..pages.layout import age, alert, page, paragraph, table
+from .decisions import WITH_CODE, AuditedApprovals, Decider, about
+
+MOST_TRIES = 10
+"""Wrong codes for one call, on this node: then only an operator can decide."""
+TOO_MANY = "Too many wrong codes. Ask an operator to decide, with toolyard approve or in the console"
+MOST_COUNTED = 10_000
+TITLE = "Approve a call?"
+FIELDS = (
+    "<label for='code'>Code (an operator sees it with <code>toolyard approvals</code>)</label>"
+    "<input id='code' name='code' type='text' required maxlength='20'>"
+    f"<label for='reason'>Reason, if you say no</label><input id='reason' name='reason' type='text' "
+    f"maxlength='{MOST_REASON}'>"
+    "<p><button type='submit' name='say' value='no'>Reject</button>"
+    "<button type='submit' name='say' value='yes'>Approve</button></p>"
+)
+"""The Enter key presses the first button: nobody says yes by accident."""
+
+
+class ApprovalPages:
+    """Handlers."""
+
+    def __init__(
+        self, decisions: AuditedApprovals, forms: Forms, catalogue: Catalogue, now: Callable[[], float]
+    ) -> None:
+        self._decisions, self._desk, self._forms = decisions, decisions.desk, forms
+        self._catalogue, self._now = catalogue, now
+        self._wrong: dict[int, int] = {}
+
+    def routes(self) -> list[Route]:
+        at = PATH + "/{id}"
+        return [
+            Route("GET", at, self.show, oxp.FLAT, who="anyone"),
+            Route("POST", at, self.decide, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("GET", f"{at}/status", self.status, oxp.FLAT, who="anyone"),
+        ]
+
+    async def status(self, exchange: Exchange) -> Reply:
+        said = {"status": await self._desk.status(exchange.parameters["id"])}
+        return Reply(200, encode(said), [JSON, oxp.VERSION, (b"cache-control", b"no-store")])
+
+    async def show(self, exchange: Exchange) -> Reply:
+        browser = self._forms.browser(exchange)
+        try:
+            call = await self._desk.find(exchange.parameters["id"])
+        except PathNotFound as error:
+            return self._forms.reply(browser, self._page(exchange, "No such approval", alert(error.message)), 410)
+        return await self._shown(exchange, browser, call)
+
+    async def decide(self, exchange: Exchange) -> Reply:
+        browser = self._forms.browser(exchange)
+        try:
+            call = await self._desk.find(exchange.parameters["id"])
+            fields = self._forms.read(exchange, exchange.path)
+        except RequestError as error:
+            return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
+        if (
+            call.waiting_for != APPROVAL
+        ):  # its code is good for nothing any more, and nobody is told whether it was right
+            return await self._shown(exchange, browser, call, "Nothing was decided: this call does not wait for it")
+        if self._is_closed(call):
+            return await self._shown(exchange, browser, call, TOO_MANY)
+        approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
+        if not self._desk.approvals.is_code(fields.get("code", ""), call.name):
+            self._count(call.seq)
+            anybody = Decider("a person without its code", exchange.address)
+            await self._decisions.refused(anybody, approved, "a wrong code", **about(call))
+            return await self._shown(exchange, browser, call, "This is not the code of this call. Nothing was decided")
+        if fields.get("say") not in ("yes", "no"):
+            return await self._shown(exchange, browser, call, "Say yes or no: press one of the buttons")
+        by = Decider(WITH_CODE, exchange.address)
+        try:
+            await self._decisions.decide(call, by, approved=approved, reason=reason)
+        except Refused as error:
+            return await self._shown(exchange, browser, call, error.message)
+        return await self._shown(exchange, browser, await self._desk.find(exchange.parameters["id"]))
+
+    def _is_closed(self, call: CallRecord) -> bool:
+        return self._wrong.get(call.seq, 0) >= MOST_TRIES
+
+    def _count(self, seq: int) -> None:
+        self._wrong[seq] = self._wrong.get(seq, 0) + 1
+        if len(self._wrong) > MOST_COUNTED:
+            del self._wrong[next(iter(self._wrong))]
+
+    async def _shown(self, exchange: Exchange, browser: Browser, call: CallRecord, wrong: str = "") -> Reply:
+        who = f"{call.key.subject} ({call.key.tenant})"
+        rows = [("Tool", call.reference), *self._about(call), ("Who asks", who), ("On behalf of", call.user_id)]
+        rows += [("Call", call.key.call_id), ("Asked", f"{age(self._now() - call.created_at)} ago")]
+        text = msgspec.json.format(call.input or b"{}", indent=2).decode()
+        body = (
+            table(row for row in rows if row[1]) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
+        )
+        if call.waiting_for == APPROVAL and self._is_closed(call):
+            wrong = TOO_MANY
+            body += alert(wrong)
+        elif call.waiting_for == APPROVAL:
+            form = self._forms.form(browser, exchange.path, FIELDS)
+            body += (alert(wrong) if wrong else "") + form
+        else:
+            body += (alert(wrong) if wrong else "") + paragraph(await self._what_became(call))
+        return self._forms.reply(browser, self._page(exchange, TITLE, body), 403 if wrong else 200)
+
+    def _about(self, call: CallRecord) -> list[tuple[str, str]]:
+        """What its tool says of itself, if it is still there."""
+        try:
+            tool = self._catalogue.resolve(call.reference)
+        except ToolNotFound:
+            return [("What it does", "The tool is not there any more, so the call cannot run")]
+        return [("What it does", tool.description), ("Hints", tool.hints_in_words())]
+
+    async def _what_became(self, call: CallRecord) -> str:
+        said = await self._desk.decision(call)
+        if said is None:
+            return f"Nobody has to agree to this call any more. {_standing(call)}"
+        if not said["approved"]:
+            because = f" Reason: {said['reason']}" if said["reason"] else ""
+            return f"It was rejected by {said['by']}. Nothing was done, and whoever asked is told so.{because}"
+        return f"It was approved by {said['by']}. {_standing(call)}"
+
+    def _page(self, exchange: Exchange, title: str, body: str) -> str:
+        return page(title, body, exchange.base_url())
+
+
+def _standing(call: CallRecord) -> str:
+    """Where it stands, and what happens next, for who does not know a call's states."""
+    if call.state is State.COMPLETE:
+        return "The tool has run, and whoever asked gets its result."
+    if call.state is State.ERROR and call.attempt == 0:
+        return f"The call ended before the tool ran ({call.code}). Nothing was done."
+    if call.state is State.ERROR:
+        return f"The tool was started, and the call ended as {call.code}. Whoever asked is told so."
+    if call.waiting_for == AUTHORIZATION:
+        return "The tool runs as soon as the user's account is connected, which whoever asked is told."
+    if call.state is State.PENDING and call.queue == "worker":
+        return "The tool runs as soon as a worker takes the call up. There is nothing more to do here."
+    if call.state is State.PENDING:
+        return "The tool runs next, and whoever asked gets its result. There is nothing more to do here."
+    return "The tool is running, and whoever asked gets its result. There is nothing more to do here."

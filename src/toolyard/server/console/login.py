@@ -1,0 +1,122 @@
+"""The console's door: a code from `toolyard console` lets a browser in, once, and a cookie knows it from then on.
+
+The operator's token never goes to a browser. The cookie is sent by this server's own pages alone (`SameSite=Strict`),
+no script can read it, and over TLS its name is one that only this very host can set.
+"""
+
+from html import escape
+
+from ...model.errors import ForeignPage, RequestError
+from ...text.addresses import is_safe
+from ...wires.contract import Reply
+from ..http.exchange import Exchange
+from ..intake.witness import Witness
+from ..pages.forms import Browser, Forms, cookie_name, cookie_of, is_https
+from ..pages.layout import FORM, alert, html, page, paragraph
+from .login_sessions import CODE_S, SESSION_S, Codes, LoginSessions, Tries
+from .page import ROOT
+
+ENTER, LEAVE = f"{ROOT}/enter", f"{ROOT}/leave"
+COOKIE = "toolyard-console"
+TITLE = "toolyard console"
+FIELDS = (
+    "<label for='code'>Code</label>"
+    "<input id='code' name='code' type='text' required maxlength='30' autofocus aria-describedby='where'>"
+    f"<p id='where'>Whoever runs the server gets one with <code>toolyard console</code>. It is good once, for "
+    f"{CODE_S / 60:.0f} minutes.</p>"
+)
+NOT_PRIVATE = (
+    "The console is shown over https, or on the machine that the server runs on: here others could read along. "
+    "Behind a proxy, set public_url to the address that browsers use."
+)
+TOO_MANY = "This code is not good, and too many wrong codes came from your address. Get a new one with toolyard console"
+WRONG = "This code is not good: it was mistyped, used before, or is older than ten minutes. Get a new one"
+
+
+class Door:
+    """Lets browsers in and out."""
+
+    def __init__(self, forms: Forms, codes: Codes, sessions: LoginSessions, tries: Tries, witness: Witness) -> None:
+        self._forms, self._codes, self._sessions = forms, codes, sessions
+        self._tries, self._witness = tries, witness
+
+    async def session_of(self, exchange: Exchange) -> str | None:
+        """Of the browser that sent this; None where it has none that is good."""
+        id = cookie_of(exchange, COOKIE) if is_safe(exchange.base_url()) else None
+        return id if id is not None and await self._sessions.has(id) else None
+
+    async def show(self, exchange: Exchange) -> Reply:
+        if not is_safe(exchange.base_url()):
+            return self._page(exchange, alert(NOT_PRIVATE), 403)
+        if await self.session_of(exchange) is not None:
+            return _go(exchange, ROOT)
+        return self._ask(exchange)
+
+    async def enter(self, exchange: Exchange) -> Reply:
+        if not is_safe(exchange.base_url()):
+            return self._page(exchange, alert(NOT_PRIVATE), 403)
+        try:
+            fields = self._forms.read(exchange, _url(exchange, ENTER))
+        except RequestError as error:
+            return self._page(exchange, alert(error.message), 403)
+        is_one_of_few = self._tries.add(exchange.address)
+        if not await self._codes.take(fields.get("code", "")):
+            if not is_one_of_few:
+                return self._ask(exchange, TOO_MANY)
+            self._witness.did("auth", "a wrong code for the console", None, exchange.address)
+            await self._witness.written()
+            return self._ask(exchange, WRONG)
+        self._tries.forget(exchange.address)
+        id = await self._sessions.begin()
+        self._witness.did("admin", "console: a browser came in", None, exchange.address)
+        await self._witness.written()
+        return _go(exchange, ROOT, _cookie(exchange, id, SESSION_S))
+
+    async def leave(self, exchange: Exchange) -> Reply:
+        """Also where the session is over already: the cookie goes either way, if the form is one of this server's."""
+        id = cookie_of(exchange, COOKIE)
+        try:
+            if id is None:
+                raise ForeignPage("You are not signed in")
+            self._forms.read(exchange, _url(exchange, LEAVE), Browser(id))
+        except RequestError as error:
+            return self._page(exchange, alert(error.message), 403)
+        if await self.session_of(exchange) is not None:
+            await self._sessions.end(id)
+            self._witness.did("admin", "console: a browser signed out", None, exchange.address)
+            await self._witness.written()
+        return _go(exchange, ENTER, _cookie(exchange, "", 0))
+
+    def turn_away(self, exchange: Exchange) -> Reply:
+        """Whoever is not known, whatever they asked for."""
+        if exchange.method in ("GET", "HEAD"):
+            return _go(exchange, ENTER)
+        said = alert("You are not signed in, or no longer. Nothing was changed")
+        link = f"<p><a href='{escape(_url(exchange, ENTER))}'>Sign in</a></p>"
+        return self._page(exchange, said + link, 403)
+
+    def _ask(self, exchange: Exchange, wrong: str = "") -> Reply:
+        browser = self._forms.browser(exchange)
+        form = self._forms.form(browser, _url(exchange, ENTER), FIELDS, "Enter")
+        said = alert(wrong) if wrong else paragraph("What this server has, does and waits for, for whoever runs it.")
+        return self._forms.reply(browser, page(TITLE, said + form, exchange.base_url()), 403 if wrong else 200)
+
+    def _page(self, exchange: Exchange, body: str, status: int) -> Reply:
+        return html(page(TITLE, body, exchange.base_url()), status, FORM)
+
+
+def _url(exchange: Exchange, path: str) -> str:
+    return exchange.base_url() + path
+
+
+def _go(exchange: Exchange, path: str, cookie: bytes | None = None) -> Reply:
+    cookies = [] if cookie is None else [(b"set-cookie", cookie)]
+    there = (b"location", _url(exchange, path).encode())
+    return Reply(303, b"", [there, (b"cache-control", b"no-store"), *cookies])
+
+
+def _cookie(exchange: Exchange, id: str, keep_s: float) -> bytes:
+    url = exchange.base_url()
+    secure = "; Secure" if is_https(url) else ""
+    name = cookie_name(url, COOKIE)
+    return f"{name}={id}; Path=/; Max-Age={keep_s:.0f}; HttpOnly; SameSite=Strict{secure}".encode()

@@ -1,0 +1,107 @@
+"""The console's pages as routes: each looks for the browser's session first, and whatever is changed is in the audit
+log. Where there is no session, nothing depends on what was asked for."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+from urllib.parse import parse_qsl, urlencode
+
+from ...model.errors import InvalidInput, PathNotFound, RequestError
+from ...wires.contract import Reply
+from ...wires.oxp import oxp
+from ..http.exchange import Exchange
+from ..http.routes import Handler, Route
+from ..intake.witness import Witness
+from ..pages.forms import Browser, Forms
+from ..pages.layout import FORM, alert, html, page
+from .login import ENTER, LEAVE, Door
+from .page import ROOT, Action, ConsolePage, PageContent, Section, Visit
+
+LIVE = "live"
+EVERY_S = 5
+
+
+class Console:
+    def __init__(
+        self, door: Door, forms: Forms, witness: Witness, sections: Sequence[Section], now: Callable[[], float]
+    ) -> None:
+        self._door, self._forms, self._witness, self._now = door, forms, witness, now
+        self._pages = [each for section in sections for each in section.pages()]
+        self._actions = [each for section in sections for each in section.actions()]
+
+    def routes(self) -> list[Route]:
+        """Anyone may ask; the door answers who is not known."""
+        door = self._door
+        return [
+            Route("GET", ENTER, door.show, oxp.FLAT, who="anyone"),
+            Route("POST", ENTER, door.enter, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("POST", LEAVE, door.leave, oxp.FLAT, reads_form=True, who="anyone"),
+            *(Route("GET", ROOT + each.path, self._showing(each), oxp.FLAT, who="anyone") for each in self._pages),
+            *(
+                Route("POST", ROOT + each.path, self._doing(each), oxp.FLAT, reads_form=True, who="anyone")
+                for each in self._actions
+            ),
+        ]
+
+    def _showing(self, shown: ConsolePage) -> Handler:
+        async def handle(exchange: Exchange) -> Reply:
+            session = await self._door.session_of(exchange)
+            if session is None:
+                return self._door.turn_away(exchange)
+            visit = Visit(exchange, session, self._forms, self._now())
+            try:
+                return self._reply(visit, await shown.show(visit))
+            except RequestError as error:
+                return self._refused(visit, error, "This cannot be shown")
+
+        return handle
+
+    def _doing(self, action: Action) -> Handler:
+        async def handle(exchange: Exchange) -> Reply:
+            session = await self._door.session_of(exchange)
+            if session is None:
+                return self._door.turn_away(exchange)
+            visit = Visit(exchange, session, self._forms, self._now())
+            try:
+                fields = self._forms.read(exchange, exchange.base_url() + exchange.path, Browser(session))
+                done = await action.do(visit, fields)
+            except RequestError as error:
+                return self._refused(visit, error, "Nothing was changed")
+            if done.what:
+                self._witness.did("admin", f"console: {done.what}", None, exchange.address)
+            await self._witness.written()
+            return Reply(303, b"", [(b"location", visit.url(done.to).encode()), (b"cache-control", b"no-store")])
+
+        return handle
+
+    def _refused(self, visit: Visit, error: RequestError, title: str) -> Reply:
+        problems = error.problems if isinstance(error, InvalidInput) else ()
+        said = "; ".join([error.message, *(f"{problem.path}: {problem.sentence}" for problem in problems)])
+        status = 410 if isinstance(error, PathNotFound) else 400 if problems else 403
+        return self._reply(visit, PageContent(title, alert(said)), status)
+
+    def _reply(self, visit: Visit, view: PageContent, status: int = 200) -> Reply:
+        is_live, toggle = _live(visit, view)
+        head = f"<meta http-equiv='refresh' content='{EVERY_S}'>" if is_live else ""
+        body = self._navigation(visit) + toggle + view.body + visit.form("/leave", "", "Sign out")
+        return html(page(view.title, body, visit.exchange.base_url(), head), status, FORM)
+
+    def _navigation(self, visit: Visit) -> str:
+        here = visit.exchange.path.removeprefix(ROOT)
+        items = ""
+        for each in self._pages:
+            if each.name:
+                current = " aria-current='page'" if each.path == here else ""
+                items += f"<li><a href='{escape(visit.url(each.path))}'{current}>{escape(each.name)}</a></li>"
+        return f"<nav aria-label='Console'><ul>{items}</ul></nav>"
+
+
+def _live(visit: Visit, view: PageContent) -> tuple[bool, str]:
+    """Whether the page is to be loaded again and again, and the link that changes it: its reader decides."""
+    if not view.live:
+        return False, ""
+    given = dict(parse_qsl(visit.exchange.query.decode("latin-1"), max_num_fields=None))
+    is_live = given.pop(LIVE, "") == "yes"
+    wanted = urlencode(given if is_live else {**given, LIVE: "yes"})
+    text = "Stop loading this page anew" if is_live else f"Load this page anew every {EVERY_S} seconds"
+    here = visit.exchange.base_url() + visit.exchange.path
+    return is_live, f"<p><a href='{escape(here)}?{escape(wanted)}'>{text}</a></p>"

@@ -1,0 +1,134 @@
+"""What stands before every route: whether a request may be here, and who sent it."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from hmac import compare_digest
+from typing import Any
+from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
+
+from ...model.caller import Caller
+from ...model.errors import NotAuthenticated
+from ...store.values import StoreDown
+from ...trust.credentials.authentication import Authenticate
+from ...trust.limits.credential_failures import CREDENTIALS, CredentialFailures
+from ..intake.witness import Witness
+from .exchange import Exchange
+from .origins import Guard
+from .routes import Route
+
+METADATA = "/.well-known/oauth-protected-resource"
+_CREDENTIALS = frozenset(CREDENTIALS)
+_IN_QUERY = frozenset({"access_token", "token", "api_key"})
+
+
+class Admission:
+    """Lets requests in."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        authenticate: Authenticate,
+        witness: Witness,
+        *,
+        has_issuers: bool,
+        failures: CredentialFailures | None = None,
+        by_address: bool = False,
+        operator: Callable[[Mapping[bytes, bytes]], None] = lambda headers: None,
+    ) -> None:
+        """`failures` limits them; `by_address`: whether something depends on where callers are; `operator` admits
+        whoever runs the server."""
+        self.admit_operator = operator
+        self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
+        self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
+
+    def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
+        """Raises NotAuthenticated, or LimitReached after too many of those; at once or when awaited."""
+        failures = self._failures
+        if failures is not None:
+            failures.refuse(exchange.address, exchange.headers)
+        try:
+            if len(exchange.headers) != len(scope["headers"]):
+                _refuse_two_credentials(scope["headers"])
+            if exchange.query:
+                _refuse_credentials_in(exchange.query)
+            caller = self._authenticate(exchange.headers)
+        except NotAuthenticated as error:
+            raise self._refused(error, exchange) from None
+        if type(caller) is not Caller:
+            return self._later(caller, exchange)  # type: ignore[arg-type]
+        if failures is not None and failures.is_watchful:
+            failures.let_in(exchange.address, exchange.headers)
+        return caller if not self._by_address else _at(caller, exchange.address)
+
+    async def done(self, seen_as: str, method: str, exchange: Exchange) -> None:
+        """Something was done that is worth knowing."""
+        caller = exchange.caller if exchange.is_admitted else None
+        self._witness.did(seen_as, f"{method} {exchange.path}", caller, exchange.address)
+        await self._witness.written()
+
+    async def turned_away(self, error: NotAuthenticated, route: Route | None, exchange: Exchange) -> None:
+        """That somebody was not admitted is written down before they are told, where that must be."""
+        if route is not None and route.who == "operator":
+            self._witness.refused(error, None, exchange.address, exchange.path)
+        with suppress(StoreDown):
+            await self._witness.written()
+
+    async def _later(self, caller: Awaitable[Caller], exchange: Exchange) -> Caller:
+        try:
+            found = await caller
+        except NotAuthenticated as error:
+            raise self._refused(error, exchange) from None
+        if self._failures is not None and self._failures.is_watchful:
+            self._failures.let_in(exchange.address, exchange.headers)
+        return found if not self._by_address else _at(found, exchange.address)
+
+    def _refused(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
+        """Says where tokens are to be had, where somebody gives them out."""
+        self._witness.refused(error, None, exchange.address, exchange.path)
+        if self._failures is not None and not _CREDENTIALS.isdisjoint(exchange.headers):
+            self._failures.note(exchange.address, exchange.headers)  # who sends none guesses nothing
+        if self._has_issuers:
+            error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
+        return error
+
+
+def _at(caller: Caller, address: str) -> Caller:
+    return replace(caller, address=address)
+
+
+def metadata_of(exchange: Exchange) -> str:
+    """The address of what describes the resource that was asked for."""
+    return f"{exchange.base_url()}{METADATA}{'/mcp' if exchange.path.startswith('/mcp') else ''}"
+
+
+def _refuse_two_credentials(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    given = [name for name, _ in headers if name in _CREDENTIALS]
+    if len(given) != len(set(given)):
+        raise NotAuthenticated("The credentials are not valid", developer_message="credentials are there twice")
+
+
+def _refuse_credentials_in(query: bytes) -> None:
+    """An address is kept by proxies, logs and histories."""
+    names = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
+    if names & _IN_QUERY:
+        raise NotAuthenticated(
+            "Credentials do not belong into an address", developer_message="send them in the header Authorization"
+        )
+
+
+class OperatorsToken:
+    """Made anew at each start unless the settings have one, and good for nothing else."""
+
+    def __init__(self, given: str | None = None) -> None:
+        self.text = given or secrets.token_urlsafe(32)
+
+    def __call__(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raises NotAuthenticated, in the words that a caller would be refused with."""
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not given.strip():
+            raise NotAuthenticated("Credentials are needed")
+        if not compare_digest(given.strip(), self.text.encode()):
+            raise NotAuthenticated("The credentials are not valid")

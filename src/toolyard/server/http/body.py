@@ -1,0 +1,107 @@
+"""server/http/body.py"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import accumulate
+from typing import Any
+
+from ...model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
+from .exchange import Gone
+
+_string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""Never fails once it has begun, also where the end is missing: that keeps a search of the whole body linear."""
+PEEK_BYTES, PEEK_S = 64 * 2**10, 0.5
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""One level down is 1, one level up is -1, as signed bytes."""
+_utf8_json = re.compile(rb"application/([a-z0-9.+-]+\+)?json\s*(;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE).fullmatch
+
+
+class BodyReader:
+    """Reads bodies, and refuses those that are too large, too deep, or not JSON."""
+
+    def __init__(self, max_bytes: int, max_depth: int) -> None:
+        self._max_bytes, self._max_depth = max_bytes, max_depth
+
+    async def read(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
+        """The body, as it arrives. Raises BodyTooLarge as soon as that is known."""
+        if _announced(headers) > self._max_bytes:
+            raise self._too_large()
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        body: bytes = message.get("body", b"")
+        return await self._rest(body, receive) if message.get("more_body") else body
+
+    async def peek(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
+        """As much as comes soon of a body that nobody will read: what is refused is refused in its own words, as far as
+        they are known. Nothing where the client waits for leave to send it."""
+        body = b""
+        if b"expect" in headers:
+            return body
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PEEK_S):
+                while len(body) < PEEK_BYTES:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    if not message.get("more_body"):
+                        break
+        return body[:PEEK_BYTES]
+
+    def check(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
+        """Raises for a body that is too large, too deep, or not JSON."""
+        if len(body) > self._max_bytes:
+            raise self._too_large()
+        depth = self._max_depth
+        if len(body) > 2 * depth and body.count(b"[") + body.count(b"{") > depth:
+            self._refuse_too_deep(body)
+        if body and (headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers):
+            _refuse_other_media(headers)
+
+    async def _rest(self, first: bytes, receive: Any) -> bytes:
+        parts, size, more = [first], len(first), True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Gone
+            part = message.get("body", b"")
+            parts.append(part)
+            size += len(part)
+            if size > self._max_bytes:
+                raise self._too_large()
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            "The request is too large", developer_message=f"a body may have at most {self._max_bytes} bytes"
+        )
+
+    def _refuse_too_deep(self, body: bytes) -> None:
+        steps = _string.sub(b"", body).translate(_STEPS, _NOT_BRACKETS)
+        if max(accumulate(memoryview(steps).cast("b")), default=0) > self._max_depth:
+            raise MalformedRequest(
+                "The request is nested too deeply",
+                developer_message=f"JSON may be nested {self._max_depth} levels deep",
+            )
+
+
+def _announced(headers: Mapping[bytes, bytes]) -> int:
+    """The length a client promises. (Not every server that we may be mounted in has checked that it is a number.)"""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit():
+        raise MalformedRequest("The request is not valid", developer_message="content-length must be a number")
+    return int(length[:20])
+
+
+def _refuse_other_media(headers: Mapping[bytes, bytes]) -> None:
+    kind = headers.get(b"content-type", b"application/json")
+    if not _utf8_json(kind):
+        shown = kind[:80].decode("latin-1")
+        raise UnsupportedMediaType(
+            "The body must be JSON", developer_message=f"content-type must be application/json, got {shown!r}"
+        )
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise UnsupportedMediaType("The body must not be compressed")

@@ -1,0 +1,115 @@
+"""One HTTP request, read whole and within limits, and where it came from."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...model.caller import LOCAL
+from ...model.clock import random_id
+from ...model.errors import MalformedRequest
+from ...wires.contract import Reply, Stream
+from .reply_line import ReplyLine
+
+_request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
+ONCE = (
+    b"host", b"origin", b"authorization", b"oxp-api-key", b"otc-api-key", b"content-type", b"content-length",
+    b"content-encoding", b"mcp-session-id", b"mcp-protocol-version",
+)  # fmt: skip
+
+
+class Gone(Exception):
+    """The client went away before its request was complete."""
+
+
+FindAddress = Callable[[Mapping[str, Any], Mapping[bytes, bytes]], str]
+Dress = Callable[[Reply | Stream], Reply | Stream]
+
+
+def peer_of(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
+    """The address at the other end of the connection."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+class Exchange:
+    """What a handler gets."""
+
+    __slots__ = (
+        "_find_address", "_id", "_line", "_public_url", "_scope",
+        "body", "caller", "dress", "headers", "is_admitted", "parameters", "path", "query",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        scope: Mapping[str, Any],
+        path: str,
+        headers: Mapping[bytes, bytes],
+        public_url: str | None,
+        line: ReplyLine,
+        find_address: FindAddress = peer_of,
+    ) -> None:
+        self._scope, self._public_url, self._line, self._find_address = scope, public_url, line, find_address
+        self.path = path
+        self.headers = headers
+        self.query: bytes = scope["query_string"]
+        self.body = b""
+        self.caller = LOCAL
+        """Who was authenticated, where the route asks for that."""
+        self.is_admitted = False
+        self._id = ""
+        self.dress: Dress | None = None
+        """What is done to every reply before it is given, early or not."""
+        self.parameters: dict[str, str] = {}
+        """What stood in the variable parts of the path, by their names."""
+
+    def answer(self, reply: Reply | Stream) -> None:
+        """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,
+        and the request is over when both are. Does nothing when there is a reply already or nobody to read it. To be
+        called on the loop."""
+        if type(reply) is Stream:
+            reply.caller = self.caller
+        self._line.answer(reply if self.dress is None else self.dress(reply))
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        """Has `callback` called, on the loop and once, if the client leaves before there is a whole reply. (A stream
+        that the handler returned is closed instead.)"""
+        self._line.when_gone(callback)
+
+    @property
+    def id(self) -> str:
+        """The request's, in logs: what the client calls it, or else what it gets here when it is first asked for."""
+        if not self._id:
+            given = self.headers.get(b"x-request-id", b"").decode("latin-1")
+            self._id = given if _request_id(given) else random_id()
+        return self._id
+
+    @property
+    def method(self) -> str:
+        return str(self._scope["method"])
+
+    @property
+    def address(self) -> str:
+        """The client's, as trusted proxies tell it; the proxy's own where what they tell is no address."""
+        return self._find_address(self._scope, self.headers)
+
+    def base_url(self) -> str:
+        """The server's address: the one that is set, or else the one that the client used."""
+        if self._public_url is not None:
+            return self._public_url
+        scope = self._scope
+        host = self.headers.get(b"host")
+        if host is None:
+            name, port = scope.get("server") or ("localhost", None)
+            host = f"{name}:{port}".encode() if port else str(name).encode()
+        return f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope.get('root_path', '')}"
+
+
+def refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises MalformedRequest where a header is there twice of which whoever stood before us may have read the other
+    one: which host is meant, who asks, how the body is to be read."""
+    names = [name for name, _ in headers]
+    for name in ONCE:
+        if names.count(name) > 1:
+            raise MalformedRequest(
+                "The request is not valid", developer_message=f"the header {name.decode()} may be there once"
+            )

@@ -1,0 +1,184 @@
+"""A shorter way through uvicorn for whole requests and whole replies, and its own line to the client.
+
+ASGI passes a reply in two messages, checked header by header; ours are made of checked parts, so they are written as
+one piece. The state that uvicorn keeps of a request, its cycle, is left as uvicorn itself would leave it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+from msgspec import Struct
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from ...wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
+from ...wires.errors import encode
+from ...wires.mcp.envelope import HEADERS as MCP_HEADERS
+from ...wires.oxp import otc, otc_draft, oxp
+from .shell import Shell
+from .streams import Streams, close
+from .uvicorn_protocol import PoliteProtocol
+
+_log = logging.getLogger("toolyard.server")
+
+
+class FastPath:
+    """The shell for `PoliteProtocol` alone."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    async def answer(self, cycle: RequestResponseCycle, tasks: "set[asyncio.Task[None]]") -> None:
+        """One request."""
+        whole = not cycle.more_body and not cycle.waiting_for_100_continue
+        scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
+        line = CycleLine(cycle, self._shell.streams)
+        try:
+            reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
+            if cycle.flow.write_paused and not cycle.response_started:
+                await cycle.flow.drain()
+            if line.carrying is not None:
+                await line.carrying
+            elif type(reply) is Stream:
+                await line.carry(reply)
+            elif reply is not None and not cycle.response_started and not cycle.disconnected:
+                write(cycle, reply)
+        except BaseException as error:
+            if not (isinstance(error, asyncio.CancelledError) and cycle.response_complete):
+                _broken(cycle, error)  # else what went on after an early answer was left to others
+        finally:
+            cycle.on_response = _nothing
+            tasks.discard(asyncio.current_task())
+
+
+def _broken(cycle: RequestResponseCycle, error: BaseException) -> None:
+    """The shell answers for what goes wrong in it; what is left is that it was stopped, or a defect in here."""
+    cycle.keep_alive = False
+    if isinstance(error, asyncio.CancelledError):
+        reply = Reply(503, encode({"message": "The server stopped before this was done"}), oxp.FLAT.headers)
+    else:
+        _log.error("a reply could not be sent", exc_info=error)
+        reply = Reply(500, encode({"message": "The server failed; this is a defect"}), oxp.FLAT.headers)
+    if cycle.response_started or cycle.transport.is_closing():
+        cycle.transport.close()
+    else:
+        write(cycle, reply)
+
+
+def _nothing() -> None:
+    """A request that is over tells nobody."""
+
+
+class CycleLine(Struct):
+    """The line to the client whose request this cycle is."""
+
+    cycle: RequestResponseCycle
+    streams: Streams
+    carrying: asyncio.Task[None] | None = None
+
+    def answer(self, reply: Reply | Stream) -> None:
+        """At once, also to a client that is slow to read: it is one reply, and the next one waits for its turn."""
+        if self.is_over() or self.carrying is not None:
+            return
+        if isinstance(reply, Stream):
+            self.carrying = asyncio.get_running_loop().create_task(self.carry(reply))
+        else:
+            write(self.cycle, reply)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        cycle = self.cycle
+        if not self.is_over() or (self.carrying is not None and not cycle.transport.is_closing()):
+            self.protocol().when_gone.append(callback)
+            cycle.flow.resume_reading()  # or the end is not read
+        elif not cycle.response_started:
+            asyncio.get_running_loop().call_soon(callback)
+
+    async def carry(self, stream: Stream) -> None:
+        """Until the stream ends, or the client leaves."""
+        if self.is_over():
+            await close(stream.chunks)
+            return
+        cycle = self.cycle
+        is_chunked = begin(cycle, stream)
+
+        async def write_chunk(chunk: bytes) -> None:
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
+            if cycle.flow.write_paused:
+                await cycle.flow.drain()
+
+        if cycle.scope["method"] == "HEAD":
+            await close(stream.chunks)
+        else:
+            carrying = self.streams.open(stream, write_chunk, cycle.scope)
+            self.protocol().when_gone.append(carrying.cancel)
+            cycle.flow.resume_reading()
+            if not await self.streams.is_whole(carrying, stream) or cycle.transport.is_closing():
+                cycle.disconnected = True
+                cycle.transport.close()
+                return
+        if is_chunked:
+            cycle.transport.write(b"0\r\n\r\n")
+        finish(cycle)
+
+    def is_over(self) -> bool:
+        """Whether there is a reply, or nobody to read one."""
+        return self.cycle.response_started or self.cycle.transport.is_closing()
+
+    def protocol(self) -> PoliteProtocol:
+        protocol: Any = self.cycle.transport.get_protocol()
+        return protocol  # type: ignore[no-any-return]
+
+
+def write(cycle: RequestResponseCycle, reply: Reply) -> None:
+    """A whole reply."""
+    body, headers, more = reply.body, reply.headers, reply.more
+    head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
+    if cycle.waiting_for_100_continue or not cycle.keep_alive:
+        head += _last(cycle)
+    size = len(body) if not more else len(body) + sum(map(len, more))
+    length = b"content-length: %d\r\n\r\n" % size if reply.status != 304 else b"\r\n"
+    if size > LARGE and cycle.scope["method"] != "HEAD":
+        cycle.transport.writelines((head + length, body, *more))
+    else:
+        cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
+    cycle.response_started = True
+    finish(cycle)
+
+
+def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
+    """The head of a stream; whether its body comes in chunks. HTTP/1.0 knows none: there, the connection's end is the
+    body's."""
+    head = STATUS_LINE[stream.status] + _rendered(stream.headers)
+    if cycle.waiting_for_100_continue or not cycle.keep_alive:
+        head += _last(cycle)
+    is_chunked = cycle.scope["method"] != "HEAD" and cycle.scope["http_version"] != "1.0"
+    cycle.transport.write(head + (b"transfer-encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"))
+    cycle.response_started = True
+    return is_chunked
+
+
+def finish(cycle: RequestResponseCycle) -> None:
+    """What uvicorn does after a reply."""
+    cycle.response_complete = True
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+
+
+def _last(cycle: RequestResponseCycle) -> bytes:
+    """Says that no other reply comes. (Where the body was not asked for, whether it comes is not known.)"""
+    cycle.keep_alive = False
+    return b"connection: close\r\n"
+
+
+def _rendered(headers: Headers) -> bytes:
+    return b"".join(b"%b: %b\r\n" % header for header in (*headers, *ALWAYS))
+
+
+_RENDERED = {
+    id(headers): _rendered(headers)
+    for headers in (oxp.FLAT.headers, otc.OTC.headers, otc.OTC_FOR_OXP.headers, otc_draft.DRAFT.headers, MCP_HEADERS)
+}
+"""The headers that almost every reply has. They live as long as the program, so their identity is their name."""

@@ -1,0 +1,43 @@
+"""What the settings say of limits, and what holds where they say nothing: a server that only this machine can reach has
+none, one that others can reach has some."""
+
+from collections.abc import Callable, Sequence
+
+from ...text.addresses import is_loopback
+from ...trust.limits.credential_failures import CredentialFailures
+from ...trust.limits.limits import DEFAULTS, Limit, Limiter
+from ...trust.limits.quotas import quotas_of
+from ..settings.table import Settings
+from .connection_limits import ConnectionLimits, Proxies
+from .streams import StreamCount
+
+FAILURES_PER_MINUTE = 60
+CONNECTIONS_PER_ADDRESS = 256
+STREAMS_PER_CALLER = 32
+
+
+class ServerLimits:
+    """Everything that limits, as the settings want it."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        is_open = not is_loopback(settings.host)
+        given = settings.limits if settings.limits is not None else list(DEFAULTS) if is_open else []
+        self.limits: Sequence[Limit] = given
+        self.limiter = Limiter(given, clock) if given else None
+        wants_failures = is_open and (settings.limits is None or bool(settings.limits))
+        most_failures = _or(settings.auth_failures_per_minute, FAILURES_PER_MINUTE if wants_failures else 0)
+        self.quotas = quotas_of(settings.quotas, is_away=is_open)
+        self.failures = CredentialFailures(most_failures, clock) if most_failures else None
+        self.proxies = Proxies(settings.trusted_proxies)
+        self.streams = StreamCount(_or(settings.max_streams_per_caller, STREAMS_PER_CALLER if is_open else None))
+        per_address = _or(settings.max_connections_per_address, CONNECTIONS_PER_ADDRESS if is_open else None)
+        self.connections = ConnectionLimits(settings.max_connections, per_address, self.proxies.is_trusted)
+
+    @property
+    def is_by_address(self) -> bool:
+        """Whether a limit depends on where a call comes from."""
+        return any("address" in limit.per for limit in self.limits)
+
+
+def _or(given: int | None, otherwise: int | None) -> int | None:
+    return otherwise if given is None else given

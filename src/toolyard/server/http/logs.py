@@ -1,0 +1,89 @@
+"""The log: to standard error, a line each, as text or as JSON, with the request that it is about, and without anything
+that looks like a credential, or that a terminal would obey."""
+
+import json
+import logging
+import re
+import sys
+from contextvars import ContextVar
+from typing import Any
+
+from ...text.hidden import escaped, escaped_json, in_one_line
+from ...text.log_scrubbing import log_warnings
+from .exchange import Exchange
+from .trace_context import trace_of
+
+current: ContextVar[Exchange | None] = ContextVar("current request", default=None)
+"""What a task is at work for."""
+_secrets = re.compile(
+    r"\bty_[A-Za-z0-9_.~-]{6,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.?[A-Za-z0-9_-]*|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"|(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9._~+/=-]{6,}"
+)
+"""API keys, JWTs, a password in an address, and whatever an Authorization header has."""
+HIDDEN = "[hidden]"
+LONGEST = 300
+TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def without_secrets(text: str) -> str:
+    return _secrets.sub(HIDDEN, text)
+
+
+class TextLines(logging.Formatter):
+    """For people."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(without_secrets(super().format(record)))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        about = _about(current.get())
+        more = " [" + " ".join(f"{name}={value}" for name, value in about.items()) + "]" if about else ""
+        return super().formatMessage(record) + more
+
+
+class JsonLines(logging.Formatter):
+    """For programs: one object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": without_secrets(record.getMessage()),
+            **_about(current.get()),
+        }
+        if record.exc_info or record.exc_text:
+            said["exception"] = without_secrets(record.exc_text or self.formatException(record.exc_info))  # type: ignore[arg-type]
+        return escaped_json(json.dumps(said, ensure_ascii=False, default=str))
+
+
+def set_up_logging(level: str, style: str = "text") -> None:
+    """What cannot be written costs nobody an answer. What Python warns of is in it, too."""
+    log_warnings()
+    logging.raiseExceptions = False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if style == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
+
+
+def _about(exchange: Exchange | None) -> dict[str, str]:
+    """Which request, whose trace, and whose request."""
+    if exchange is None:
+        return {}
+    about = {"request": without_secrets(exchange.id), "path": _in_one_line(exchange.path)}
+    if (trace := trace_of(exchange.headers)) is not None:
+        about["trace"] = trace[0]
+    if exchange.is_admitted:
+        about["caller"] = _in_one_line(f"{exchange.caller.tenant}/{exchange.caller.subject}")
+    return about
+
+
+def _in_one_line(given: str) -> str:
+    """Whatever a client put into it: it must not look like another line, nor hold a credential."""
+    return without_secrets(in_one_line(given[:LONGEST]))

@@ -1,0 +1,136 @@
+"""The line to a client: what can be said to it before its handler is done, and whether it still listens.
+
+ASGI tells that a client left only to somebody who waits for that, so waiting begins when it is first asked for: most
+handlers are done before it would be of any use. (What is served by uvicorn has a line of its own, in `direct`.)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol
+
+from ...wires.contract import ALWAYS, Reply, Stream
+from .streams import BrokenOff, Streams, close
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class ReplyLine(Protocol):
+    """What an exchange needs of it."""
+
+    def answer(self, reply: Reply | Stream) -> None: ...
+
+    def when_gone(self, callback: Callable[[], object]) -> None: ...
+
+
+class AsgiLine:
+    """Through any ASGI server."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, streams: Streams) -> None:
+        self._scope, self._receive, self._send, self._streams = scope, receive, send, streams
+        self._is_answered = self._is_gone = self._is_streaming = False
+        self._when_gone: list[Callable[[], object]] = []
+        self._answering: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+
+    def answer(self, reply: Reply | Stream) -> None:
+        if self._is_answered or self._is_gone:
+            return
+        if isinstance(reply, Stream):
+            self._is_answered = self._is_streaming = True
+            self._answering = asyncio.create_task(self._carry(reply))
+        else:
+            self._settle()
+            self._answering = asyncio.create_task(self._write(reply))
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        if self._is_answered and not self._is_streaming:
+            return
+        if self._is_gone:
+            asyncio.get_running_loop().call_soon(callback)
+        else:
+            self._listen(callback)
+
+    async def finish(self, reply: Reply | Stream | None) -> None:
+        """With what the handler returned, unless the client has been answered."""
+        if isinstance(reply, Stream):
+            if self._is_answered or self._is_gone:
+                await close(reply.chunks)
+            else:
+                self._settle()
+                await self._carry(reply)
+        elif reply is not None and not self._is_answered:
+            self._settle()
+            await self._write(reply)
+
+    async def hang_up(self) -> None:
+        """Nothing is said or heard after this. A stream is carried to its end."""
+        if self._answering is not None and self._is_streaming:
+            await self._answering
+        self._settle()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        if self._answering is not None:
+            await self._answering
+
+    def _settle(self) -> None:
+        """From now on there is a reply, and nothing else to tell the handler."""
+        self._is_answered = True
+        self._when_gone.clear()
+
+    async def _write(self, reply: Reply) -> None:
+        body = b"".join((reply.body, *reply.more)) if reply.more else reply.body
+        length = [(b"content-length", b"%d" % len(body))] if reply.status != 304 else []
+        await self._start(reply.status, [*reply.headers, *length])
+        await self._say({"type": "http.response.body", "body": body})
+
+    async def _carry(self, stream: Stream) -> None:
+        await self._start(stream.status, stream.headers)
+        if self._scope["method"] == "HEAD":
+            await close(stream.chunks)
+        else:
+            carrying = self._streams.open(stream, self._write_chunk, self._scope)
+            self._listen(carrying.cancel)
+            if not await self._streams.is_whole(carrying, stream):
+                raise BrokenOff
+        self._when_gone.clear()  # there is a whole reply, also where its handler goes on
+        await self._say({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _write_chunk(self, chunk: bytes) -> None:
+        await self._say({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        await self._say({"type": "http.response.start", "status": status, "headers": [*headers, *ALWAYS]})
+
+    async def _say(self, message: Message) -> None:
+        if self._is_gone:
+            return
+        try:
+            await self._send(message)
+        except OSError:
+            self._lose()
+
+    def _listen(self, callback: Callable[[], object]) -> None:
+        self._when_gone.append(callback)
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._wait_until_gone())
+
+    async def _wait_until_gone(self) -> None:
+        """A server that says more than the request's body and its end cannot tell when the client leaves."""
+        message = await self._receive()
+        while message.get("more_body"):
+            message = await self._receive()
+        if message["type"] == "http.request":
+            message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._lose()
+
+    def _lose(self) -> None:
+        self._is_gone = True
+        loop = asyncio.get_running_loop()
+        for callback in self._when_gone:
+            loop.call_soon(callback)
+        self._when_gone.clear()

@@ -1,0 +1,110 @@
+"""The route table: its rows, and how the one for a request is found. The OpenAPI document is written from them too."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
+
+from ...model.errors import MethodNotAllowed, PathNotFound
+from ...wires.contract import ErrorEncoder, Reply, Stream
+from .exchange import Exchange
+
+DOTS = frozenset({".", ".."})
+Handler = Callable[[Exchange], Awaitable[Reply | Stream]]
+
+
+class Route(Struct, frozen=True):
+    """A segment of `path` may be a variable, `{name}`, which matches any segment that is not empty. `wire` answers the
+    route's errors, unless `guess` finds a better one in the query or the body."""
+
+    method: str
+    path: str
+    handler: Handler
+    wire: ErrorEncoder
+    reads_json: bool = False
+    reads_form: bool = False
+    """What a person filled in on a page; `pages.forms` checks it."""
+    who: Literal["caller", "anyone", "operator"] = "caller"
+    """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
+    guess: Callable[[bytes, bytes], ErrorEncoder] | None = None
+    seen_as: str = ""
+    """What it is in the audit log once it is done, where it belongs there and nobody else puts it there."""
+
+
+class RouteTable:
+    """Routes with variables are grouped by how many segments they have, which leaves few to look at."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.exact: dict[tuple[str, str], Route] = {}
+        """Those without variables, by method and path."""
+        self._by_path: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[int, list[tuple[list[str], dict[str, Route]]]] = {}
+        for route in routes:
+            self._add(route)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Every method that some route takes."""
+        return tuple(sorted({method for routes in self._by_path.values() for method in routes}))
+
+    def find(self, method: str, sent: str) -> tuple[Route, dict[str, str]]:
+        """A route, and the values of its variables. `sent` is the path as the client wrote it: only what stands for a
+        variable may have escapes. Whoever looks at paths before this server, a proxy with rules, does not have to
+        know in how many ways each can be written. Raises what there is to say where there is no route."""
+        there = {} if "{" in sent else self._by_path.get(sent, {})  # "/v1/calls/{call_id}" itself is no path
+        if method in there:
+            return there[method], {}
+        allowed, segments = set(there), sent.split("/")
+        if any(unquote(segment) in DOTS for segment in segments):
+            raise PathNotFound("A path here has no '.' or '..' in it")
+        for pattern, routes in self._patterns.get(len(segments), ()):
+            values = _values(pattern, segments)
+            if values is not None and method in routes:
+                return routes[method], values
+            if values is not None:
+                allowed |= routes.keys()
+        if allowed:
+            methods = tuple(sorted(allowed))
+            raise MethodNotAllowed(f"{unquote(sent)} takes {' or '.join(methods)}, not {method}", methods)
+        raise PathNotFound(f"Nothing is served at {unquote(sent)[:200]}{_as_escaped(sent)}")
+
+    def _add(self, route: Route) -> None:
+        methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
+        if route.path not in self._by_path and "{" in route.path:
+            pattern = route.path.split("/")
+            self._patterns.setdefault(len(pattern), []).append((pattern, self._by_path.setdefault(route.path, {})))
+        for method in methods:
+            self._by_path.setdefault(route.path, {})[method] = route
+            if "{" not in route.path:
+                self.exact[method, route.path] = route
+
+
+def variables_of(path: str) -> list[str]:
+    """Their names, in the order of the path."""
+    return [segment[1:-1] for segment in path.split("/") if segment.startswith("{")]
+
+
+def sent_path(scope: Mapping[str, Any], path: str) -> str:
+    """`path`, which begins below the place where this application is mounted, as the client wrote it: an escaped slash
+    does not part segments. Not every server tells, and not everything in between keeps what it tells right."""
+    sent = (scope.get("raw_path") or b"").decode("latin-1")
+    if scope["path"] != path:
+        mounted = scope["root_path"].count("/")
+        sent = "/" + "/".join(sent.split("/")[mounted + 1 :])
+    return sent if unquote(sent) == path else quote(path, errors="replace")
+
+
+def _as_escaped(sent: str) -> str:
+    return f", written as {sent[:200]}; write it without escapes" if "%" in sent else ""
+
+
+def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+    """What stands for each variable; None where the path is another."""
+    values = {}
+    for part, segment in zip(pattern, segments, strict=True):
+        if part.startswith("{") and segment:
+            values[part[1:-1]] = unquote(segment)
+        elif part != segment:
+            return None
+    return values

@@ -1,0 +1,170 @@
+"""The ASGI shell: finds the route, asks who sent the request, reads it within limits, sends the reply.
+
+Hot routes are found in one dictionary by (method, path). Everything that goes wrong becomes a JSON answer in the words
+of the route's wire, and the connection stays usable.
+
+ASGI's word for the life of an application.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from ...model.caller import Caller
+from ...model.errors import InternalError, NotAuthenticated, ToolyardError
+from ...wires.contract import ErrorEncoder, Reply, Stream
+from ..settings.table import Settings
+from .admission import Admission
+from .body import BodyReader
+from .exchange import Exchange, Gone, peer_of, refuse_repeated
+from .limits import ServerLimits
+from .logs import current
+from .origins import Cors
+from .reply_line import AsgiLine, Receive, ReplyLine, Scope, Send
+from .routes import Route, RouteTable, sent_path
+from .streams import StreamCount, Streams
+
+Lifespan = Callable[[Receive, Send], Awaitable[None]]
+__all__ = ["Lifespan", "Receive", "Scope", "Send", "Shell"]
+
+_log = logging.getLogger("toolyard.server")
+
+
+class Shell:
+    """An ASGI application."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        reader: BodyReader,
+        admission: Admission,
+        wires: Mapping[str, ErrorEncoder],
+        lifespan: Lifespan,
+        ready: Callable[[], Awaitable[None]],
+        settings: Settings,
+        limiting: ServerLimits | None = None,
+    ) -> None:
+        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request."""
+        self._table = RouteTable(routes)
+        self._exact = self._table.exact
+        self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
+        self._guard, self._admit, self._done = admission.guard, admission.admit, admission.done
+        self._admit_operator, self._turned_away = admission.admit_operator, admission.turned_away
+        self._auth_failure_status = settings.auth_failure_status
+        self.public_url = settings.public_url
+        """The address in links; without one, the address the client used."""
+        self.methods = self._table.methods
+        self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
+        self.streams = Streams()
+        self._stream_count = StreamCount() if limiting is None else limiting.streams
+        self._find_address = peer_of if limiting is None else limiting.proxies.address
+        self._is_ready = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+            return
+        line = AsgiLine(scope, receive, send, self.streams)
+        try:
+            await line.finish(await self.respond(scope, receive, None, line))
+        finally:
+            await line.hang_up()
+
+    async def respond(
+        self, scope: Scope, receive: Receive, body: bytes | None, line: ReplyLine
+    ) -> Reply | Stream | None:
+        """What the handler returns, also after an early answer; None when the client left before its request was
+        complete. A server that has the whole body already hands it in."""
+        if not self._is_ready:
+            await self._ready()
+            self._is_ready = True
+        path, method = scope["path"], scope["method"]
+        root = scope.get("root_path")
+        if root and path.startswith(root):
+            path = path[len(root) :] or "/"
+        raw_path = scope.get("raw_path")
+        is_escaped = raw_path is not None and b"%" in raw_path
+        route = None if is_escaped else self._exact.get((method, path))
+        headers = dict(scope["headers"])
+        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address)
+        current.set(exchange)
+        try:
+            if len(headers) < len(scope["headers"]):
+                refuse_repeated(scope["headers"])
+            if self._cors is not None:
+                if self._cors.is_preflight(method, exchange):
+                    return self._cors.preflight(exchange)
+                exchange.dress = self._cors.dress(exchange)
+            if route is None:
+                route, exchange.parameters = self._table.find(method, sent_path(scope, path))
+            self._guard(exchange.headers)
+            if route.who == "caller":
+                caller = self._admit(scope, exchange)
+                exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
+                exchange.is_admitted = True
+            elif route.who == "operator":
+                self._admit_operator(exchange.headers)
+            if route.reads_json:
+                if body is None:
+                    body = await self._reader.read(exchange.headers, receive)
+                exchange.body = body
+                self._reader.check(exchange.headers, body)
+            elif route.reads_form:
+                exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
+            reply = await route.handler(exchange)
+            if route.seen_as:
+                await self._done(route.seen_as, method, exchange)
+            if type(reply) is Stream:
+                reply = self._stream_count.counted(reply, exchange.caller)
+        except ToolyardError as error:
+            if isinstance(error, NotAuthenticated):
+                await self._turned_away(error, route, exchange)
+            if body is None and route is not None and route.guess is not None:
+                body = await self._reader.peek(exchange.headers, receive)
+            reply = self._answering(route, exchange, body or b"").encode_error(error)
+        except Gone:
+            return None
+        except Exception:
+            _log.exception("%s %s", method, path)
+            failed = InternalError("The server failed; this is a defect")
+            reply = self._answering(route, exchange, body or b"").encode_error(failed)
+        if reply.status == 401:
+            reply.status = self._auth_failure_status
+        return reply if exchange.dress is None else exchange.dress(reply)
+
+    def _answering(self, route: Route | None, exchange: Exchange, body: bytes) -> ErrorEncoder:
+        """In whose words. Where several protocols share an address, the query and the body are looked at for that."""
+        if route is None:
+            return self._wire_of(exchange.path)
+        return route.wire if route.guess is None else route.guess(exchange.query, body)
+
+    def _wire_of(self, path: str) -> ErrorEncoder:
+        for prefix, wire in self._wires.items():
+            if path.startswith(prefix):
+                return wire
+        return self._wires[""]
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            self._is_ready = True
+            await self._lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000, "reason": "toolyard speaks HTTP"})
+
+
+def lifespan(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> Lifespan:
+    """Starts and stops when the server says so."""
+
+    async def live(receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await start()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+            raise
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return live

@@ -1,0 +1,310 @@
+"""uvicorn's HTTP protocol with the manners it lacks: limits on slow and oversized requests, JSON refusals, and an ear
+for clients that leave.
+
+A timer for every request would cost more than it is worth, so one sweep looks at all connections, five times a second.
+(It reaches into uvicorn, which is why that is pinned closely; so does `direct`.)
+"""
+
+import asyncio
+import logging
+import select
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from enum import IntEnum
+from typing import Any
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from ...wires.errors import encode
+from .connection_limits import ConnectionLimits, ReadTimeouts
+
+SWEEP_S = 0.2
+SWEPT_AT_ONCE = 100
+"""Connections that are looked at before whoever waits for the loop has its turn."""
+
+
+ASGI: Any = {"version": "3.0", "spec_version": "2.3"}
+MOST_PATHS, LONGEST_PATH = 1000, 200
+_PATHS: dict[bytes, tuple[str, bytes, bytes]] = {}
+"""What addresses were found to mean, of the first that came."""
+_METHODS = {b"GET": "GET", b"POST": "POST"}
+
+
+class Phase(IntEnum):
+    """What a connection waits for."""
+
+    IDLE = 0
+    HEADER = 1
+    BODY = 2
+    TRAILER = 3
+    """After a chunk's first line, until its data comes. After the last one's come trailers instead."""
+
+
+IDLE, HEADER, BODY, TRAILER = Phase
+
+
+class Ticks:
+    """The time as of the last sweep: looking at the clock for every request would cost more than it tells."""
+
+    now = time.monotonic()
+
+
+class HeaderTooLarge(Exception):
+    """More than `max_header_bytes`."""
+
+
+class Cycle(RequestResponseCycle):
+    """uvicorn's state of one request; what is the same for all of them is made once."""
+
+    logger = access_logger = logging.getLogger("uvicorn.error")
+    access_log = False
+    default_headers = []
+    disconnected = response_started = response_complete = False
+    more_body = True
+    chunked_encoding = None
+    expected_content_length = 0
+
+    def __init__(self, protocol: "PoliteProtocol", keep_alive: bool) -> None:
+        self.scope, self.transport, self.flow = protocol.scope, protocol.transport, protocol.flow
+        self.on_response = protocol.on_response_complete
+        self.message_event = asyncio.Event()
+        self.keep_alive, self.waiting_for_100_continue = keep_alive, protocol.expect_100_continue
+        self.body = bytearray()
+
+
+class PoliteProtocol(HttpToolsProtocol):
+    """Made by `polite`, which sets the limits."""
+
+    patience = ReadTimeouts()
+    max_header_bytes = 65536
+    allow = b""
+    counted = ConnectionLimits()
+    answer: Callable[[RequestResponseCycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
+    """Answers a request, in a task that it takes out of the set in the end."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
+        self._answered = Ticks.now
+        self.when_gone: list[Callable[[], object]] = []
+        """To be called if the client leaves before the request that is being answered has its reply."""
+        self._unread, self._read_at = 0, Ticks.now
+        self._address = self.client[0] if self.client else ""
+        if not self.counted.enter(self._address):
+            self._refuse(503, "There are too many connections", b"retry-after: 1\r\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.counted.leave(self._address)
+        for callback in self.when_gone:
+            self.loop.call_soon(callback)
+        self.when_gone = []
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is IDLE:
+            self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
+        if self._phase is not BODY:
+            self._header_bytes += len(data)
+        try:  # as uvicorn's, but for its timers and other protocols, which are not used here
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.logger.warning("Invalid HTTP request received.")
+            self._refuse_unreadable(error)
+        except httptools.HttpParserUpgrade:
+            self._go_without_upgrade()
+        if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
+            self._refuse_large_header()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.tasks.add(self.loop.create_task(self.answer(cycle, self.tasks)))
+
+    # -- what the parser calls ---------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
+    def on_headers_complete(self) -> None:
+        """As uvicorn's, without what is not used here, and without reading a known address again."""
+        if self._header_bytes > self.max_header_bytes:
+            self._measure_header()
+        parser, url = self.parser, self.url
+        method, version = parser.get_method(), parser.get_http_version()
+        path, raw_path, query = _PATHS.get(url) or _parsed(url)
+        self.scope = {
+            "type": "http",
+            "asgi": ASGI,
+            "http_version": version,
+            "method": _METHODS.get(method) or method.decode("ascii"),
+            "scheme": self.scheme or "http",
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": self.headers,
+            "client": self.client,
+            "server": self.server,
+        }
+        self._phase = BODY
+        self.headers = []  # trailers go here, and are not to be taken for headers
+        before = self.cycle
+        self.cycle = cycle = Cycle(self, version != "1.0" and parser.should_keep_alive())
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_chunk_header(self) -> None:
+        self._phase, self._header_bytes = TRAILER, 0
+
+    def on_body(self, body: bytes) -> None:
+        self._phase, cycle = BODY, self.cycle
+        if not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        self._phase = IDLE
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, but for its timer: the sweep ends a connection that waits too long for another request."""
+        self.server_state.total_requests += 1
+        if self.when_gone:
+            self.when_gone = []
+        if self.transport.is_closing():
+            return
+        self._answered = Ticks.now
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+
+    # -- refusals ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Called by the sweep: ends a wait that has been too long, or that is for nobody."""
+        if (self.when_gone and self.flow.read_paused and self._has_left()) or self._does_not_read():
+            self.transport.abort()
+        elif self._phase is IDLE:
+            if self.cycle.response_complete and self._is_over(self._answered, self.timeout_keep_alive):
+                self.transport.close()
+        elif self._is_over(self._since, self.patience.header_s if self._phase is HEADER else self.patience.body_s):
+            self._refuse_late()
+
+    def _has_left(self) -> bool:
+        """Whether the client has closed its side. While reading is paused nobody else would notice. (Only Linux can
+        tell before all has been read.)"""
+        if sys.platform != "linux" or self.transport.is_closing():
+            return False
+        asked = select.poll()
+        asked.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        return bool(asked.poll(0))
+
+    def _does_not_read(self) -> bool:
+        """Whether nothing of what was written to the client has gone out for too long."""
+        unread: int = self.transport.get_write_buffer_size()
+        if not unread or unread < self._unread:
+            self._read_at = Ticks.now
+        self._unread = unread
+        return unread > 0 and self._is_over(self._read_at, self.patience.write_s)
+
+    def _is_over(self, since: float, limit_s: float) -> bool:
+        """Whether a wait has been longer than its limit. `since` may be older than it says, by one sweep."""
+        return Ticks.now - since > limit_s + SWEEP_S
+
+    def _refuse_unreadable(self, error: Exception) -> None:
+        if isinstance(error, httptools.HttpParserInvalidMethodError):
+            self._refuse(405, "This method is not known", b"allow: %b\r\n" % self.allow)
+        elif isinstance(error.__context__, HeaderTooLarge):
+            self._refuse_large_header()
+        else:
+            self._refuse(400, "This is not an HTTP request that can be read")
+
+    def _go_without_upgrade(self) -> None:
+        """The parser reads nothing after a wish for another protocol, so this request, answered as if it had not
+        wished, is the last one."""
+        self.cycle.keep_alive = False
+        if self.cycle.response_complete:
+            self.transport.close()
+
+    def _refuse_late(self) -> None:
+        if self._is_answering_another():
+            self._since = Ticks.now
+        elif self._phase is HEADER and self._header_bytes == 0:
+            self.transport.close()
+        else:
+            self._refuse(408, "The request took too long to arrive")
+
+    def _refuse_large_header(self) -> None:
+        self._refuse(431, f"The request's header is larger than {self.max_header_bytes} bytes")
+
+    def _measure_header(self) -> None:
+        """What was counted may have a body in it, or another request."""
+        lines = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        if len(self.url) + lines > self.max_header_bytes:
+            raise HeaderTooLarge
+
+    def _refuse(self, status: int, message: str, header: bytes = b"") -> None:
+        """Ends the connection, with an answer to the request that is being read unless it has one."""
+        if self._is_answering_another():  # that answer comes first, and is the last
+            self.flow.pause_reading()
+            self.cycle.keep_alive = False
+            return
+        if not self.transport.is_closing() and not (self._is_in_body() and self.cycle.response_started):
+            body = encode({"message": message})
+            common = b"content-type: application/json\r\noxp-version: 1.0\r\nconnection: close\r\n"
+            length = b"content-length: %d\r\n\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + header + common + length + body)
+        self.transport.close()
+
+    def _is_in_body(self) -> bool:
+        return self._phase in (BODY, TRAILER)
+
+    def _is_answering_another(self) -> bool:
+        """Whether a request before the one that is being read has no answer yet."""
+        if self._is_in_body():
+            return bool(self.pipeline)
+        return self.cycle is not None and not self.cycle.response_complete
+
+
+def _parsed(url: bytes) -> tuple[str, bytes, bytes]:
+    """The path as text and as it came, and the query."""
+    parsed = httptools.parse_url(url)
+    path = parsed.path.decode("ascii")
+    found = (unquote(path) if "%" in path else path, parsed.path, parsed.query or b"")
+    if len(_PATHS) < MOST_PATHS and len(url) < LONGEST_PATH:
+        _PATHS[url] = found
+    return found
+
+
+def polite(
+    answer: Any, patience: ReadTimeouts, max_header_bytes: int, methods: Iterable[str], counted: ConnectionLimits
+) -> type[PoliteProtocol]:
+    """The protocol with these limits. `methods` are those that something is served for."""
+    limits: dict[str, Any] = {
+        "patience": patience,
+        "max_header_bytes": max_header_bytes,
+        "allow": ", ".join(methods).encode(),
+        "counted": counted,
+        "answer": staticmethod(answer),
+    }
+    return type("PoliteProtocol", (PoliteProtocol,), limits)
+
+
+async def sweep(connections: set[Any]) -> None:
+    """Ends connections whose request does not arrive in time. Runs until cancelled."""
+    while True:
+        Ticks.now = time.monotonic()
+        for number, connection in enumerate(list(connections), 1):
+            if isinstance(connection, PoliteProtocol):
+                connection.look()
+            if number % SWEPT_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(SWEEP_S)

@@ -1,0 +1,1 @@
+"""The handlers of the lifecycle API: calls, requests, workers, sessions."""

@@ -1,0 +1,57 @@
+"""`/v1/calls`: a caller's own calls, whichever wire they came in on."""
+
+from ...engine.questions import Questions
+from ...engine.wait import until_ended
+from ...model.caller import Caller
+from ...model.errors import PathNotFound
+from ...model.lifecycle import ENDED
+from ...model.record import CallRecord
+from ...store.contract import Store
+from ...store.values import Filter
+from ...wires.contract import Reply
+from ...wires.lifecycle.calls import LIFECYCLE
+from ...wires.model_text import ModelText
+from ..http import query
+from ..http.exchange import Exchange
+from ..http.query import cursor
+from ..http.routes import Route
+
+
+def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route]:
+    """A stranger's call and one that never was get the same answer."""
+
+    async def show(exchange: Exchange) -> Reply:
+        caller = exchange.caller
+        call = await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange))
+        return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller))
+
+    async def show_all(exchange: Exchange) -> Reply:
+        caller = exchange.caller
+        limit = query.limit(exchange, 50)
+        wanted = Filter(
+            caller.tenant, caller.subject, query.state(exchange), query.text(exchange, "tool"), cursor(exchange), limit
+        )
+        return LIFECYCLE.encode_calls(list(map(telling.record, await store.listed(wanted))), limit)
+
+    async def cancel(exchange: Exchange) -> Reply:
+        """Whoever was first, the answer shows."""
+        caller = exchange.caller
+        call = await ended(store, caller, exchange.parameters["call_id"], 0.0)
+        await store.cancel(call.seq)
+        return LIFECYCLE.encode_call(telling.record(await store.row(call.seq) or call))
+
+    return [
+        Route("GET", "/v1/calls", show_all, LIFECYCLE),
+        Route("GET", "/v1/calls/{call_id}", show, LIFECYCLE),
+        Route("POST", "/v1/calls/{call_id}/cancel", cancel, LIFECYCLE, seen_as="cancel"),
+    ]
+
+
+async def ended(store: Store, caller: Caller, call_id: str, wait_s: float) -> CallRecord:
+    """A call of the caller's, once it has ended or the time is up."""
+    call = await store.get(caller.tenant, caller.subject, call_id)
+    if call is not None and wait_s and call.state not in ENDED:
+        call = await until_ended(store, call.seq, wait_s)
+    if call is None:
+        raise PathNotFound("There is no such call")
+    return call

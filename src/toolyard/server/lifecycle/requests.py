@@ -1,0 +1,106 @@
+"""`/v1/tools`: requests, for whoever works on them."""
+
+from ...engine.questions import Questions
+from ...engine.requests import At, Requests
+from ...engine.worker_tools import WorkerTools
+from ...model.lifecycle import State
+from ...model.writes import Claimant
+from ...store.values import ClaimFilter
+from ...wires.contract import Reply
+from ...wires.lifecycle import requests as wire
+from ...wires.lifecycle.calls import LIFECYCLE
+from ...wires.model_text import ModelText
+from ..http import query
+from ..http.exchange import Exchange
+from ..http.routes import Handler, Route
+from ..intake.witness import Witness
+
+AT = "/v1/tools/request/{sessionId}/{requestId}"
+
+
+class RequestHandlers:
+    """Handlers."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        workers: WorkerTools,
+        questions: Questions,
+        witness: Witness,
+        lease_s: float,
+        telling: ModelText,
+    ) -> None:
+        self._told, self._questions = telling.record, questions
+        self._requests, self._workers, self._witness = requests, workers, witness
+        self._lease_ms = int(lease_s * 1000)
+
+    def routes(self) -> list[Route]:
+        return [
+            _post(f"{AT}/heartbeat", self.heartbeat, reads_json=True),
+            _post("/v1/tools/response/{sessionId}/{requestId}", self.respond, reads_json=True, seen_as="answer"),
+            _post(f"{AT}/release", self.release, seen_as="release"),
+            _post(f"{AT}/cancel", self.cancel, seen_as="cancel"),
+            Route("GET", AT, self.show, LIFECYCLE),
+            Route("GET", "/v1/tools/requests", self.listed, LIFECYCLE),
+            _post("/v1/tools/claim", self.claim, reads_json=True),
+            _post("/v1/tools/heartbeats", self.renew, reads_json=True),
+        ]
+
+    async def heartbeat(self, exchange: Exchange) -> Reply:
+        at = self._at(exchange)
+        return wire.encode_empty(await self._requests.heartbeat(at, wire.decode_heartbeat(exchange.body)))
+
+    async def respond(self, exchange: Exchange) -> Reply:
+        at = self._at(exchange)
+        return wire.encode_empty(await self._requests.respond(at, wire.decode_response(exchange.body)))
+
+    async def release(self, exchange: Exchange) -> Reply:
+        return wire.encode_empty(await self._requests.leave(self._at(exchange)))
+
+    async def cancel(self, exchange: Exchange) -> Reply:
+        caller = exchange.caller
+        return wire.encode_request(self._told(await self._requests.cancel(caller, *_where(exchange))))
+
+    async def show(self, exchange: Exchange) -> Reply:
+        call = await self._requests.show(self._who(exchange), *_where(exchange))
+        caller = exchange.caller
+        is_theirs = caller.owns(call.key.tenant, call.key.subject)
+        return wire.encode_request(self._told(call), await self._questions.open(call, caller) if is_theirs else ())
+
+    async def listed(self, exchange: Exchange) -> Reply:
+        tool = query.text(exchange, "tool")
+        wanted = ClaimFilter(
+            self._who(exchange),
+            () if tool is None else (tool,),
+            query.text(exchange, "session"),
+            query.state(exchange, State.PENDING),
+            query.limit(exchange, 50),
+        )
+        found = await self._requests.listed(wanted, query.wait_s(exchange))
+        return wire.encode_requests(list(map(self._told, found)))
+
+    async def claim(self, exchange: Exchange) -> Reply:
+        caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)
+        claim = wire.decode_claim(exchange.body)
+        claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange.when_gone)
+        await self._witness.claimed(claims, caller, exchange.address)
+        return wire.encode_claims(claims, self._lease_ms)
+
+    async def renew(self, exchange: Exchange) -> Reply:
+        who = self._who(exchange)
+        return wire.encode_verdicts(await self._requests.renew(who, wire.decode_heartbeats(exchange.body)))
+
+    def _who(self, exchange: Exchange) -> Claimant:
+        caller = exchange.caller
+        return self._workers.who(caller, wire.decode_worker_name(exchange.headers))
+
+    def _at(self, exchange: Exchange) -> At:
+        return At(self._who(exchange), *_where(exchange), wire.decode_attempt(exchange.headers))
+
+
+def _where(exchange: Exchange) -> tuple[str, str]:
+    return exchange.parameters["sessionId"], exchange.parameters["requestId"]
+
+
+def _post(path: str, handler: Handler, *, reads_json: bool = False, seen_as: str = "") -> Route:
+    return Route("POST", path, handler, LIFECYCLE, reads_json=reads_json, seen_as=seen_as)

@@ -1,0 +1,90 @@
+"""`/v1/sessions`: a model's tool uses in, their results out."""
+
+from collections.abc import AsyncIterator, Callable
+
+from ...engine.sessions import Sessions
+from ...model.errors import InvalidInput, Problem
+from ...wires.contract import Reply, Stream
+from ...wires.lifecycle import provider_messages
+from ...wires.lifecycle import sessions as wire
+from ...wires.lifecycle.calls import LIFECYCLE
+from ...wires.model_text import ModelText
+from ..http import query
+from ..http.exchange import Exchange
+from ..http.routes import Handler, Route
+from ..intake.witness import Witness
+
+KEEP_ALIVE_S = 15.0
+EVENTS_AT_ONCE = 100
+EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+
+
+class SessionHandlers:
+    """Handlers."""
+
+    def __init__(self, sessions: Sessions, witness: Witness, new_id: Callable[[], str], telling: ModelText) -> None:
+        self._sessions, self._witness, self._new_id, self._telling = sessions, witness, new_id, telling
+
+    def routes(self) -> list[Route]:
+        at = "/v1/sessions/{sessionId}"
+        return [
+            _route("POST", "/v1/sessions", self.open),
+            _route("GET", at, self.show),
+            _route("POST", f"{at}/messages", self.take),
+            _route("GET", f"{at}/results", self.results),
+            _route("GET", f"{at}/events", self.events),
+        ]
+
+    async def open(self, exchange: Exchange) -> Reply:
+        caller = exchange.caller
+        new = wire.decode_session(exchange.body)
+        return wire.encode_session_created(await self._sessions.open(caller, f"ses_{self._new_id()}", new))
+
+    async def show(self, exchange: Exchange) -> Reply:
+        caller = exchange.caller
+        session = await self._sessions.standing(caller, exchange.parameters["sessionId"])
+        return wire.encode_session(session, await self._sessions.requests(session.id))
+
+    async def take(self, exchange: Exchange) -> Reply:
+        caller, id = exchange.caller, exchange.parameters["sessionId"]
+        await self._sessions.standing(caller, id)
+        uses = provider_messages.decode_message(exchange.body)
+        self._witness.ready()
+        calls = await self._sessions.take(caller, id, uses, exchange.base_url)
+        self._witness.used("lifecycle", calls, caller, exchange.address)
+        await self._witness.written()
+        return wire.encode_turn(calls)
+
+    async def results(self, exchange: Exchange) -> Reply:
+        caller = exchange.caller
+        format, wait_s = _format(exchange), query.wait_s(exchange)
+        calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
+        if calls is None:
+            return wire.encode_awaiting()
+        return wire.encode_ready(provider_messages.encode_results(format, calls, self._telling))
+
+    async def events(self, exchange: Exchange) -> Stream:
+        caller = exchange.caller
+        last = exchange.headers.get(b"last-event-id", b"0")
+        if not (last.isdigit() and len(last) <= 15):
+            raise InvalidInput((Problem("Last-Event-ID", "Must be the id of an event"),))
+        session = await self._sessions.standing(caller, exchange.parameters["sessionId"])
+        return Stream(200, EVENT_STREAM, self._events(session.id, int(last)))
+
+    async def _events(self, id: str, last: int) -> AsyncIterator[bytes]:
+        yield b": events\n\n"
+        while True:
+            events = await self._sessions.events(id, last, EVENTS_AT_ONCE, KEEP_ALIVE_S)
+            yield b"".join(map(wire.encode_event, events)) or b": still here\n\n"
+            last = events[-1].number if events else last
+
+
+def _format(exchange: Exchange) -> provider_messages.Format:
+    given = query.text(exchange, "format") or "anthropic"
+    if given == "anthropic" or given == "openai":
+        return given  # type: ignore[return-value]
+    raise InvalidInput((Problem("format", "Must be anthropic or openai"),))
+
+
+def _route(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, handler, LIFECYCLE, reads_json=method == "POST")

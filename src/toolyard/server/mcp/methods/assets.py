@@ -1,0 +1,150 @@
+"""Prompts, resources and completion: the author's, and what tools gave out. Here they pass what calls pass: limits, the
+caller's rules, the audit log. What a caller may not have is not there for it."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from ....engine.engine import Engine
+from ....model.asset import Asset
+from ....model.caller import Caller
+from ....model.errors import Forbidden, ToolyardError
+from ....trust.access.access import refuse_offer
+from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, Incoming, RpcError
+from ....wires.mcp.params import OfResource, decode_params, raw_params
+from ....wires.mcp.revisions import Revision
+from ...intake.witness import Witness
+from ..protocol.peer import Outlet, Peer
+from .resources import GivenResources, is_not_found
+
+LISTS: dict[str, tuple[Any, str, str]] = {
+    "prompts/list": ("prompts", "prompts", "name"),
+    "resources/list": ("resources", "resources", "uri"),
+    "resources/templates/list": ("resources", "resourceTemplates", "uriTemplate"),
+}
+"""What each is of, where it stands in the result, and what names it."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Lane(Protocol):
+    """Who answers for the author's prompts and resources."""
+
+    def serves(self, method: str, revision: Revision) -> bool: ...
+
+    def has(self, offer: Asset) -> bool:
+        """Whether the author made it; a resource goes by its URI or its template."""
+        ...
+
+    def capabilities(self, revision: Revision) -> dict[str, object]: ...
+
+    def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> Coroutine[Any, Any, dict[str, Any]]: ...
+
+
+class Offers:
+    """Answers for them."""
+
+    def __init__(self, lane: Lane | None, given: GivenResources, engine: Engine, witness: Witness) -> None:
+        self._lane, self._given, self._engine, self._witness = lane, given, engine, witness
+
+    def capabilities(self, revision: Revision) -> dict[str, object]:
+        """What is too long for a model is read as a resource, so there may always be one."""
+        return {"resources": {}} | ({} if self._lane is None else self._lane.capabilities(revision))
+
+    def answer(
+        self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]
+    ) -> Coroutine[Any, Any, bytes] | None:
+        """None for a method that is not served."""
+        name, lane = str(message.method), self._lane
+        if name == "resources/read":
+            return self._read(message, peer, outlet, base_url)
+        if lane is not None and lane.serves(name, peer.revision):
+            if name in LISTS:
+                return self._list(lane, message, peer, outlet)
+            return (self._get if name == "prompts/get" else self._complete)(lane, message, peer, outlet)
+        if name in ("resources/list", "resources/templates/list"):
+            return self._given.list(message, peer, outlet, base_url)
+        return None
+
+    async def _list(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
+        result = await lane.answer(message, peer, outlet)
+        kind, place, name = LISTS[str(message.method)]
+        view = peer.caller.view
+        result[place] = [each for each in result[place] if view.lists_offer(Asset(kind, str(each[name])))]
+        return _encode(result)
+
+    async def _get(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
+        offer = Asset("prompts", str(raw_params(message).get("name", "")))
+        async with self._seen("prompt", offer, peer), self._engine.counted(offer, peer.caller):
+            _check(offer, peer)
+            return _encode(await lane.answer(message, peer, outlet))
+
+    async def _read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        """The author's, and else what a tool gave out: that is whoever's who got it, whatever the rules say."""
+        offer = Asset("resources", decode_params(message, OfResource).uri)
+        async with self._seen("resource", offer, peer), self._engine.counted(offer, peer.caller):
+            if self._lane is None:
+                return await self._given.read(message, peer, outlet, base_url)
+            try:
+                _check(offer, peer)
+                return _encode(await self._lane.answer(message, peer, outlet))
+            except (RpcError, Forbidden) as error:
+                if isinstance(error, RpcError) and not is_not_found(error):
+                    raise
+                try:
+                    return await self._given.read(message, peer, outlet, base_url)
+                except RpcError:
+                    raise error from None
+
+    async def _complete(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
+        """Whatever it is about must be there for the caller."""
+        offer = _completed(raw_params(message))
+        async with self._engine.counted(offer, peer.caller):
+            if offer.name:
+                _check(offer, peer)
+                if not lane.has(offer):
+                    raise _unknown(offer, peer)
+            return _encode(await lane.answer(message, peer, outlet))
+
+    @asynccontextmanager
+    async def _seen(self, kind: str, offer: Asset, peer: Peer) -> AsyncIterator[None]:
+        """Whatever becomes of it is in the audit log: as `refused`, where it was not had."""
+        self._witness.ready()
+        try:
+            yield
+        except BaseException as error:
+            is_refused = is_not_found(error) if isinstance(error, RpcError) else isinstance(error, ToolyardError)
+            await self._note("refused" if is_refused else kind, offer, peer)
+            raise
+        await self._note(kind, offer, peer)
+
+    async def _note(self, kind: str, offer: Asset, peer: Peer) -> None:
+        self._witness.did(kind, offer.path, peer.caller, peer.address)
+        await self._witness.written()
+
+
+def _check(offer: Asset, peer: Peer) -> None:
+    """Raises RpcError for what is not there for the caller, and Forbidden where its credentials are not for it."""
+    caller: Caller = peer.caller
+    verdict = caller.view.of_offer(offer)
+    if not verdict.sees:
+        raise _unknown(offer, peer)
+    refuse_offer(offer, verdict)
+
+
+def _unknown(offer: Asset, peer: Peer) -> RpcError:
+    """As the author's server says it."""
+    if offer.kind == "prompts":
+        return RpcError(INVALID_PARAMS, f"Unknown prompt: {offer.name[:200]}", status=200)
+    code = INVALID_PARAMS if peer.revision.is_modern else RESOURCE_NOT_FOUND
+    return RpcError(code, f"Unknown resource: {offer.name}", {"uri": offer.name}, status=200)
+
+
+def _completed(params: dict[str, Any]) -> Asset:
+    """What is to be completed; of no name where that is not said."""
+    ref = params.get("ref")
+    said = ref if isinstance(ref, dict) else {}
+    if said.get("type") == "ref/prompt":
+        return Asset("prompts", str(said.get("name", "")))
+    return Asset("resources", str(said.get("uri", "")))

@@ -1,0 +1,95 @@
+"""Resources: the author's, through the SDK, and what tools gave out, for whoever got it: what they embedded, and
+results that were too long for a model."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ....engine.node import Node
+from ....model.call import Outcome
+from ....model.caller import Caller
+from ....model.lifecycle import State
+from ....model.record import CallKey, CallRecord
+from ....model.tool import Tool
+from ....store.values import Note
+from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, Incoming, RpcError
+from ....wires.mcp.outcomes import blocks_of, call_of, text_and_kind
+from ....wires.mcp.params import OfResource, decode_params
+from ....wires.mcp.revisions import Revision
+from ....wires.mcp.tools import LIST_TTL_MS
+from ....wires.model_text import ModelText
+from ..protocol.peer import Outlet, Peer
+
+KIND = "mcp resource"
+_NOT_FOUND = (INVALID_PARAMS, RESOURCE_NOT_FOUND)
+_encode = msgspec.json.Encoder().encode
+
+
+class GivenResources:
+    """Those that tools gave out."""
+
+    def __init__(self, node: Node, keep_s: float, telling: ModelText) -> None:
+        self._node, self._keep_s, self._telling = node, keep_s, telling
+
+    def keep(self, tool: Tool, outcome: Outcome, caller: Caller) -> None:
+        """What a result embeds can be read again. It is not waited for."""
+        if not tool.returns_content or outcome.value is None:
+            return
+        for block in blocks_of(msgspec.json.decode(outcome.value)):
+            if isinstance(block, dict) and block.get("type") == "resource":
+                resource = block["resource"]
+                note = Note(KIND, caller.tenant, caller.subject, resource["uri"], _encode(resource))
+                self._node.beside(self._node.store.put_note(note, self._keep_s))
+
+    async def read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        uri = decode_params(message, OfResource).uri
+        call_id = call_of(uri)
+        found = await (self._embedded(uri, peer.caller) if call_id is None else self._result(uri, call_id, peer.caller))
+        if found is None:
+            code = INVALID_PARAMS if peer.revision.is_modern else RESOURCE_NOT_FOUND
+            raise RpcError(code, "Resource not found", {"uri": uri}, status=200)
+        text, cached = found.get("text"), _cached(peer.revision)
+        if isinstance(text, str):
+            is_json = found.get("mimeType") == "application/json"
+            told = self._telling.text(text, is_json=is_json, most=sys.maxsize)
+            found["text"] = told.text
+            if notes := told.notes():
+                cached["_meta"] = {**cached.get("_meta", {}), **notes}
+        return _encode({**cached, "contents": [found]})
+
+    async def _embedded(self, uri: str, caller: Caller) -> dict[str, Any] | None:
+        found = await self._node.store.note(KIND, caller.tenant, caller.subject, uri)
+        return None if found is None else msgspec.json.decode(found)
+
+    async def _result(self, uri: str, call_id: str, caller: Caller) -> dict[str, Any] | None:
+        """All that a call of the caller's returned."""
+        call = await self._call(call_id, caller)
+        if call is None or call.state is not State.COMPLETE:
+            return None
+        text, kind = text_and_kind(call.value or b"null")
+        return {"uri": uri, "mimeType": kind, "text": text}
+
+    async def _call(self, call_id: str, caller: Caller) -> CallRecord | None:
+        """Of two calls with that id the one that was made over MCP."""
+        begun = await self._node.store.find(CallKey(caller.tenant, caller.subject, "mcp", call_id))
+        if begun is not None and begun.known is not None:
+            return begun.known
+        return await self._node.store.get(caller.tenant, caller.subject, call_id)
+
+    async def list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        """They can be read and not listed: a link is in the result that gave them."""
+        name = "resourceTemplates" if message.method == "resources/templates/list" else "resources"
+        return _encode({**_cached(peer.revision), name: []})
+
+
+def is_not_found(error: RpcError) -> bool:
+    return error.code in _NOT_FOUND
+
+
+def _cached(revision: Revision) -> dict[str, Any]:
+    if not revision.is_modern:
+        return {}
+    meta = revision.server_info
+    return {"resultType": "complete", "ttlMs": LIST_TTL_MS, "cacheScope": "private", "_meta": meta}

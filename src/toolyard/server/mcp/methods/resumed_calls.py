@@ -1,0 +1,171 @@
+"""Calls that are under way, taken up by another request: with the client's answers, or by the call's key.
+
+Whoever asks last hears what the call asks and how it ends; where it runs here, also how far it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from msgspec import UNSET
+
+from ....engine.engine import Engine
+from ....engine.node import Node
+from ....engine.wait import Wait, holding
+from ....model.channel import Channel
+from ....model.lifecycle import ENDED
+from ....model.record import CallRecord
+from ....model.tool import Tool
+from ....store.hints import Topic
+from ....trust.approvals.rules import APPROVAL, AUTHORIZATION
+from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
+from ....wires.mcp.outcomes import encode_outcome
+from ....wires.mcp.params import CallParams
+from ....wires.mcp.questions import encode_complete, encode_input_required, encode_question, question_id
+from ....wires.mcp.tasks import encode_created
+from ....wires.model_text import ModelText
+from ..protocol.peer import Outlet, Peer
+from ..protocol.request_state import States, digest_of
+from .resources import GivenResources
+
+NewChannel = Callable[[], Channel]
+
+
+class Following:
+    """Takes them up."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        node: Node,
+        states: States,
+        given: GivenResources,
+        sync_wait_s: float,
+        ttl_ms: int,
+        telling: ModelText,
+    ) -> None:
+        self._telling = telling
+        self._engine, self._questions = engine, engine.questions
+        self._node, self._store, self._states = node, node.store, states
+        self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
+
+    async def resumed(
+        self, tool: Tool, params: CallParams, state: str, peer: Peer, outlet: Outlet, channel: NewChannel
+    ) -> bytes:
+        """With the client's answers. What is still open is asked again."""
+        opened = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
+        call = await self._store.row(opened.seq)
+        if call is None or call.name.digest() != opened.digest:
+            raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
+        if not call.keyed and tool.on_disconnect != "continue":
+            outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
+        answered = await self.answer(call, {} if params.responses is UNSET else params.responses)
+        self._take_over(call, outlet, channel)  # not before: what was just answered would be asked of this client again
+        return await self._next(tool, call, params, peer, outlet, () if answered else opened.asked)
+
+    async def joined(
+        self, tool: Tool, call: CallRecord, params: CallParams, peer: Peer, outlet: Outlet, channel: NewChannel
+    ) -> bytes:
+        """By its key, while it runs."""
+        self._take_over(call, outlet, channel)
+        if peer.revision.is_modern:
+            return await self._next(tool, call, params, peer, outlet)
+        asked = partial(_asked, seq=call.seq, peer=peer)
+        ended = await self.until_ended(call, outlet, asked, peer)
+        self._given.keep(tool, ended.outcome(), peer.caller)
+        return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
+
+    async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> bool:
+        """Whether anything was answered. Raises RpcError for an answer that is none; what was not asked is ignored."""
+        given = {}
+        for question in await self._questions.unanswered(call):
+            if question.name in responses:
+                whose = (call.key.tenant, call.key.subject)
+                if lacking := await self._questions.lacking(question, responses[question.name], whose):
+                    raise RpcError(INVALID_PARAMS, f"Invalid params: the answer to '{question.name}' must {lacking}")
+                given[question.name] = responses[question.name]
+        if given:
+            await self._questions.answer(call, given)
+        return bool(given)
+
+    async def until_ended(
+        self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes], peer: Peer
+    ) -> CallRecord:
+        """The older era: puts what the call asks meanwhile, and says when a person has done it. Raises RpcError if the
+        server stops first."""
+        put: set[str] = set()
+        with ExitStack() as watching:
+            while call.state not in ENDED:
+                for question in await self._questions.open(call, peer.caller):
+                    if question.name not in put:
+                        put.add(question.name)
+                        outlet.send(asked(question))
+                        if peer.revision.completes and call.waiting_for in (APPROVAL, AUTHORIZATION):
+                            watching.callback(self._tell_once(call.seq, question.name, outlet))
+                after = await self._questions.next_step(call.seq, Wait(None), known=put)
+                if after is None:
+                    raise stopping()
+                call = after
+        return call
+
+    async def until_decided(self, call: CallRecord, outlet: Outlet) -> CallRecord:
+        """Once it waits for something else than now, or after as long as one waits for a tool."""
+        now = call
+
+        async def came() -> bool:
+            nonlocal now
+            now = await self._store.row(call.seq) or call
+            return now.waiting_for != call.waiting_for
+
+        wait = Wait(self._sync_wait_s, outlet.when_gone)
+        await holding(self._store, ((Topic.DECIDED, call.seq), (Topic.ENDED, call.seq)), wait, came)
+        return now
+
+    def _tell_once(self, seq: int, name: str, outlet: Outlet) -> Callable[[], None]:
+        """As soon as what the call waits for has come. What to call to stop."""
+
+        def tell() -> None:
+            forget()
+            outlet.send(encode_complete(question_id(seq, name)))
+
+        forget = self._store.hints.watch(Topic.DECIDED, seq, tell)
+        return forget
+
+    def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
+        outlet.is_followed()
+        run = self._node.run_of(call.seq)
+        if run is not None:
+            run.channel = channel()
+
+    async def _next(
+        self, tool: Tool, call: CallRecord, params: CallParams, peer: Peer, outlet: Outlet, asked: Sequence[str] = ()
+    ) -> bytes:
+        """The newer era: its end, what it asks, or, for who can have one, a task. What this client was `asked` before
+        and has not answered is asked again only after a while: clients count how often they are."""
+        while True:
+            is_held = any(question.name in asked for question in await self._questions.open(call, peer.caller))
+            wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet.when_gone)
+            after = await self._questions.next_step(call.seq, wait, asked)
+            if after is not None and after.state in ENDED:
+                await self._engine.is_collected(after)
+                self._given.keep(tool, after.outcome(), peer.caller)
+                return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
+            call = after or await self._store.row(call.seq) or call
+            if questions := await self._questions.open(call, peer.caller):
+                state = self._states.make(call, peer.caller, digest_of(tool.id, params.arguments), questions)
+                return encode_input_required(questions, state, peer.revision)
+            if peer.has_tasks:
+                return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
+            if self._store.hints.is_leaving or not is_held:
+                raise stopping()
+
+
+def _asked(question: Any, seq: int, peer: Peer) -> bytes:
+    id = question_id(seq, question.name)
+    return encode_request(id, *encode_question(question, peer.revision, id))
+
+
+def stopping() -> RpcError:
+    """For who waits on a server that leaves; the call goes on elsewhere, or after it."""
+    return RpcError(INTERNAL_ERROR, "The server is stopping; send the request again", status=503)

@@ -1,0 +1,190 @@
+"""Who wants to hear when something changes: the tools, the author's prompts and resources, a task."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ....catalogue import Catalogue, CatalogueChange
+from ....model.asset import Asset
+from ....model.caller import EVERYTHING, Caller, View
+from ....store.contract import Store
+from ....store.hints import Topic
+from ....trust.credentials.expiry import CredentialExpiry
+from ....wires.mcp.envelope import Incoming, encode_notification
+from ....wires.mcp.params import SUBSCRIPTION, Listen, SubscriptionFilter, decode_params
+from ...http.streams import StreamCount
+from ..protocol.peer import Outlet, Peer
+from ..protocol.sessions import refuse_many
+from .tasks import Tasks
+from .tools_call import needs_tasks
+
+LOOK_S = 60.0
+LISTENING = "mcp listening"
+ENDED_AS = ("completed", "failed", "cancelled")
+_encode = msgspec.json.Encoder().encode
+
+
+class Subscriber(Struct, eq=False):
+    """`tell` sends a notification: its method and parameters."""
+
+    wanted: SubscriptionFilter
+    tell: Callable[[str, dict[str, Any]], None]
+    tasks_of: Caller | None = None
+    """The older era: whose tasks it is told of."""
+    view: View = EVERYTHING
+    """Which resources there are for it."""
+    session: str | None = None
+    """The older era: the client's."""
+
+
+class Subscriptions:
+    """Of this node."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        store: Store,
+        tasks: Tasks,
+        streams: StreamCount,
+        validity: CredentialExpiry,
+        most: int,
+    ) -> None:
+        """`most`: how many resources and tasks one client may follow."""
+        self.most = most
+        self._store, self._tasks, self._streams, self._validity = store, tasks, streams, validity
+        self._subscribers: set[Subscriber] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        catalogue.subscribe(self.tools_changed)
+
+    def tools_changed(self, change: CatalogueChange) -> None:
+        self._tell(lambda each: each.wanted.tools, "notifications/tools/list_changed")
+
+    def prompts_changed(self) -> None:
+        self._tell(lambda each: each.wanted.prompts, "notifications/prompts/list_changed")
+
+    def resources_changed(self) -> None:
+        self._tell(lambda each: each.wanted.resources, "notifications/resources/list_changed")
+
+    def resource_updated(self, uri: str) -> None:
+        """Told to those for whom it is there."""
+        offer = Asset("resources", uri)
+        self._tell(
+            lambda each: uri in each.wanted.uris and each.view.lists_offer(offer),
+            "notifications/resources/updated",
+            {"uri": uri},
+        )
+
+    def _tell(self, is_wanted: Callable[[Subscriber], bool], method: str, params: dict[str, Any] | None = None) -> None:
+        """From any thread: the catalogue may be changed in one."""
+        wanting = [each for each in self._subscribers if is_wanted(each)]
+        if wanting and self._loop is not None:
+            for each in wanting:
+                self._loop.call_soon_threadsafe(each.tell, method, dict(params or {}))
+
+    def tell_one(self, session: str, method: str, params: dict[str, Any]) -> bool:
+        """On one of the streams of a session. Whether it has one here."""
+        hearing = next((each for each in self._subscribers if each.session == session), None)
+        if hearing is None:
+            return False
+        hearing.tell(method, params)
+        return True
+
+    @contextmanager
+    def hearing(self, subscriber: Subscriber) -> Iterator[None]:
+        self._loop = asyncio.get_running_loop()
+        self._subscribers.add(subscriber)
+        try:
+            yield
+        finally:
+            self._subscribers.discard(subscriber)
+
+    async def listen(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+        """`subscriptions/listen`: until the client goes, its credentials end, or the server stops."""
+        wanted = decode_params(message, Listen).notifications
+        if wanted.tasks and not peer.has_tasks:
+            raise needs_tasks()
+        refuse_many((*wanted.uris, *wanted.tasks), self.most)
+        mark = {"_meta": {SUBSCRIPTION: message.id}}
+
+        def tell(method: str, params: dict[str, Any]) -> None:
+            outlet.send(encode_notification(method, {**mark, **params}))
+
+        with ExitStack() as stack:
+            stack.enter_context(self._streams.one(peer.caller))
+            tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
+            stack.enter_context(self.hearing(Subscriber(wanted, tell, view=peer.caller.view)))
+            for id in wanted.tasks:
+                stack.callback(await self._watch(id, peer, tell))
+            await self.until_gone(outlet, peer.caller)
+        return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, **peer.revision.server_info}})
+
+    async def until_gone(self, outlet: Outlet, caller: Caller) -> None:
+        hints, gone = self._store.hints, False
+
+        def go() -> None:
+            nonlocal gone
+            gone = True
+            bell.ring()
+
+        with hints.waiting(Topic.SESSION, LISTENING) as bell:
+            outlet.when_gone(go)
+            forget = self._validity.watch(caller, go)
+            try:
+                while not gone and not hints.is_leaving:
+                    await bell.wait(LOOK_S)
+            finally:
+                forget()
+
+    async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
+        """Tells of a task now, and each time it changes. What is not the caller's is never told of."""
+        call = await self._store.get(peer.caller.tenant, peer.caller.subject, id)
+        if call is None:
+            return lambda: None
+        changed, forget = self._on_change(call.seq, peer, lambda shown: tell("notifications/tasks", shown))
+        changed()
+        return forget
+
+    def follow(self, seq: int, peer: Peer) -> None:
+        """The older era: whoever of the caller's listens is told of a task, until it ends."""
+
+        def tell(shown: dict[str, Any]) -> None:
+            if shown["status"] in ENDED_AS:
+                forget()
+            for each in self._subscribers:
+                if each.tasks_of is not None and each.tasks_of.names == peer.caller.names:
+                    each.tell("notifications/tasks/status", shown)
+
+        _, forget = self._on_change(seq, peer, tell)
+
+    def _on_change(
+        self, seq: int, peer: Peer, tell: Callable[[dict[str, Any]], None]
+    ) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Has a call told of whenever it ends, asks, or is answered. What to call to tell now, and to stop."""
+        telling: set[asyncio.Task[None]] = set()
+
+        async def show() -> None:
+            row = await self._store.row(seq)
+            if row is not None:
+                tell(_without_type(await self._tasks.shown(row, peer)))
+
+        def changed() -> None:
+            task = asyncio.get_running_loop().create_task(show())
+            telling.add(task)
+            task.add_done_callback(telling.discard)
+
+        ended, asked = (self._store.hints.watch(topic, seq, changed) for topic in (Topic.ENDED, Topic.QUESTION))
+
+        def forget() -> None:
+            ended()
+            asked()
+
+        return changed, forget
+
+
+def _without_type(shown: bytes) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.json.decode(shown)
+    return {name: value for name, value in made.items() if name not in ("resultType", "_meta")}

@@ -1,0 +1,93 @@
+"""Clients that were given an address for their person are told when the person is done there (2025-11-25 alone).
+
+The request was answered with the address, so it is told on a stream that the client's session has open, wherever that
+is: a node that has none notes it, and gives a hint. All of it is a courtesy: who misses it calls again all the same.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from ....engine.node import Node
+from ....model.errors import Missing
+from ....store.hints import Topic
+from ....store.values import Note
+from ....trust.approvals.links import number_in
+from ....wires.mcp.questions import COMPLETE
+from ..protocol.peer import Peer
+from .subscriptions import Subscriptions
+
+KIND = "mcp completed"
+KEEP_S = 600.0
+"""For a client whose stream broke off."""
+MOST = 10_000
+"""Addresses that are watched for. The oldest are let go."""
+Tell = Callable[[str, dict[str, Any]], None]
+
+
+class Completions:
+    """Of this node's clients, and what others have noted for them."""
+
+    def __init__(self, node: Node, subscriptions: Subscriptions) -> None:
+        self._node, self._store, self._subscriptions = node, node.store, subscriptions
+        self._expected: OrderedDict[tuple[str, str], Callable[[], None]] = OrderedDict()
+        """By session and elicitation: what to call to watch no more."""
+
+    def expect(self, missing: Missing, peer: Peer) -> None:
+        """A client was told where its person has to go."""
+        if not peer.revision.completes or peer.session is None:
+            return
+        for each in missing.authorization:
+            self._watch(number_in(each.id) if missing.approval else each.id, each.id, peer, peer.session)
+
+    @contextmanager
+    def heard_by(self, peer: Peer, tell: Tell) -> Iterator[None]:
+        """While a stream of the session is open: what other nodes have noted, and what was noted before."""
+        if not peer.revision.completes or peer.session is None:
+            yield
+            return
+
+        def look() -> None:
+            self._node.beside(self._pass_on(peer, tell))
+
+        forget = self._store.hints.watch(Topic.HEARD, peer.session, look)
+        look()
+        try:
+            yield
+        finally:
+            forget()
+
+    def _watch(self, key: int | str | None, id: str, peer: Peer, session: str) -> None:
+        if (session, id) in self._expected:
+            return
+
+        def done() -> None:
+            self._expected.pop((session, id))()
+            if not self._subscriptions.tell_one(session, COMPLETE, {"elicitationId": id}):
+                self._node.beside(self._note(id, peer))
+
+        self._expected[session, id] = self._store.hints.watch(Topic.DECIDED, key, done)
+        if len(self._expected) > MOST:
+            self._expected.popitem(last=False)[1]()
+
+    async def _note(self, id: str, peer: Peer) -> None:
+        """For whichever node the client listens to."""
+        place = _place(peer)
+        before = await self._store.note(*place)
+        ids = dict.fromkeys([*(msgspec.json.decode(before) if before else ()), id])
+        await self._store.put_note(Note(*place, msgspec.json.encode(list(ids))), KEEP_S)
+        self._store.tell(Topic.HEARD, peer.session or "")
+
+    async def _pass_on(self, peer: Peer, tell: Tell) -> None:
+        """To one of the client's streams: whoever takes the note out."""
+        noted = await self._store.note(*_place(peer))
+        if noted is not None and await self._store.drop_note(*_place(peer)):
+            for id in msgspec.json.decode(noted):
+                tell(COMPLETE, {"elicitationId": id})
+
+
+def _place(peer: Peer) -> tuple[str, str, str, str]:
+    return KIND, peer.caller.tenant, peer.caller.subject, peer.session or ""

@@ -1,0 +1,70 @@
+"""`requestState`: what a client hands back with its answers. It is sealed, runs out, and counts for its caller and its
+request alone."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ....model.caller import Caller
+from ....model.channel import Question
+from ....model.record import CallRecord
+from ....text import base64url
+from ....trust.sealing.ring import BrokenSeal, KeyRing
+from ....wires.mcp.envelope import INVALID_PARAMS, RpcError
+
+PURPOSE = "mcp request state"
+TOO_OLD = "is too old; call the tool again without it"
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+class RequestState(Struct, frozen=True, array_like=True):
+    """Which call a client's answers are for, until when, and what the client was asked."""
+
+    seq: int
+    digest: str
+    """Of the call's name."""
+    until: float
+    asked: tuple[str, ...]
+
+
+class States:
+    """Makes and opens them."""
+
+    def __init__(self, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
+        self._ring, self._keep_s, self._now = ring, keep_s, now
+
+    def make(self, call: CallRecord, caller: Caller, request: bytes, asked: Sequence[Question]) -> str:
+        names = tuple(question.name for question in asked)
+        content = msgspec.json.encode(RequestState(call.seq, call.name.digest(), self._now() + self._keep_s, names))
+        sealed = self._ring.seal(PURPOSE, content, _bound(caller, request))
+        return base64url.encoded(sealed)
+
+    def open(self, state: str, caller: Caller, request: bytes) -> RequestState:
+        """Raises RpcError for what is not ours, not this caller's, or too old."""
+        try:
+            content = self._ring.unseal(PURPOSE, base64url.decoded(state), _bound(caller, request))
+        except (ValueError, BrokenSeal):
+            raise _refused("is not one that this server gave out for this request") from None
+        try:
+            opened = msgspec.json.decode(content, type=RequestState)
+        except msgspec.ValidationError:  # one of an older toolyard's
+            raise _refused(TOO_OLD) from None
+        if self._now() > opened.until:
+            raise _refused(TOO_OLD)
+        return opened
+
+
+def digest_of(name: str, arguments: Any) -> bytes:
+    """What a request asks for."""
+    return sha256(_sorted([name, arguments])).digest()
+
+
+def _bound(caller: Caller, request: bytes) -> bytes:
+    return _sorted([caller.tenant, caller.subject]) + request
+
+
+def _refused(why: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, f"Invalid params: requestState {why}")

@@ -1,0 +1,155 @@
+"""The older era over HTTP: a handshake, a session if the client keeps one, batches in its first revision, and streams
+that the client opens by itself."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import UNSET
+
+from ....model.caller import Caller
+from ....model.errors import LimitReached
+from ....wires.contract import JSON, Reply, Stream
+from ....wires.mcp.envelope import (
+    HEADERS,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Incoming,
+    RpcError,
+    decode_message,
+    encode_result,
+    id_of,
+    split_batch,
+)
+from ....wires.mcp.headers import SESSION_HEADER, VERSION_HEADER
+from ....wires.mcp.params import Cancelled, Initialize, decode_params
+from ....wires.mcp.revisions import HANDSHAKE, R_2025_03_26, Revision, negotiated
+from ...http.exchange import Exchange
+from ..methods.client_answers import ClientAnswers
+from ..protocol.eras import SETTINGS, change
+from ..protocol.peer import Peer
+from ..protocol.refusals import ACCEPTED, refused
+from ..protocol.sessions import McpSessions, SessionState, kept
+from .cancellation import RunningRequests
+from .http_stream import EVENT_STREAM
+from .resumed_streams import OlderStreams
+
+MOST_AT_FIRST = 64 * 2**10
+"""What a client may say of itself."""
+Answer = Callable[[Incoming, Peer, Exchange], Awaitable[Reply]]
+
+
+class OlderEra:
+    """Its messages. What is a request like any other goes to `answer`."""
+
+    def __init__(
+        self,
+        sessions: McpSessions,
+        answers: ClientAnswers,
+        streams: OlderStreams,
+        running: RunningRequests,
+        initialized: Callable[[Revision], bytes],
+        answer: Answer,
+    ) -> None:
+        self._sessions, self._answers, self._streams, self._running = sessions, answers, streams, running
+        self._initialized, self._answer = initialized, answer
+
+    async def post(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
+        try:
+            return await self._message(message, exchange, caller)
+        except (RpcError, LimitReached) as error:
+            return refused(error, id_of(exchange.body))
+
+    async def batch(self, exchange: Exchange, caller: Caller) -> Reply:
+        """2025-03-26 alone: several at once, answered together."""
+        try:
+            bodies = split_batch(exchange.body)
+            version = exchange.headers.get(VERSION_HEADER, b"").decode("latin-1")
+            peer, _ = await self._peer(exchange, caller)
+            if peer.revision is not R_2025_03_26 or version not in ("", peer.revision.name):
+                raise RpcError(INVALID_REQUEST, "Invalid request: this revision has no batches")
+        except RpcError as error:
+            return refused(error, None)
+        replies = []
+        for body in bodies:
+            try:
+                reply = await self._message(decode_message(body), _Quiet(exchange), caller)  # type: ignore[arg-type]
+            except (RpcError, LimitReached) as error:
+                reply = refused(error, id_of(body))
+            if reply.body:
+                replies.append(b"".join((reply.body, *reply.more)))
+        return Reply(200, b"[" + b",".join(replies) + b"]", HEADERS) if replies else ACCEPTED
+
+    async def get(self, exchange: Exchange, caller: Caller) -> Reply | Stream:
+        """A stream of what changes, or the rest of a stream that broke off."""
+        try:
+            if not exchange.headers.get(SESSION_HEADER):
+                raise RpcError(INVALID_REQUEST, "A stream needs a session: send initialize first", status=405)
+            peer, state = await self._peer(exchange, caller)
+            last = exchange.headers.get(b"last-event-id")
+            place = self._streams.place(last, peer) if last else None
+        except RpcError as error:
+            return refused(error, None)
+        if place is not None:
+            return Stream(200, EVENT_STREAM, self._streams.rest(place, peer), has_an_end=True)
+        return Stream(200, EVENT_STREAM, self._streams.changes(state, peer))
+
+    async def delete(self, exchange: Exchange, caller: Caller) -> Reply:
+        """The end of a session."""
+        try:
+            id = exchange.headers.get(SESSION_HEADER, b"").decode("latin-1")
+            if not id:
+                raise RpcError(INVALID_REQUEST, "There is no session to end", status=405)
+            await self._sessions.end(id, caller)
+        except RpcError as error:
+            return refused(error, None)
+        return Reply(204, b"", [])
+
+    async def _message(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
+        if message.method == "initialize" and message.id is not UNSET:
+            return await self._initialize(message, caller)
+        peer, state = await self._peer(exchange, caller)
+        if message.method is UNSET:
+            await self._answers.take(message, caller)
+            return ACCEPTED
+        if message.id is UNSET:
+            if message.method == "notifications/cancelled":
+                await self._running.cancel(peer, decode_params(message, Cancelled).id)
+            return ACCEPTED
+        if message.method in SETTINGS:
+            change(message, state, self._sessions.most_followed)
+            if peer.session is not None:
+                await self._sessions.save(peer.session, caller, state)
+            return Reply(200, encode_result(message.id, b"{}"), HEADERS)  # type: ignore[arg-type]
+        return await self._answer(message, peer, exchange)
+
+    async def _initialize(self, message: Incoming, caller: Caller) -> Reply:
+        if message.params is not UNSET and len(bytes(message.params)) > MOST_AT_FIRST:
+            raise RpcError(INVALID_PARAMS, f"Invalid params: initialize has at most {MOST_AT_FIRST} bytes")
+        params = decode_params(message, Initialize)
+        revision = negotiated(params.version)
+        id = await self._sessions.open(caller, SessionState(revision.name, kept(params.capabilities)))
+        body = encode_result(message.id, self._initialized(revision))  # type: ignore[arg-type]
+        return Reply(200, body, [JSON, (SESSION_HEADER, id.encode())])
+
+    async def _peer(self, exchange: Exchange, caller: Caller) -> tuple[Peer, SessionState]:
+        """Raises RpcError."""
+        headers = exchange.headers
+        id = headers.get(SESSION_HEADER, b"").decode("latin-1")
+        if not id:
+            version = headers.get(VERSION_HEADER, b"").decode("latin-1")
+            revision = HANDSHAKE.get(version, R_2025_03_26)
+            return Peer(revision, caller, {}, "info"), SessionState(revision.name)
+        state = await self._sessions.find(id, caller)
+        revision = HANDSHAKE.get(state.version, R_2025_03_26)
+        return Peer(revision, caller, state.stated(), state.log_level, id), state
+
+
+class _Quiet:
+    """An exchange of one in a batch: its reply is collected, so nothing can be said before."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.headers = {**exchange.headers, b"accept": b"application/json"}
+        self.base_url, self.address = exchange.base_url, exchange.address
+        self.when_gone = exchange.when_gone
+
+    def answer(self, reply: Reply | Stream) -> None:
+        """Not alone."""

@@ -1,0 +1,173 @@
+"""The pipes to a client over standard input and output, kept for messages alone.
+
+What a tool prints, reads or closes, and what a process does that it starts, meets other descriptors: the log's side for
+output, and nothing at all for input. So none of it can reach the client, or take a request from under our eyes.
+
+A client that does not read must hold nobody up: what its pipe has no room for is written in a thread.
+"""
+
+import asyncio
+import io
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from msgspec import Struct
+
+CHUNK = 64 * 2**10
+MOST_UNREAD = 8 * 2**20
+"""How many bytes may wait for a client that does not read, before no more of its requests are taken."""
+NOTIFICATION = b'{"jsonrpc":"2.0","method"'
+INPUT, OUTPUT, ERRORS = range(3)
+
+
+class Pipes(Struct):
+    """Descriptors that nobody else has."""
+
+    input: int
+    output: int
+
+
+class Shared(io.TextIOWrapper):
+    """Standard output or error, as tools see it: whoever closes it closes it for nobody."""
+
+    def close(self) -> None:
+        self.flush()
+
+
+def own_pipes() -> Pipes:
+    """The real ones, for messages alone. From now on input is empty, and output goes to the errors' side."""
+    for descriptor in (INPUT, OUTPUT, ERRORS):
+        _make_present(descriptor)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    pipes = Pipes(os.dup(INPUT), os.dup(OUTPUT))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, INPUT)
+    os.close(nothing)
+    os.dup2(ERRORS, OUTPUT)
+    sys.stdin = open(INPUT, closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = _shared(), _shared()
+    return pipes
+
+
+def _make_present(descriptor: int) -> None:
+    """Whoever started us may have closed it; then the next file that is opened would be taken for it."""
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        opened = os.open(os.devnull, os.O_RDWR)
+        if opened != descriptor:
+            os.dup2(opened, descriptor)
+            os.close(opened)
+
+
+def _shared() -> Shared:
+    errors = io.BufferedWriter(io.FileIO(ERRORS, "w", closefd=False))
+    return Shared(errors, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def read_lines(input: int, take: Callable[[bytes | None], None]) -> None:
+    """Calls `take` with each line, and with None at the end. In a thread: not every input can be waited for on a loop.
+    And from the descriptor itself: a thread that is in the middle of a buffered read keeps the program from ending."""
+
+    def read() -> None:
+        parts: list[bytes] = []
+        try:
+            while chunk := os.read(input, CHUNK):
+                *whole, rest = chunk.split(b"\n")
+                for line in whole:
+                    take(b"".join((*parts, line)))
+                    parts = []
+                parts.append(rest)
+            take(b"".join(parts))
+        finally:
+            take(None)
+
+    threading.Thread(target=read, name="toolyard-stdin", daemon=True).start()
+
+
+def _poll(output: int) -> "select.poll":
+    made = select.poll()
+    made.register(output, select.POLLOUT)
+    return made
+
+
+class OutputPipe:
+    """The output. Whole lines, from the loop alone."""
+
+    def __init__(self, output: int) -> None:
+        self._output, self._loop = output, asyncio.get_running_loop()
+        self._ready = _poll(output)
+        self._unread: SimpleQueue[bytes] = SimpleQueue()
+        self._size = 0
+        self._thread: threading.Thread | None = None
+        self._has_room, self._is_empty = asyncio.Event(), asyncio.Event()
+        self._has_room.set()
+        self._is_empty.set()
+
+    def write(self, message: bytes) -> None:
+        """What nobody reads is written as soon as somebody does; of notifications only so many."""
+        line = message + b"\n"
+        if self._size == 0 and len(line) <= select.PIPE_BUF and self._is_ready():
+            line = line[self._write(line) :]
+        if line and not (self._size > MOST_UNREAD and message.startswith(NOTIFICATION)):
+            self._write_later(line)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody can read any more."""
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in self._ready.poll(0))
+
+    async def has_room(self) -> None:
+        await self._has_room.wait()
+
+    async def is_empty(self) -> None:
+        """Waits until all is written."""
+        await self._is_empty.wait()
+
+    def _is_ready(self) -> bool:
+        """As much as PIPE_BUF can then be written without waiting."""
+        return any(event & select.POLLOUT for _, event in self._ready.poll(0))
+
+    def _write(self, data: bytes | memoryview) -> int:
+        """How much is done with. To a client that has gone, all; the input's end says so, too."""
+        try:
+            return os.write(self._output, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
+
+    def _write_later(self, line: bytes) -> None:
+        self._size += len(line)
+        self._is_empty.clear()
+        if self._size > MOST_UNREAD:
+            self._has_room.clear()
+        self._unread.put(line)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_on, name="toolyard-stdout", daemon=True)
+            self._thread.start()
+
+    def _write_on(self) -> None:
+        ready = _poll(self._output)  # of its own: one is for one thread
+        while True:
+            line = self._unread.get()
+            rest = memoryview(line)
+            while rest:
+                ready.poll()
+                rest = rest[self._write(rest) :]
+            try:
+                self._loop.call_soon_threadsafe(self._written, len(line))
+            except RuntimeError:
+                return  # the loop is closed: nobody writes any more
+
+    def _written(self, size: int) -> None:
+        self._size -= size
+        if self._size <= MOST_UNREAD:
+            self._has_room.set()
+        if self._size == 0:
+            self._is_empty.set()

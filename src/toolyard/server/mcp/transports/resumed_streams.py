@@ -1,0 +1,79 @@
+"""The streams that a client of the older era opens by itself: what changes, and the rest of one that broke off."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ....model.lifecycle import ENDED
+from ....store.hints import Topic
+from ....wires.mcp.envelope import INVALID_REQUEST, RpcError, encode_notification, encode_result
+from ....wires.mcp.params import SubscriptionFilter
+from ..methods.client_answers import ClientAnswers
+from ..methods.subscriptions import Subscriber, Subscriptions
+from ..methods.tasks import Tasks
+from ..methods.url_completions import Completions
+from ..protocol.event_ids import Place
+from ..protocol.peer import Peer, owns
+from ..protocol.sessions import SessionState
+from .http_stream import Events, Keeping, event
+
+LOOK_S = 1.0
+
+
+class OlderStreams:
+    """Makes them."""
+
+    def __init__(
+        self,
+        keeping: Keeping,
+        subscriptions: Subscriptions,
+        answers: ClientAnswers,
+        tasks: Tasks,
+        completions: Completions,
+    ) -> None:
+        self._store, self._subscriptions, self._answers, self._tasks = keeping.store, subscriptions, answers, tasks
+        self._places, self._completions = keeping.places, completions
+
+    def place(self, last_event: bytes, peer: Peer) -> Place:
+        """Raises RpcError for what was not given out to this session."""
+        place = self._places.read(last_event, peer)
+        if place is None:
+            raise RpcError(INVALID_REQUEST, "Last-Event-ID is not one that this server gave out in this session")
+        return place
+
+    async def changes(self, state: SessionState, peer: Peer) -> AsyncIterator[bytes]:
+        """Of the catalogue, of what the session has subscribed to, and of what its person was sent for."""
+        events, caller = Events(), peer.caller
+        wanted = SubscriptionFilter(tools=True, prompts=True, resources=True, uris=state.subscriptions)
+
+        def tell(method: str, params: dict[str, Any]) -> None:
+            events.put(event(encode_notification(method, params or None)))
+
+        yield b": changes\n\n"
+        hearing = Subscriber(wanted, tell, caller, caller.view, peer.session)
+        with self._subscriptions.hearing(hearing), self._completions.heard_by(peer, tell):
+            async for chunk in events.chunks():
+                yield chunk
+
+    async def rest(self, place: Place, peer: Peer) -> AsyncIterator[bytes]:
+        """What came after an event, and the response."""
+        seq, number, id = place
+        put: set[bytes] = set()
+        with self._store.hints.waiting(Topic.ENDED, seq) as bell:
+            while True:
+                call = await self._store.row(seq)
+                if call is None or not owns(peer.caller, call):
+                    return
+                for each, data in await self._store.call_events(seq, number):
+                    number = each
+                    yield event(data, self._places.id_of((seq, number, id), peer))
+                for question in await self._answers.unseen(call, peer.caller, peer.revision):
+                    if question not in put:
+                        put.add(question)
+                        yield event(question)
+                if call.state in ENDED:
+                    yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
+                    return
+                if self._store.hints.is_leaving and call.holder != self._store.node:
+                    return  # nothing will come of it here; another node knows more
+                if not await bell.wait(LOOK_S):
+                    yield b": still here\n\n"

@@ -1,0 +1,1 @@
+"""The handlers of OXP and OTC: list tools, call a tool."""

@@ -1,0 +1,99 @@
+"""What is served besides the protocols: the front page, the documentation, metrics, and probes."""
+
+from collections.abc import Callable
+from functools import cache
+
+from msgspec import Struct
+
+from ...catalogue import Catalogue
+from ...lazy import load
+from ...model.errors import Forbidden
+from ...trust.access.access import METRICS, Access
+from ...wires.contract import JSON, Reply
+from ...wires.errors import encode
+from ...wires.oxp import oxp
+from ..http.admission import METADATA
+from ..http.exchange import Exchange
+from ..http.routes import Handler, Route
+from ..intake.metrics import Metrics
+from ..intake.readiness import Readiness
+from ..settings.table import Settings
+from .layout import STYLE, html
+
+
+class Site(Struct, frozen=True):
+    """What the front page, the metrics and the probes tell of a server."""
+
+    settings: Settings
+    catalogue: Catalogue
+    access: Access
+    metrics: Metrics
+    readiness: Readiness
+    needs_credentials: Callable[[], bool]
+
+
+def routes(site: Site, others: Callable[[], list[Route]]) -> list[Route]:
+    """These routes are in the OpenAPI document, too. `others` gives the rest of it, once all are made."""
+    made: list[Route] = []
+    document = cache(lambda: load("openapi")([*others(), *made], site.settings.shown_title))
+    described = cache(lambda: encode(document()))
+    shown = cache(lambda: load("pages").docs(document()))
+
+    async def front(exchange: Exchange) -> Reply:
+        return html(load("pages").front(site, exchange.base_url()))
+
+    async def docs(exchange: Exchange) -> Reply:
+        return html(shown())
+
+    async def style(exchange: Exchange) -> Reply:
+        return Reply(200, STYLE, [(b"content-type", b"text/css"), (b"cache-control", b"max-age=3600")])
+
+    async def openapi(exchange: Exchange) -> Reply:
+        return Reply(200, described(), [JSON])
+
+    async def metrics(exchange: Exchange) -> Reply:
+        _only_for_operators(exchange)
+        text = load("prometheus")(site.metrics, len(site.catalogue))
+        return Reply(200, text, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+
+    async def ready(exchange: Exchange) -> Reply:
+        return oxp.FLAT.encode_status(site.readiness.health)
+
+    async def metadata(exchange: Exchange) -> Reply:
+        """RFC 9728: which resource this is, and who gives out tokens for it."""
+        resource = exchange.path.removeprefix(METADATA)
+        said: dict[str, object] = {
+            "resource": exchange.base_url() + resource,
+            "resource_name": site.settings.shown_title,
+            "bearer_methods_supported": ["header"],
+            "authorization_servers": [each.issuer for each in site.settings.issuers],
+            "scopes_supported": sorted({scope for rule in site.settings.access for scope in rule.scopes}),
+        }
+        return Reply(200, encode({name: value for name, value in said.items() if value}), [JSON])
+
+    made += [
+        _get(METADATA, metadata),
+        _get(f"{METADATA}/mcp", metadata),
+        _get("/", front),
+        _get("/docs", docs),
+        _get("/style.css", style),
+        _get("/openapi.json", openapi),
+        _get("/ready", ready),
+        _get("/live", _live),
+        Route("GET", "/metrics", metrics, oxp.FLAT),
+    ]
+    return made
+
+
+async def _live(exchange: Exchange) -> Reply:
+    return Reply(200, encode({"status": "ok"}), [JSON])
+
+
+def _get(path: str, handler: Handler) -> Route:
+    return Route("GET", path, handler, oxp.FLAT, who="anyone")
+
+
+def _only_for_operators(exchange: Exchange) -> None:
+    """What is counted is everybody's: it takes credentials that scopes do not limit, or that are for this."""
+    if not exchange.caller.is_operator:
+        raise Forbidden(f"These credentials are not for {METRICS}", (METRICS,))

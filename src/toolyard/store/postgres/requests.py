@@ -1,0 +1,161 @@
+"""Requests that others work on: they claim them, give signs of life, and answer.
+
+A sign of life from whoever holds a request, and its answer, are each one statement for many of them, which changes only
+what `model.standing` would let it change. All others are judged one by one, under lock.
+"""
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from ...model.judge import Judged
+from ...model.record import CallRecord
+from ...model.writes import DIRECT, Answer, CallState, Claimant, HandBack, HeartbeatWrite, LeaseTerms
+from ..hints import Topic
+from ..values import ClaimFilter
+from .connections import Connection
+from .judged_writes import Request, judge_requests
+from .rows import SQL, Row, Told, call_of, columns, ending_values, like, standing_of, text
+from .session_events import Happened, announce
+
+R = TypeVar("R", HeartbeatWrite, Answer)
+LARGEST_ATTEMPT = 2**31 - 1
+Place = tuple[str, str]
+"""A session, and an id in it."""
+
+
+async def claim(
+    connection: Connection, again: bool, wanted: ClaimFilter, token: int, limits: LeaseTerms, told: Told
+) -> list[CallRecord]:
+    """`token` is a number that no other claim has."""
+    async with connection.transaction():
+        claims = await _claimed_before(connection, token) if again else []
+        if not claims:
+            claims = await _claim(connection, wanted, token, limits)
+            await announce(connection, told, [_claimed(call) for call in claims])
+    return sorted(claims, key=lambda call: (call.created_at, call.seq))
+
+
+async def _claim(connection: Connection, wanted: ClaimFilter, token: int, limits: LeaseTerms) -> list[CallRecord]:
+    """Where others claim at the same moment, looks further until there is enough or no more. Where they take all that
+    is looked at there is nothing, and the next look finds what they left."""
+    claims: list[CallRecord] = []
+    look_at = wanted.limit + 16
+    while True:
+        limit = wanted.limit - len(claims)
+        rows = await connection.fetch(
+            SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s, wanted.who.houses
+        )
+        claims += [call_of(row) for _, *row in rows]
+        if not rows or len(claims) == wanted.limit or rows[0][0] < look_at:
+            return claims
+        look_at *= 4
+
+
+async def _claimed_before(connection: Connection, token: int) -> list[CallRecord]:
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", token)
+    return [call_of(row) for row in await connection.fetch(SQL.claimed, token)]
+
+
+def _claimable(wanted: ClaimFilter) -> tuple[Any, ...]:
+    who = wanted.who
+    tools = [like(tool) for tool in wanted.tools] or None
+    session = None if wanted.session is None else text(wanted.session)
+    references = [text(reference) for reference in wanted.references]
+    return references, who.tenant, text(who.subject), text(who.holder), tools, session
+
+
+def _claimed(call: CallRecord) -> Happened:
+    return Happened(call.session, call.request, call.tool, True, call.state, call.attempt, call.waiting_for)
+
+
+class _Whos:
+    """Those who write, by number, and what each of them serves."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Claimant, int] = {}
+
+    def number(self, who: Claimant) -> int:
+        return self._numbers.setdefault(who, len(self._numbers))
+
+    def values(self) -> list[Sequence[Any]]:
+        """The first parameters of what {fits} is in."""
+        people = [(number, who.tenant, text(who.subject), text(who.holder)) for who, number in self._numbers.items()]
+        serving = [(number, text(tool)) for who, number in self._numbers.items() for tool in who.serves]
+        free = [number for who, number in self._numbers.items() if who.houses is None]
+        housed = [(number, text(house)) for who, number in self._numbers.items() for house in who.houses or ()]
+        return [*columns(people), *(columns(serving) or ([], [])), free, *(columns(housed) or ([], []))]
+
+
+async def beat(
+    connection: Connection, again: bool, beats: Sequence[HeartbeatWrite], limits: LeaseTerms, told: Told
+) -> list[Judged | None]:
+    whos, first = _Whos(), _first_of_each(enumerate(beats))
+    rows = [(*place, each.attempt, whos.number(each.who), each.heartbeat, each.progress) for place, (_, each) in first]
+    verdicts: list[Judged | None] = [None] * len(beats)
+    places = {place: index for place, (index, _) in first}
+    for standing in await _written(connection, SQL.beat, whos, [limits.lease_s], rows):
+        verdicts[places[_place(standing)]] = Judged(standing)
+    return await _and_the_others(connection, again, beats, verdicts, limits, told)
+
+
+async def answer(
+    connection: Connection, again: bool, answers: Sequence[Answer | HandBack], limits: LeaseTerms, told: Told
+) -> list[Judged | None]:
+    """Those that a session has to be told of, and those that free a key, are judged."""
+    plain = [(index, each) for index, each in enumerate(answers) if isinstance(each, Answer) and _is_plain(each)]
+    whos, first = _Whos(), _first_of_each(plain)
+    rows = [
+        (*place, each.attempt, whos.number(each.who), *ending_values(each.ending), each.digest)
+        for place, (_, each) in first
+    ]
+    verdicts: list[Judged | None] = [None] * len(answers)
+    places = dict(first)
+    for standing in await _written(connection, SQL.answer, whos, [], rows):
+        index, each = places[_place(standing)]
+        verdicts[index] = Judged(standing, ending=each.ending)
+        told.add((Topic.ENDED, standing.seq))
+    return await _and_the_others(connection, again, answers, verdicts, limits, told)
+
+
+def _is_plain(answer: Answer) -> bool:
+    return answer.session == DIRECT and not answer.ending.releases_key
+
+
+def _first_of_each(writes: Iterable[tuple[int, R]]) -> list[tuple[Place, tuple[int, R]]]:
+    """Which request each is about. One statement changes a row once: who comes second about the same is judged."""
+    first: dict[Place, tuple[int, R]] = {}
+    for index, write in writes:
+        if write.attempt is None or 0 <= write.attempt <= LARGEST_ATTEMPT:
+            first.setdefault((text(write.session), text(write.request)), (index, write))
+    return sorted(first.items(), key=itemgetter(0))  # all nodes take them in the same order
+
+
+def _place(standing: CallState) -> Place:
+    return standing.session or "", standing.request or ""
+
+
+async def _written(
+    connection: Connection, sql: str, whos: _Whos, given: list[float], rows: list[Row]
+) -> list[CallState]:
+    """Where those stand that it changed."""
+    if not rows:
+        return []
+    return [standing_of(row) for row in await connection.fetch(sql, *whos.values(), *given, rows)]
+
+
+async def _and_the_others(
+    connection: Connection,
+    again: bool,
+    writes: Sequence[Request],
+    verdicts: list[Judged | None],
+    limits: LeaseTerms,
+    told: Told,
+) -> list[Judged | None]:
+    left = [index for index, verdict in enumerate(verdicts) if verdict is None]
+    if left:
+        async with connection.transaction():
+            judged = await judge_requests(connection, again, [writes[index] for index in left], limits, told)
+        for index, verdict in zip(left, judged, strict=True):
+            verdicts[index] = verdict
+    return verdicts

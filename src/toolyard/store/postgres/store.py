@@ -1,0 +1,426 @@
+"""The ledger in PostgreSQL: any number of nodes share it.
+
+Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
+What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
+each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
+`_questions` `_keys` `_standing` `_events` `_audit` `_usage` `_holdings` the writes, `_lease` the node's sign of life,
+`_hints` what others hear.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...model.errors import ToolyardError
+from ...model.judge import Judged
+from ...model.lifecycle import State
+from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
+from ...model.session import Event, RequestEvent, Session, SessionStanding, session_of
+from ...model.worker import WorkerRecord
+from ...model.writes import DIRECT, Answer, Claimant, Decision, HandBack, HeartbeatWrite, LeaseTerms, WaitForAccount
+from ...supervision import SupervisedTask, Supervisor
+from ..hints import Hints, Topic
+from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
+from . import begin as beginning
+from . import holdings, queries, usage
+from . import node_calls as running
+from . import questions as asking
+from . import requests as working
+from .batches import Batches
+from .begin import Beginning, Terms
+from .connections import Connection, Pool, store_down
+from .judged_writes import Decide
+from .lease import NOT_FLUSHED, Lease
+from .node_calls import Finish
+from .notifications import Listener, Poller, Sender, channel_of
+from .rows import SQL, Told, call_of, columns, encode, found_by, key_values, standing_of, text
+from .schema import migrate
+from .slots import NodeSlots
+from .trust import KeptForTrust
+
+T = TypeVar("T")
+CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
+RECORDED_AT_ONCE = 1000
+TRY_EVERY_S = 10.0
+FEW_CLAIMS = 8
+_log = logging.getLogger("toolyard.ledger")
+
+
+class PostgresStore(KeptForTrust):
+    """Implements `contract.Store`."""
+
+    shared = True
+
+    def __init__(self, url: str, node: str, timing: Timing, supervisor: Supervisor | None = None) -> None:
+        self._supervisor = supervisor or Supervisor()
+        self._url, self.node, self._timing = url, node, timing
+        self._terms, self._limits = Terms.of(node, timing), LeaseTerms(timing.lease_s, timing.max_attempts)
+        self.hints = Hints()
+        self._link, self._unflushed = Pool(url, CONNECTIONS), Pool(url, UNFLUSHED_CONNECTIONS, NOT_FLUSHED)
+        self._lease, self._slots = Lease(url, node, timing.lease_s), NodeSlots(self._unflushed, node)
+        self._sender = Sender(self._unflushed, node)
+        self._begins = Batches("calls that begin", self._begin_all, lambda begun: len(begun.call.input))
+        self._records = Batches("calls that ran", self._record_all)
+        self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
+        self._beats = Batches("heartbeats", self._beat_all)
+        self._answers = Batches("answers", self._answer_all, _answer_size)
+        self._decisions = Batches("decisions", self._decide_all)
+        self._claiming = asyncio.Lock()
+        self._hearing: list[SupervisedTask] = []
+        self._tried_at = 0.0
+
+    async def open(self) -> None:
+        channel = channel_of(await migrate(self._url))
+        await self._unflushed.write(
+            lambda connection, _: connection.execute(SQL.renew, self.node, self._timing.lease_s)
+        )
+        keep = self._supervisor
+        self._lease.start(keep)  # nothing after this fails
+        for batches in self._batches:
+            batches.start(keep)
+        self._sender.channel = channel
+        self._hearing = [
+            keep.task("hints to other nodes", self._sender.run),
+            keep.task("hints of other nodes", Listener(self._url, self.node, self.hints, channel).run),
+            keep.task("a look at other nodes' writes", Poller(self._link, self.hints).run),
+        ]
+
+    def tell(self, topic: Topic, key: str | int = "") -> None:
+        self._tell({(topic, key)})
+
+    async def close(self) -> None:
+        for batches in self._batches:
+            await batches.close()
+        for task in self._hearing:
+            await task.stop()
+        await self._sender.send()
+        await self._lease.stop()
+        try:
+            await self._link.write(lambda connection, _: connection.execute(SQL.leave, self.node))
+        except StoreDown as down:
+            _log.warning("the ledger could not be told that this node is gone: %s", down.developer_message)
+        await self._link.close()
+        await self._unflushed.close()
+
+    async def check(self) -> None:
+        """What a write needs is there: the tables' locks, and, looked at after a write that failed and from time to
+        time, room on the disk."""
+        now = time.monotonic()
+        is_due = self._link.has_failed or now >= self._tried_at + TRY_EVERY_S
+        await self._link.write(partial(self._check, really=is_due))
+        if is_due:
+            self._link.has_failed, self._tried_at = False, now
+
+    async def _check(self, connection: Connection, again: bool, really: bool) -> None:
+        if not await connection.fetchval(SQL.check):
+            raise store_down("it can only be read")
+        async with connection.transaction():
+            await connection.execute(SQL.check_locks)
+            if really:
+                await connection.execute(SQL.renew, self.node, self._timing.lease_s)
+
+    @property
+    def _batches(self) -> tuple[Batches[Any, Any], ...]:
+        return self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
+        if call.session is None or call.session == DIRECT:
+            (begun,) = await self._begins.submit([Beginning(call, most_pending)])
+            return begun
+        made = Beginning(call, most_pending)
+        await self._link.read(partial(beginning.number, calls=[made]))
+        await self._write(partial(beginning.begin_in_session, session=call.session, call=made, terms=self._terms))
+        return _begun(made)
+
+    async def record(self, calls: Sequence[Ran]) -> int:
+        failed = 0
+        for start in range(0, len(calls), RECORDED_AT_ONCE):
+            written = await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
+            failed += written.count(False)
+        return failed
+
+    async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
+        (winner,) = await self._finishes.submit([Finish(seq, attempt, ending)])
+        return winner
+
+    async def hand_back(self, seq: int, attempt: int) -> None:
+        await self._decide(seq, running.handing_back(attempt, self.node))
+
+    async def cancel(self, seq: int) -> Judged | None:
+        return await self._decide(seq, running.cancelling(seq, self._limits))
+
+    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
+        return await self._decide(decision.seq, running.deciding(decision, self._limits))
+
+    async def find(self, key: CallKey) -> Begun | None:
+        wanted = [(value,) for value in (0, *key_values(key))]
+        rows = await self._fetch(SQL.known, *wanted)
+        return next((found_by(key, fingerprint, row) for _, _, fingerprint, *row in rows), None)
+
+    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
+        sql, values = queries.newest(tenant, subject, call_id)
+        return next((call_of(row) for row in await self._fetch(sql, *values)), None)
+
+    async def row(self, seq: int) -> CallRecord | None:
+        return next((call_of(row) for row in await self._fetch(SQL.row, seq)), None)
+
+    async def listed(self, wanted: Filter) -> list[CallRecord]:
+        sql, values = queries.listed(wanted)
+        return [call_of(row) for row in await self._fetch(sql, *values)]
+
+    async def counted(self, newest: int) -> dict[State, int]:
+        return {State(state): count for state, count in await self._fetch(SQL.counted, newest) if count}
+
+    async def lost(self, limit: int) -> list[CallRecord]:
+        return [call_of(row) for row in await self._fetch(SQL.lost, self.node, limit)]
+
+    async def restart(self, seq: int, attempt: int) -> int | None:
+        restarted = await self._decide(seq, running.restarting(attempt, self.node))
+        return None if restarted is None else restarted.standing.attempt
+
+    async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
+        return await self._decide(seq, running.giving_up(attempt, self.node, ending)) is not None
+
+    async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
+        resolved = await self._write(partial(running.resolve, seq=seq, ending=ending))
+        return await self.row(seq) if resolved else None
+
+    async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
+        if notes:
+            values = columns(notes)
+            await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_progress, self.node, *values))
+
+    async def expire(self, limit: int) -> int:
+        return await self._write(partial(running.expire, limit=limit, limits=self._limits))
+
+    async def sweep(self, limit: int) -> int:
+        return await self._link.write(
+            partial(
+                running.sweep,
+                retention_s=self._timing.retention_s,
+                key_ttl_s=self._terms.key_ttl_s,
+                limit=limit,
+            )
+        )
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
+        """Large ones of this node go one after another: at the same time they would only be in each other's way."""
+        work = partial(working.claim, wanted=wanted, token=secrets.randbits(62), limits=self._limits)
+        if wanted.limit <= FEW_CLAIMS:
+            return await self._write(work)
+        async with self._claiming:
+            return await self._write(work)
+
+    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
+        return await self._beats.submit(beats)
+
+    async def answer(self, answer: Answer) -> Judged | None:
+        (judged,) = await self._answers.submit([answer])
+        return judged
+
+    async def leave(self, hand_back: HandBack) -> Judged | None:
+        (judged,) = await self._answers.submit([hand_back])
+        return judged
+
+    async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
+        for row in await self._fetch(SQL.request, text(session), text(request)):
+            standing = standing_of(row)
+            return await self.row(standing.seq) if who.may_see(standing) else None
+        return None
+
+    async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
+        sql, values = queries.requests(wanted)
+        return [call_of(row) for row in await self._fetch(sql, *values)]
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def create_session(self, session: Session) -> None:
+        values = (
+            session.id, session.tenant, text(session.subject), encode(session.tools), encode(session.metadata),
+        )  # fmt: skip
+        await self._execute(SQL.create_session, *values)
+
+    async def session(self, tenant: str, subject: str, id: str) -> Session | None:
+        rows = await self._fetch(SQL.session, text(id), tenant, text(subject))
+        return session_of(id, rows[0]) if rows else None
+
+    async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
+        made = [Beginning(call) for call in calls]
+        if made:
+            await self._link.read(partial(beginning.number, calls=made))
+            await self._write(partial(beginning.add_turn, session=session, calls=made, terms=self._terms))
+        return [_begun(each) for each in made]
+
+    async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
+        rows = await self._fetch(SQL.session_standing, text(id), tenant, text(subject))
+        return SessionStanding(id, msgspec.json.decode(rows[0][0]), *rows[0][1:]) if rows else None
+
+    async def request_standings(self, session: str) -> list[RequestEvent]:
+        found = await self._fetch(SQL.request_standings, text(session))
+        return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
+
+    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
+        return [call_of(row) for row in await self._fetch(SQL.session_requests, text(session), turn)]
+
+    async def events(self, session: str, after: int, limit: int) -> list[Event]:
+        return [Event(*row) for row in await self._fetch(SQL.events, text(session), after, limit)]
+
+    # -- workers -----------------------------------------------------------------------------------
+
+    async def put_worker(self, worker: WorkerRecord) -> None:
+        values = (worker.tenant, text(worker.subject), text(worker.name), worker.tools, self._timing.lease_s)
+        await self._execute(SQL.put_worker, *values)
+        self._tell({(Topic.WORKERS, "")})
+
+    async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
+        return bool(await self._execute(SQL.beat_worker, tenant, text(subject), text(name), self._timing.lease_s))
+
+    async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
+        async def drop(connection: Connection, again: bool) -> bool:
+            return bool(await connection.fetch(SQL.drop_worker, tenant, text(subject), text(name))) or again
+
+        dropped = await self._link.write(drop)
+        self._tell({(Topic.WORKERS, "")})
+        return dropped
+
+    async def workers(self) -> list[WorkerRecord]:
+        return [WorkerRecord(*row) for row in await self._fetch(SQL.workers)]
+
+    # -- questions, notes, events of calls ---------------------------------------------------------
+
+    async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
+        held = (seq, attempt, self.node)
+        return await self._write(partial(asking.ask, held=held, name=name, question=question))
+
+    async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
+        await self._write(partial(asking.answer, seq=seq, answers=answers))
+
+    async def questions(self, seq: int) -> list[StoredQuestion]:
+        return [StoredQuestion(*row) for row in await self._fetch(SQL.questions, seq)]
+
+    async def put_note(self, note: Note, keep_s: float) -> None:
+        values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
+        await self._execute(SQL.put_note, *values)
+
+    async def add_note(self, note: Note, keep_s: float) -> bool:
+        values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
+        return bool(await self._execute(SQL.add_note, *values))
+
+    async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
+        rows = await self._fetch(SQL.note, text(kind), tenant, text(subject), text(name))
+        return rows[0][0] if rows else None
+
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
+        async def drop(connection: Connection, again: bool) -> bool:
+            was_there = await connection.fetchval(SQL.drop_note, text(kind), tenant, text(subject), text(name))
+            return bool(was_there) or again
+
+        return await self._link.write(drop)
+
+    async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
+        if events:
+            await self._execute(SQL.add_call_events, *columns(events))
+
+    async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
+        return [(number, data) for number, data in await self._fetch(SQL.call_events, seq, after)]
+
+    # -- slots -------------------------------------------------------------------------------------
+
+    async def take_slot(self, tool: str, most: int) -> bool:
+        return await self._slots.take(tool, most)
+
+    async def give_slot(self, tool: str) -> None:
+        await self._slots.give(tool)
+
+    # -- what is limited ---------------------------------------------------------------------------
+
+    async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
+        return await self._unflushed.write(partial(usage.share, node=self.node, news=news))
+
+    async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
+        return await self._link.read(
+            partial(holdings.count, what=what, tenant=tenant, subject=subject, most=most, besides=besides)
+        )
+
+    async def full(self, per_caller: int, per_tenant: int) -> tuple[set[tuple[str, str]], set[str]]:
+        return await self._link.write(partial(holdings.full, per_caller=per_caller, per_tenant=per_tenant))
+
+    # -- writes made together ----------------------------------------------------------------------
+
+    async def _begin_all(self, calls: list[Beginning]) -> list[Begun | ToolyardError]:
+        await self._link.read(partial(beginning.number, calls=calls))
+        await self._write(partial(beginning.begin, calls=calls, terms=self._terms))
+        return [call.outcome or store_down("a key was taken and freed all the time") for call in calls]
+
+    async def _record_all(self, calls: list[Ran]) -> list[bool]:
+        """Which of them were written."""
+        numbers = [seq for (seq,) in await self._fetch(SQL.numbers, len(calls))]
+        try:
+            await self._link.write(partial(beginning.record, calls=list(zip(numbers, calls, strict=True))))
+        except StoreDown:
+            raise
+        except Exception:  # whatever is wrong with one of them
+            if len(calls) == 1:
+                _log.exception("a call that has run cannot be written")
+                return [False]
+            return [written for call in calls for written in await self._record_all([call])]
+        return [True] * len(calls)
+
+    async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
+        return await self._write(partial(running.finish, done=done, node=self.node))
+
+    async def _beat_all(self, beats: list[HeartbeatWrite]) -> list[Judged | None]:
+        return await self._write(partial(working.beat, beats=beats, limits=self._limits))
+
+    async def _answer_all(self, answers: list[Answer | HandBack]) -> list[Judged | None]:
+        return await self._write(partial(working.answer, answers=answers, limits=self._limits))
+
+    async def _decide_all(self, decisions: list[tuple[int, Decide]]) -> list[Judged | None]:
+        return await self._write(partial(running.settle_calls, decisions=decisions))
+
+    async def _decide(self, seq: int, decision: Decide) -> Judged | None:
+        (judged,) = await self._decisions.submit([(seq, decision)])
+        return judged
+
+    # -- what they share ---------------------------------------------------------------------------
+
+    async def _write(self, work: Callable[..., Awaitable[T]]) -> T:
+        """`work(connection, again, told=…)`, and hints of what it tells once it is durable."""
+        told: Told = set()
+        done = await self._link.write(partial(work, told=told))
+        self._tell(told)
+        return done
+
+    def _tell(self, told: Told) -> None:
+        for topic, key in told:
+            self.hints.tell(topic, key)
+        self._sender.add(told)
+
+    async def _fetch(self, sql: str, *values: Any) -> list[Any]:
+        rows: list[Any] = await self._link.read(lambda connection: connection.fetch(sql, *values))
+        return rows
+
+    async def _execute(self, sql: str, *values: Any) -> list[Any]:
+        """A write that has the same effect when it is made twice."""
+        rows: list[Any] = await self._link.write(lambda connection, _: connection.fetch(sql, *values))
+        return rows
+
+
+def _answer_size(answer: Answer | HandBack) -> int:
+    return len(answer.ending.value or b"") if isinstance(answer, Answer) else 0
+
+
+def _begun(made: Beginning) -> Begun:
+    if not isinstance(made.outcome, Begun):
+        raise made.outcome or store_down("a key was taken and freed all the time")
+    return made.outcome

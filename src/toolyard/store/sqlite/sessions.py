@@ -1,0 +1,73 @@
+"""store/sqlite/sessions.py"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from ...model.lifecycle import ENDED, State
+from ...model.record import CallKey, NewCall
+from ...model.session import RequestEvent, Session, SessionCounts, SessionEvent, session_of
+from ...model.writes import DIRECT
+from ..hints import Topic
+from ..values import Begun, key_conflict
+from .rows import SQL, PendingHints, encode, known
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def session(cursor: apsw.Cursor, id: str) -> Session | None:
+    row = cursor.execute(SQL.session, (id,)).fetchone()
+    if row is None:
+        return None
+    return session_of(id, row[1:])
+
+
+def refuse_conflicts(cursor: apsw.Cursor, calls: Sequence[NewCall]) -> dict[CallKey, Begun]:
+    """Those that are there already. Raises KeyConflict if an id stands for something else, there or in the message."""
+    there: dict[CallKey, Begun] = {}
+    fingerprints: dict[CallKey, bytes | None] = {}
+    for call in calls:
+        if call.key not in fingerprints and (taken := known(cursor, call.key)) is not None:
+            there[call.key] = taken
+            fingerprints[call.key] = taken.known.fingerprint if taken.known else taken.tombstone
+        if not call.has(fingerprints.setdefault(call.key, call.fingerprint)):
+            raise key_conflict(call.key)
+    return there
+
+
+def next_turn(cursor: apsw.Cursor, id: str) -> int:
+    """The turn that new tool uses belong to: another one if all that came before has ended."""
+    there = _counts(cursor, id)
+    if there is None:
+        return 0
+    turn = there.turn if there.open else there.turn + 1
+    cursor.execute("UPDATE session_counts SET turn = ? WHERE session = ?", (turn, id))
+    return turn
+
+
+def _counts(cursor: apsw.Cursor, id: str) -> SessionCounts | None:
+    """What changes with each request. The rest of a session may be megabytes."""
+    row: Any = cursor.execute(SQL.session_counts, (id,)).fetchone()
+    return None if row is None else SessionCounts(*row)
+
+
+def announce(cursor: apsw.Cursor, told: PendingHints, seq: int, *, was_open: bool, now: float) -> None:
+    """The events of a request that came or changed."""
+    row = cursor.execute(
+        "SELECT session, request, tool, state, attempt, waiting_for FROM calls WHERE seq = ?", (seq,)
+    ).fetchone()
+    there = _counts(cursor, row[0]) if row and row[0] != DIRECT else None
+    if row is None or there is None:
+        return
+    id, before, is_open = row[0], there.status, row[3] not in ENDED
+    there.open += is_open - was_open
+    there.revision += 1
+    event = RequestEvent(row[1], row[2], State(row[3]), row[4], row[5])
+    cursor.execute(SQL.add_event, (id, there.revision, "request", encode(event)))
+    if there.status != before:
+        there.revision += 1
+        changed = encode(SessionEvent(id, there.status))
+        cursor.execute(SQL.add_event, (id, there.revision, "session", changed))
+    cursor.execute(SQL.save_session, (there.revision, there.turn, there.open, now, id))
+    told.add((Topic.SESSION, id))

@@ -1,0 +1,131 @@
+"""One thread that writes, and commits for many at once.
+
+A durable commit costs a flush of the disk, whether it holds one write or a hundred. So writes are put in a queue, and
+the thread takes all that have come while it was committing the ones before. Nobody is told that a write is done before
+the commit that holds it is.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import apsw
+
+from ...model.errors import ToolyardError
+from ...supervision import Supervisor
+
+MOST_AT_ONCE = 512
+CLOSE_S = 10.0
+"""How long a thread that hangs in the file is waited for at the end."""
+T = TypeVar("T")
+Write = Callable[[apsw.Cursor], Any]
+Submitted = tuple[Write, "asyncio.Future[Any]"]
+_log = logging.getLogger("toolyard.ledger")
+
+
+class Writer:
+    """Use from one event loop. `connection` is handed over: no other thread may touch it until `close` returned."""
+
+    def __init__(self, connection: apsw.Connection, supervisor: Supervisor) -> None:
+        self._connection, self._cursor = connection, connection.cursor()
+        self._waiting: deque[Submitted] = deque()
+        """A write stays here until it is known what became of it."""
+        self._taken = 0
+        """How many of the first of them are being written."""
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._loop, self._closed = asyncio.get_running_loop(), False
+        self._thread = supervisor.thread("ledger writer", self._work)
+
+    def submit(self, write: Callable[[apsw.Cursor], T]) -> "asyncio.Future[T]":
+        """Done when the write is durable, with what it returned; or with the error it failed with."""
+        done: asyncio.Future[T] = self._loop.create_future()
+        if self._closed:
+            done.set_exception(apsw.ConnectionClosedError("it is closed"))
+        else:
+            self._waiting.append((write, done))
+            self._bell.put(None)
+        return done
+
+    async def close(self) -> None:
+        """After everything that was submitted."""
+        self._closed = True
+        self._bell.put(None)
+        if not await asyncio.to_thread(self._thread.join, CLOSE_S):
+            _log.error("the ledger's thread does not end; it is left behind")
+            return
+        self._cursor.close()
+        self._connection.close()
+
+    def _work(self) -> None:
+        self._leave_taken()
+        while True:
+            while batch := [self._waiting[place] for place in range(min(len(self._waiting), MOST_AT_ONCE))]:
+                self._taken = len(batch)
+                outcomes = self._together(batch)
+                if not self._tell(outcomes):
+                    return  # the loop is gone: nobody waits
+            if self._closed:
+                return
+            self._bell.get()
+            while not self._bell.empty():
+                self._bell.get()
+
+    def _leave_taken(self) -> None:
+        """Of what was being written when this thread died nobody knows whether it is durable."""
+        if not self._connection.get_autocommit():
+            self._cursor.execute("ROLLBACK")
+        self._tell([apsw.InterruptError("its thread died while it was written")] * self._taken)
+
+    def _tell(self, outcomes: list[Any]) -> bool:
+        """Whoever waits for the first of the writes, and forgets those. Whether there is anybody."""
+        try:
+            told = [self._waiting[place] for place in range(len(outcomes))]
+            self._loop.call_soon_threadsafe(_tell, told, outcomes)
+        except RuntimeError:
+            return False
+        for _ in outcomes:
+            self._waiting.popleft()
+        self._taken = 0
+        return True
+
+    def _together(self, batch: list[Submitted]) -> list[Any]:
+        """In one transaction; if one of them fails, each in its own, so that it fails alone."""
+        try:
+            return self._committed([write for write, _ in batch])
+        except Exception as error:  # whatever one of them raises, the thread goes on with the others
+            if len(batch) == 1:
+                return [error]
+        return [outcome for one in batch for outcome in self._together([one])]
+
+    def _committed(self, writes: list[Write]) -> list[Any]:
+        cursor = self._cursor
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            results = [_result(write, cursor) for write in writes]
+            cursor.execute("COMMIT")
+        except BaseException:
+            if not cursor.connection.get_autocommit():
+                cursor.execute("ROLLBACK")
+            raise
+        return results
+
+
+def _result(write: Write, cursor: apsw.Cursor) -> Any:
+    """A write that is refused raises before it changes anything, and so does not spoil the others'."""
+    try:
+        return write(cursor)
+    except ToolyardError as refused:
+        return refused
+
+
+def _tell(batch: list[Submitted], outcomes: list[Any]) -> None:
+    for (_, done), outcome in zip(batch, outcomes, strict=True):
+        if done.done():
+            continue  # nobody waits any more
+        if isinstance(outcome, BaseException):
+            done.set_exception(outcome)
+        else:
+            done.set_result(outcome)

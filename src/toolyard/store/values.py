@@ -1,0 +1,140 @@
+"""store/values.py"""
+
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from msgspec import Struct
+
+from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
+from ..model.lifecycle import State
+from ..model.record import CallKey, CallRecord
+from ..model.writes import Claimant
+
+
+class StoreInUse(SetupError):
+    """Another process writes to this file."""
+
+
+class SchemaTooNew(SetupError):
+    """The store was written by a newer toolyard."""
+
+
+class StoreDown(Unavailable):
+    """The store cannot be reached or written to now. What was asked for may be recorded or not; asking again is
+    safe."""
+
+
+class Timing(Struct, frozen=True):
+    """How long things are kept and held."""
+
+    retention_s: float = 7 * 86400.0
+    key_ttl_s: float = 86400.0
+    lease_s: float = 30.0
+    max_attempts: int = 3
+
+
+class Begun(Struct):
+    """What `begin` found: a call that was recorded just now, or one that was there."""
+
+    seq: int
+    """Of the call that was recorded; 0 if there was one already."""
+    known: CallRecord | None = None
+    """The call that has this key. Its payload may be gone, and then it is a `tombstone`."""
+    tombstone: bytes | None = None
+    """The fingerprint of a call whose payload was removed, but whose key is still taken."""
+
+
+def begun_of(key: CallKey, fingerprint: bytes, there: CallRecord | None) -> Begun:
+    """What has a key: the call that it names, if that is the one which took it."""
+    is_it = there is not None and there.key == key and there.fingerprint == fingerprint
+    return Begun(0, known=there) if is_it else Begun(0, tombstone=fingerprint)
+
+
+class Filter(Struct, frozen=True):
+    """Which calls to list. What is None does not matter."""
+
+    tenant: str | None
+    subject: str | None = None
+    state: State | None = None
+    tool: str | None = None
+    before: int | None = None
+    limit: int = 50
+    call_id: str | None = None
+    wire: str | None = None
+    waiting_for: str | None = None
+
+
+class StoredQuestion(Struct, frozen=True):
+    """A question of a call, and what it was answered with, if it was. Both are JSON."""
+
+    name: str
+    question: bytes
+    answer: bytes | None = None
+
+
+class Note(Struct, frozen=True):
+    """Something kept for a caller under a name: a protocol's session, a resource that a tool gave out."""
+
+    kind: str
+    tenant: str
+    subject: str
+    name: str
+    data: bytes
+
+
+class ClaimFilter(Struct, frozen=True):
+    """Which requests somebody who works on them asks for. `tools` are ids or names, each with `*` where anything may
+    stand; none means any."""
+
+    who: Claimant
+    tools: tuple[str, ...] = ()
+    session: str | None = None
+    state: State | None = State.PENDING
+    limit: int = 1
+
+    @property
+    def references(self) -> list[str]:
+        """Of the tools that `who` serves, those asked for."""
+        return [reference for reference in sorted(self.who.serves) if self._fits(reference)]
+
+    def _fits(self, reference: str) -> bool:
+        names = (reference, reference.partition("@")[0])
+        patterns = map(only_stars, self.tools)
+        return not self.tools or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+class Usage(Struct, frozen=True):
+    """What a node used of something limited, in a minute by the clock and the one before it, and what runs there now.
+    `window` is the minute's number since 1970."""
+
+    name: bytes
+    window: int
+    used: int
+    before: int
+    running: int
+
+
+Held = Literal["mcp_sessions", "sessions", "waiting_calls", "workers"]
+"""What is counted by its rows. `mcp_sessions` are notes of the kind `mcp session`, `waiting_calls` are PENDING."""
+
+
+def only_stars(pattern: str) -> str:
+    """As a glob in which nothing but `*` means anything."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")
+
+
+def queue_full(reference: str, most: int) -> Busy:
+    """What `begin` raises instead of recording one more."""
+    return Busy(
+        f"{reference} is busy; try again later",
+        retry_after_ms=1000,
+        developer_message=f"{most} calls of it are waiting already",
+    )
+
+
+def key_conflict(key: CallKey) -> KeyConflict:
+    """What `add_turn` raises."""
+    return KeyConflict(
+        f"The tool use {key.call_id!r} is there already, with another tool or input",
+        developer_message="an id stands for one tool use; nothing of this message was taken",
+    )

@@ -1,0 +1,44 @@
+"""What counts as this machine. Whoever asks, asks here: where two answers differ, one of them is a hole.
+
+Addresses that secrets may be sent to, by a program or by a person at a page.
+"""
+
+import re
+import socket
+from ipaddress import IPv4Address, IPv6Address
+from urllib.parse import urlsplit
+
+_old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
+"""What the system also takes for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this host, as it stands in a setting, an address or a `Host` header, can only be this machine. Names
+    other than `localhost` are whatever somebody's DNS says."""
+    name = host.strip("[]").partition("%")[0].removesuffix(".").lower()
+    if name == "localhost":
+        return True
+    if ":" not in name:
+        return bool(_old_ipv4(name)) and _is_loopback4(name)
+    try:
+        address = IPv6Address(name)
+    except ValueError:
+        return False
+    return (address.ipv4_mapped or address).is_loopback
+
+
+def _is_loopback4(name: str) -> bool:
+    try:
+        return IPv4Address(socket.inet_aton(name)).is_loopback
+    except OSError:
+        return False
+
+
+def is_safe(url: str) -> bool:
+    """TLS, or this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    host = parts.hostname or ""
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))

@@ -1,0 +1,254 @@
+"""Which callers see and may call which tools. Rules are data: the first one that is about the caller and the tool
+decides; where there are rules and none fits, the tool is not there.
+
+Callers about whom the same rules say the same share a view, and a view remembers its verdicts, so that a rule costs
+nothing when a call is made.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct
+
+from ...model.asset import Asset
+from ...model.caller import ALL, Caller, View, Visibility
+from ...model.errors import Forbidden
+from ...model.tool import Tool
+from ..tables import each_table, only, patterns_of, texts_of
+from .identity import Identity
+
+MOST_VIEWS = 1000
+MOST_VERDICTS = 20_000
+APPROVE = "approve"
+"""The scope of who may say yes or no to calls of others in its tenant."""
+METRICS = "metrics"
+"""The scope of those who may read what is counted of everybody."""
+ELSEWHERE = Visibility(False, rule="its worker does not serve this tenant")
+
+
+class CallerPattern(Struct, frozen=True):
+    """Whom a rule is about: whoever fits all of what is given here. Texts may have `*` and `?`."""
+
+    subject: tuple[str, ...] = ()
+    tenant: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    """The names of API keys."""
+    scope: tuple[str, ...] = ()
+    """All of them."""
+    claim: Mapping[str, tuple[str, ...]] = {}
+
+    def fits(self, who: Identity) -> bool:
+        return (
+            _fits(self.subject, who.subject)
+            and _fits(self.tenant, who.tenant)
+            and _fits(self.key, who.key)
+            and (who.scopes is None or set(self.scope) <= who.scopes)
+            and all(_claims(who.claims.get(name), wanted) for name, wanted in self.claim.items())
+        )
+
+
+class Rule(Struct, frozen=True):
+    """Who may have which tools. `tools` has patterns of ids (`Calculator.*`), tags (`#math`) and marks
+    (`@read_only`), and of prompts and resources (`prompts/*`)."""
+
+    tools: tuple[str, ...] = ("*",)
+    who: CallerPattern = CallerPattern()
+    allow: bool = True
+    scopes: tuple[str, ...] = ()
+    """What the credentials must be for, besides. Who lacks some of it sees the tool and may not call it."""
+    name: str = ""
+
+    def is_about(self, tool: Tool | Asset) -> bool:
+        return any(matches(pattern, tool) for pattern in self.tools)
+
+
+class Access:
+    """Views, by identity."""
+
+    def __init__(
+        self, rules: Sequence[Rule] = (), limited: Sequence[CallerPattern] = (), asking: Sequence[CallerPattern] = ()
+    ) -> None:
+        """`limited`: whom each of the limits is about; `asking`: whom each of the rules for approvals."""
+        self._rules, self._limited, self._asking = rules, limited, asking
+        self._named = frozenset(scope for rule in rules for scope in rule.scopes)
+        self._views: OrderedDict[Any, View] = OrderedDict()
+
+    def caller(self, identity: Identity) -> Caller:
+        is_operator = identity.scopes is None or METRICS in identity.scopes
+        return Caller(
+            identity.tenant,
+            identity.subject,
+            None,
+            self.view(identity),
+            is_operator,
+            identity.how,
+            identity.key,
+            may_approve=identity.scopes is not None and APPROVE in identity.scopes,
+            digest=identity.digest,
+            expires=identity.expires,
+            issuer=identity.issuer,
+        )
+
+    def view(self, identity: Identity) -> View:
+        fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
+        scopes = None if identity.scopes is None else identity.scopes & self._named
+        limits = tuple(number for number, who in enumerate(self._limited) if who.fits(identity))
+        asks = tuple(number for number, who in enumerate(self._asking) if who.fits(identity))
+        profile = (identity.tenant, identity.allow, fitting, scopes, limits, asks)
+        view = self._views.get(profile)
+        if view is None:
+            view = self._views[profile] = self._new(identity, [self._rules[index] for index in fitting], scopes)
+            view.limits, view.asks = limits, asks
+            if len(self._views) > MOST_VIEWS:
+                self._views.popitem(last=False)
+        return view
+
+    def _new(self, identity: Identity, rules: Sequence[Rule], scopes: frozenset[str] | None) -> View:
+        if not self._rules and not identity.allow:
+            return TenantsView(identity.tenant)
+        rules = rules if self._rules else [Rule(name="there are no rules")]
+        return RuledView(identity.tenant, identity.allow, rules, scopes)
+
+
+class TenantsView(View):
+    """Where there are no rules: everything but the tools of other tenants' workers."""
+
+    def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
+
+    def of(self, tool: Tool) -> Visibility:
+        return ALL if self.sees(tool) else ELSEWHERE
+
+    def sees(self, tool: Tool) -> bool:
+        return tool.tenants is None or self._tenant in tool.tenants
+
+
+class RuledView(View):
+    """What a set of rules says of each tool."""
+
+    def __init__(
+        self, tenant: str, allow: tuple[str, ...], rules: Sequence[Rule], scopes: frozenset[str] | None
+    ) -> None:
+        self._tenant, self._allow, self._rules, self._scopes = tenant, allow, rules, scopes
+        self._verdicts: dict[Tool, Visibility] = {}
+
+    def sees(self, tool: Tool) -> bool:
+        return self.of(tool).sees
+
+    def lacks(self, tool: Tool) -> tuple[str, ...]:
+        return self.of(tool).lacks
+
+    def of(self, tool: Tool) -> Visibility:
+        verdict = self._verdicts.get(tool)
+        if verdict is None:
+            if len(self._verdicts) >= MOST_VERDICTS:
+                self._verdicts.clear()
+            verdict = self._verdicts[tool] = self._judge(tool)
+        return verdict
+
+    def _judge(self, tool: Tool) -> Visibility:
+        if tool.tenants is not None and self._tenant not in tool.tenants:
+            return ELSEWHERE
+        return self._ruled(tool)
+
+    def of_offer(self, offer: Asset) -> Visibility:
+        """However it is spelled. It is not remembered: callers make up addresses as they like."""
+        verdicts = [self._ruled(each) for each in offer.spellings()]
+        return next((each for each in verdicts if not each.sees or each.lacks), verdicts[0])
+
+    def _ruled(self, tool: Tool | Asset) -> Visibility:
+        if self._allow and not any(matches(pattern, tool) for pattern in self._allow):
+            return Visibility(False, rule=f"the key is for {', '.join(self._allow)}")
+        for rule in self._rules:
+            if rule.is_about(tool):
+                lacks = () if self._scopes is None else tuple(each for each in rule.scopes if each not in self._scopes)
+                return Visibility(rule.allow, lacks if rule.allow else (), rule.name)
+        return Visibility(False, rule="no rule allows it")
+
+
+def refuse_lacking(tool: Tool, caller: Caller) -> None:
+    """Raises Forbidden where the caller's credentials are not for a tool that it sees."""
+    lacks = caller.view.lacks(tool)
+    if lacks:
+        raise Forbidden(f"{tool.id} needs credentials that are for {', '.join(lacks)}", lacks)
+
+
+def refuse_offer(offer: Asset, verdict: Visibility) -> None:
+    """As `refuse_lacking`, for what the caller sees."""
+    if verdict.lacks:
+        raise Forbidden(f"{offer.path} needs credentials that are for {', '.join(verdict.lacks)}", verdict.lacks)
+
+
+def matches(pattern: str, tool: Tool | Asset) -> bool:
+    """A tag, a mark, or a pattern of the tool's id, perhaps with its version. A prompt or a resource has its own
+    patterns; `*` is everything."""
+    if isinstance(tool, Asset):
+        return pattern == "*" or ("/" in pattern and fnmatchcase(tool.path, pattern))
+    if pattern.startswith("#"):
+        return pattern[1:] in tool.tags
+    if pattern.startswith("@"):
+        return _mark(tool, pattern[1:])
+    id, _, version = pattern.partition("@")
+    if not version:
+        return fnmatchcase(tool.id, id)
+    return fnmatchcase(tool.id, id) and fnmatchcase(
+        str(tool.version), f"{version}.0.0" if version.isdigit() else version
+    )
+
+
+def _mark(tool: Tool, name: str) -> bool:
+    hints = tool.hints
+    marks = {
+        "read_only": hints.read_only,
+        "idempotent": hints.idempotent,
+        "destructive": hints.destructive is True or not tool.is_trusted,
+        "open_world": hints.open_world is True or not tool.is_trusted,
+    }
+    return marks[name]
+
+
+def _fits(patterns: Iterable[str], value: str | None) -> bool:
+    """Anything fits no pattern at all."""
+    patterns = tuple(patterns)
+    return not patterns or (value is not None and any(fnmatchcase(value, pattern) for pattern in patterns))
+
+
+def _claims(value: Any, wanted: tuple[str, ...]) -> bool:
+    """A claim that is a list fits if one of it does."""
+    values = value if isinstance(value, list) else [value]
+    return any(_fits(wanted, _as_text(each)) for each in values if each is not None)
+
+
+def _as_text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def read_rules(given: Any) -> list[Rule]:
+    """Of `access`. Raises ValueError."""
+    return each_table(given, "access", _rule)
+
+
+def _rule(table: Mapping[str, Any], at: str) -> Rule:
+    only(table, at, "who", "tools", "allow", "scopes", "name")
+    allow, scopes = table.get("allow", True), texts_of(table.get("scopes", ()), f"{at}.scopes")
+    if not isinstance(allow, bool):
+        raise ValueError(f"{at}.allow must be true or false, got {allow!r}")
+    if scopes and not allow:
+        raise ValueError(f"{at} forbids, so it can ask for no scopes")
+    name = table.get("name", at)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{at}.name must be text")
+    return Rule(patterns_of(table, at), who_of(table.get("who", {}), f"{at}.who"), allow, scopes, name)
+
+
+def who_of(table: Any, at: str) -> CallerPattern:
+    if not isinstance(table, Mapping):
+        raise ValueError(f'{at} must be a table such as {{ subject = "user-*" }}')
+    only(table, at, "subject", "tenant", "key", "scope", "claim")
+    claims = table.get("claim", {})
+    if not isinstance(claims, Mapping):
+        raise ValueError(f'{at}.claim must be a table such as {{ role = "admin" }}')
+    texts = {name: texts_of(table.get(name, ()), f"{at}.{name}") for name in ("subject", "tenant", "key", "scope")}
+    return CallerPattern(**texts, claim={name: texts_of(value, f"{at}.claim.{name}") for name, value in claims.items()})

@@ -1,0 +1,154 @@
+"""How the audit log is signed, and how it is checked. Pure: values in, values out.
+
+Each block is signed together with the signature of the one before, so that none can be changed, left out, put in or
+moved. What a chain of signatures alone does not show is that its end is missing: so the head is sealed, too, and with a
+key of its own. Who can write to the store but has no key cannot seal an earlier head; who puts back an old copy of
+everything is found out by a head that was exported after it was made. In the same way the anchor shows that the
+blocks in front of it were dropped by a server and by nobody else.
+"""
+
+from collections.abc import Iterable, Sequence
+from hmac import compare_digest
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from ...model.audit import AuditBlock, Chain, Mark
+from ..sealing.ring import KeyRing
+
+BLOCK = "audit block"
+End = Literal["audit head", "audit anchor"]
+HEAD: End = "audit head"
+ANCHOR: End = "audit anchor"
+_encode = msgspec.msgpack.Encoder().encode
+KEY_HINT = "or this is not the key that it was signed with"
+
+
+class Broken(Exception):
+    """Somebody else than a server was at the log."""
+
+    def __init__(self, chain: str, number: int, what: str) -> None:
+        super().__init__(f"chain {chain}, block {number}: {what}")
+        self.chain, self.number = chain, number
+
+
+class ChainPosition(Struct, frozen=True):
+    """How far a chain is whole."""
+
+    number: int = 0
+    mac: bytes = b""
+    count: int = 0
+    at: float = 0.0
+
+
+def signed(
+    ring: KeyRing, after: ChainPosition, chain: str, times: tuple[float, float], lines: Sequence[bytes]
+) -> AuditBlock:
+    """The block that comes after that place. `times` are those of the first and the last entry."""
+    first_at, last_at = times[0], max(times[1], after.at)
+    unsigned = AuditBlock(chain, after.number + 1, len(lines), first_at, last_at, b"", b"\n".join(lines))
+    return msgspec.structs.replace(unsigned, mac=ring.sign(BLOCK, _signed(after.mac, unsigned)))
+
+
+def place_after(before: ChainPosition, block: AuditBlock) -> ChainPosition:
+    return ChainPosition(block.number, block.mac, before.count + block.count, block.last_at)
+
+
+def sealed(ring: KeyRing, end: End, chain: str, place: ChainPosition) -> Mark:
+    mark = Mark(chain, place.number, place.mac, place.count, place.at, b"")
+    return msgspec.structs.replace(mark, seal=ring.sign(end, _said(mark)))
+
+
+def verify(ring: KeyRing, chain: Chain, blocks: Iterable[AuditBlock], known: Sequence[Mark] = ()) -> ChainPosition:
+    """All of a chain at once: where it ends. `known` are heads of it that were exported. Raises Broken."""
+    check_known(ring, chain, known)
+    place = start_of(ring, chain)
+    for block in blocks:
+        place = go_on(ring, chain.name, place, block, known)
+    check_end(ring, chain, place)
+    return place
+
+
+def start_of(ring: KeyRing, chain: Chain) -> ChainPosition:
+    """The place before its first block."""
+    anchor = chain.anchor
+    if anchor is None:
+        return ChainPosition()
+    _check_seal(ring, ANCHOR, chain.name, anchor, "the anchor")
+    return ChainPosition(anchor.number, anchor.mac, anchor.count, anchor.at)
+
+
+def go_on(
+    ring: KeyRing, chain: str, place: ChainPosition, block: AuditBlock, known: Sequence[Mark] = ()
+) -> ChainPosition:
+    """From a place to the end of the next block."""
+    expected = place.number + 1
+    if block.chain != chain:
+        raise Broken(chain, expected, f"a block of chain {block.chain} is in its place")
+    if block.number != expected:
+        raise Broken(chain, expected, f"it is missing: block {block.number} comes after block {place.number}")
+    if not _is_one_of(block.mac, ring.signatures(BLOCK, _signed(place.mac, block))):
+        raise Broken(chain, expected, f"it or its place was changed, {KEY_HINT}")
+    if any(mark.number == block.number and mark.mac != block.mac for mark in known):
+        raise Broken(chain, expected, "it is not the one that was there when its head was exported")
+    return place_after(place, block)
+
+
+def check_end(ring: KeyRing, chain: Chain, place: ChainPosition) -> None:
+    """Whether the last block is the one that the head names."""
+    head = chain.head
+    if head is None:
+        raise Broken(chain.name, place.number, "the chain has no head")
+    _check_seal(ring, HEAD, chain.name, head, "the head")
+    if head.number > place.number:
+        raise Broken(chain.name, place.number + 1, f"it is missing, and so is what follows up to block {head.number}")
+    if head.number < place.number:
+        raise Broken(chain.name, place.number, f"it is there, and the head says that block {head.number} is the last")
+    if (head.mac, head.count, head.at) != (place.mac, place.count, place.at):
+        raise Broken(chain.name, place.number, "it is not the block that the head names")
+
+
+def check_known(ring: KeyRing, chain: Chain, known: Sequence[Mark]) -> None:
+    """Whether the chain has come at least as far as it had when its heads were exported."""
+    reached = max((mark.number for mark in (chain.head, chain.anchor) if mark is not None), default=0)
+    for mark in known:
+        _check_seal(ring, HEAD, chain.name, mark, "the exported head")
+        if reached == 0:
+            raise Broken(chain.name, mark.number, "the whole chain is gone, and its head was exported")
+        if reached < mark.number:
+            what = f"it is gone: it was there when its head was exported, and now block {reached} is the last"
+            raise Broken(chain.name, mark.number, what)
+        anchor = chain.anchor
+        if anchor is not None and anchor.number == mark.number and anchor.mac != mark.mac:
+            raise Broken(chain.name, mark.number, "it was dropped, and was not the one whose head was exported")
+
+
+def is_ours(ring: KeyRing, chain: Chain) -> bool:
+    """Whether its head was sealed with this ring; one without a head is anybody's."""
+    try:
+        if chain.head is not None:
+            _check_seal(ring, HEAD, chain.name, chain.head, "the head")
+    except Broken:
+        return False
+    return True
+
+
+def _check_seal(ring: KeyRing, end: End, chain: str, mark: Mark, called: str) -> None:
+    if mark.chain != chain or not _is_one_of(mark.seal, ring.signatures(end, _said(mark))):
+        raise Broken(chain, mark.number, f"{called} was changed, {KEY_HINT}")
+
+
+def _signed(before: bytes, block: AuditBlock) -> bytes:
+    """Over one encoding of everything, in which no two blocks look the same."""
+    known = (before, block.chain, block.number, block.count, block.first_at, block.last_at, block.entries)
+    return _encode(known)
+
+
+def _said(mark: Mark) -> bytes:
+    return _encode((mark.chain, mark.number, mark.mac, mark.count, mark.at))
+
+
+def _is_one_of(given: object, expected: Sequence[bytes]) -> bool:
+    """A log outlives its keys: what was signed with an older one counts as well."""
+    return isinstance(given, bytes) and any(compare_digest(given, each) for each in expected)

@@ -1,0 +1,284 @@
+"""The audit log is written behind: entries are collected, and written as a block every now and then.
+
+An entry costs its caller an append to a list. It becomes JSON, is signed and is stored together with many others: 50 ms
+later, or at once when somebody waits for it (`written`), as `audit = "strict"` does before each answer. While the store
+is away entries wait, up to a limit; how many did not fit is itself an entry as soon as there is room, so that nothing
+is missing without a word. A process that is killed takes with it what it had not written.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import Struct
+
+from ...model.audit import AuditBlock
+from ...model.errors import InternalError, ToolyardError
+from ...store.contract import AuditStore
+from ...store.values import StoreDown
+from ...supervision import SupervisedTask, Supervisor
+from ..sealing.fingerprints import Fingerprints
+from ..sealing.ring import KeyRing
+from .chain import HEAD, ChainPosition, is_ours, place_after, sealed, signed
+from .entry import Entry, line_of
+from .retention import Retention
+
+FLUSH_S = 0.05
+MOST_IN_A_BLOCK = 500
+MOST_BYTES_IN_A_BLOCK = 2**20
+MOST_WAITING = 20_000
+TRY_AGAIN_S = 0.25
+LAST_TRIES = 4
+"""How often a store that is away is tried when the server stops."""
+MAIN = "main"
+"""The chain of a ledger that one process at a time writes to."""
+VERBS = "verbs"
+"""The chain of what is done to a shared ledger without a server."""
+AT_ONCE = 16
+_log = logging.getLogger("toolyard.audit")
+
+
+class AuditSettings(Struct, frozen=True):
+    """`strict`: whoever answers awaits `written` first."""
+
+    strict: bool = False
+    with_input: bool = False
+    retention_s: float = 90 * 86400.0
+
+
+class _Batch(Struct):
+    """Entries that are on their way."""
+
+    lines: list[bytes]
+    times: tuple[float, float]
+    taken: int
+    """How many of the lines were in line; one more may say what was lost."""
+    before: ChainPosition = ChainPosition()
+    block: AuditBlock | None = None
+    """As it was sent, to come after that place: a block of which nobody knows whether it is stored is sent again as it
+    is, so that it is known again."""
+
+
+class Audit:
+    """Use from one event loop at a time, between `open` and `close`. `chain` is the one that this node writes."""
+
+    def __init__(
+        self,
+        store: AuditStore,
+        ring: KeyRing,
+        chain: str,
+        settings: AuditSettings,
+        now: Callable[[], float],
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self._supervisor = supervisor or Supervisor()
+        self._store, self._ring, self.chain, self._now = store, ring, chain, now
+        self.strict, self._with_input = settings.strict, settings.with_input
+        self._fingerprint = Fingerprints(ring).of
+        self._retention = Retention(store, ring, settings.retention_s, now)
+        self._waiting: list[Entry] = []
+        self._batch: _Batch | None = None
+        self._room, self._lost = 0, 0
+        self._added, self._stored = 0, 0
+        self._place = ChainPosition()
+        self._there, self._hurry = asyncio.Event(), asyncio.Event()
+        self._kept: list[SupervisedTask] = []
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._tries_left: int | None = None
+        self._is_up = True
+
+    async def open(self) -> None:
+        """Goes on where the chain ends, and says so. Raises StoreDown."""
+        if not is_ours(self._ring, await self._store.audit_chain(self.chain)):
+            _log.error(
+                "the audit log was signed with another key, and so was all that is sealed in this ledger: "
+                "put its key file back, or name its key first or second in secret_key"
+            )
+        self._place = await end_of(self._store, self.chain)
+        self._room, self._tries_left = MOST_WAITING, None
+        self.add(Entry(self._now(), "start", outcome="continued" if self._place.number else "began"))
+        self._kept = [
+            self._supervisor.task("audit log", self._run),
+            self._supervisor.task("audit retention", self._retention.run),
+        ]
+
+    async def close(self) -> None:
+        """Writes what is left, and that this is the end."""
+        for each in self._kept:
+            await each.stop()
+        self._waiting.append(Entry(self._now(), "stop", outcome="closed"))
+        self._added += 1
+        self._room, self._tries_left = 0, LAST_TRIES
+        await self._write()
+        if missing := self._added - self._stored + self._lost:
+            _log.error("%d entries are missing in the audit log: the server stopped without its store", missing)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another entry would be kept. A strict server asks before it lets anything happen."""
+        return len(self._waiting) < self._room
+
+    def add(self, entry: Entry) -> None:
+        """Cheap. From now on the entry is the log's."""
+        count = len(self._waiting)
+        if count >= self._room:
+            self._lost += 1
+            return
+        if not self._is_up:
+            self._lighten(entry)
+        self._waiting.append(entry)
+        self._added += 1
+        if count == 0:
+            self._there.set()
+        elif count == MOST_IN_A_BLOCK:
+            self._hurry.set()
+
+    async def written(self) -> None:
+        """Everything that was added so far is durable. Raises StoreDown where it is not, now; what is in line stays
+        there and is written later."""
+        if self._lost:
+            raise StoreDown("The audit log cannot be written now", retry_after_ms=1000)
+        if self._stored == self._added:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((self._added, waiter))
+        self._there.set()
+        self._hurry.set()
+        await waiter
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Until cancelled. What is on its way then is sent again as it is by the next run."""
+        self._there, self._hurry = asyncio.Event(), asyncio.Event()
+        while True:
+            if not self._has_work:
+                await self._there.wait()
+            if not self._is_urgent():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FLUSH_S):
+                        await self._hurry.wait()
+            self._there.clear()
+            self._hurry.clear()
+            try:
+                await self._write()
+            except Exception as defect:  # nobody is left waiting
+                self._tell(InternalError("The audit log could not be written", developer_message=repr(defect)))
+                raise
+
+    @property
+    def _has_work(self) -> bool:
+        return self._batch is not None or bool(self._waiting) or self._lost > 0
+
+    async def _write(self) -> None:
+        """What waits, block after block, as long as there is a hurry."""
+        while self._has_work:
+            if self._batch is None:
+                self._batch = self._take()
+            if await self._is_stored(self._batch):
+                self._stored += self._batch.taken
+                self._batch = None
+                self._tell(None)
+                if not self._is_urgent():
+                    break
+            elif self._tries_left == 0:
+                break
+
+    def _lighten(self, entry: Entry) -> None:
+        """While it has to wait, an entry holds no input that will not be written."""
+        if not self._with_input:
+            line_of(entry, self._fingerprint, with_input=False)
+
+    def _is_urgent(self) -> bool:
+        return len(self._waiting) >= MOST_IN_A_BLOCK or bool(self._waiters) or self._room == 0
+
+    def _take(self) -> _Batch:
+        lines, size, taken = list[bytes](), 0, 0
+        for entry in self._waiting[:MOST_IN_A_BLOCK]:
+            lines.append(self._line(entry))
+            size, taken = size + len(lines[-1]), taken + 1
+            if size > MOST_BYTES_IN_A_BLOCK:
+                break
+        times = [entry.at for entry in self._waiting[:taken]]
+        del self._waiting[:taken]
+        if self._lost:
+            times.append(self._now())
+            lost = Entry(times[-1], "lost", outcome="lost", count=self._lost)
+            lines.append(line_of(lost, self._fingerprint, with_input=False))
+            _log.error("%d entries are missing in the audit log: its store was away for too long", self._lost)
+            self._lost = 0
+        return _Batch(lines, (min(times), max(times)), taken)
+
+    def _line(self, entry: Entry) -> bytes:
+        """One entry that cannot be written does not keep the others from it."""
+        try:
+            return line_of(entry, self._fingerprint, with_input=self._with_input)
+        except Exception:  # whatever is in it
+            _log.exception("an entry of the audit log cannot be written as it is")
+            return line_of(Entry(entry.at, entry.kind, outcome="unreadable"), self._fingerprint, with_input=False)
+
+    async def _is_stored(self, batch: _Batch) -> bool:
+        """Where it is not, it is to be tried again."""
+        if batch.block is None:
+            batch.before = self._place
+            batch.block = signed(self._ring, batch.before, self.chain, batch.times, batch.lines)
+        place = place_after(batch.before, batch.block)
+        try:
+            if not await self._store.add_audit(batch.block, sealed(self._ring, HEAD, self.chain, place)):
+                batch.block, self._place = None, await end_of(self._store, self.chain)
+                return False
+        except ToolyardError as error:
+            self._is(False, error)
+            self._tell(error)
+            await self._pause()
+            return False
+        self._is(True)
+        self._place = place
+        return True
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(TRY_AGAIN_S)
+        if self._tries_left is not None:
+            self._tries_left -= 1
+
+    def _tell(self, error: Exception | None) -> None:
+        """Those who wait for what is stored by now, or all of them that it is not."""
+        waiters, self._waiters = self._waiters, []
+        for target, waiter in waiters:
+            if waiter.done():
+                continue
+            if error is not None:
+                waiter.set_exception(error)
+            elif target <= self._stored:
+                waiter.set_result(None)
+            else:
+                self._waiters.append((target, waiter))
+
+    def _is(self, up: bool, why: ToolyardError | None = None) -> None:
+        if up != self._is_up:
+            self._is_up = up
+            reason = "" if why is None else why.developer_message or why.message
+            _log.warning("the audit log is written again" if up else f"the audit log waits for its store: {reason}")
+
+
+async def put(store: AuditStore, ring: KeyRing, chain: str, entry: Entry) -> None:
+    """One entry, durable, by somebody who has no log open. Others may write to the same chain. Raises StoreDown."""
+    line, times = line_of(entry, Fingerprints(ring).of, with_input=False), (entry.at, entry.at)
+    while True:
+        place = await end_of(store, chain)
+        block = signed(ring, place, chain, times, [line])
+        if await store.add_audit(block, sealed(ring, HEAD, chain, place_after(place, block))):
+            return
+
+
+async def end_of(store: AuditStore, name: str) -> ChainPosition:
+    """Where the chain goes on: after its head, and after whatever stands behind that."""
+    chain = await store.audit_chain(name)
+    marks = [mark for mark in (chain.head, chain.anchor) if mark is not None]
+    last = max(marks, key=lambda mark: mark.number, default=None)
+    place = ChainPosition() if last is None else ChainPosition(last.number, last.mac, last.count, last.at)
+    while blocks := await store.audit_blocks(name, place.number, AT_ONCE):
+        for block in blocks:
+            place = place_after(place, block)
+    return place

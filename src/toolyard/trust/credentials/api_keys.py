@@ -1,0 +1,141 @@
+"""API keys of the ledger and of the settings, at hand without asking anybody.
+
+Each request looks its key up here, so all of them are in memory, by their digests. The ledger is read again when a hint
+says that a key came or was revoked, and in any case every moment: a key that was revoked anywhere is refused everywhere
+soon after, also where hints are lost. When a key was last used is remembered here and written behind.
+"""
+
+import asyncio
+import logging
+import secrets
+import string
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Protocol
+
+from ...model.api_key import ApiKey
+from ...store.contract import ApiKeyStore
+from ...store.hints import Topic
+from ...store.values import StoreDown
+from ..access.identity import Identity
+
+_log = logging.getLogger("toolyard.keys")
+PREFIX, LENGTH = "ty_", 40
+LOOK_AGAIN_S = 1.5
+NOTED_EVERY_S = 60.0
+"""How often, at most, the use of a key is written."""
+_BASE62 = string.digits + string.ascii_letters
+
+
+def make_api_key() -> str:
+    """Nobody can guess it: 238 bits."""
+    return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(LENGTH))
+
+
+def digest_of(key: bytes) -> bytes:
+    """Keys are looked up by this. How long that takes says nothing of how much of a key was guessed."""
+    return sha256(key).digest()
+
+
+class KnownApiKeys(Protocol):
+    """What authentication asks."""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is, or ever was, a key. Then nobody is let in without credentials."""
+        ...
+
+    def find(self, digest: bytes) -> Identity | None:
+        """Whose key it is. None: it is not known, or not any more."""
+        ...
+
+
+class ApiKeys:
+    """`given` are the keys of the settings: they may do everything, never expire, and are in no ledger."""
+
+    def __init__(self, store: ApiKeyStore, given: Mapping[bytes, Identity], now: Callable[[], float]) -> None:
+        self._store, self._now = store, now
+        self._given = given
+        self._known = dict(given)
+        self._reading = asyncio.Lock()
+        self._used: dict[bytes, float] = {}
+        self._noted: dict[bytes, float] = {}
+        """What the ledger knows of `_used`."""
+        self._unreadable: set[str] = set()
+        self.has_any = True
+        """Until the ledger was read nobody knows, and so nobody is let in."""
+        self.when_read: Callable[[], None] = lambda: None
+        """Called after the ledger was read: a key may have been revoked."""
+
+    def find(self, digest: bytes) -> Identity | None:
+        found = self._known.get(digest)
+        if found is None:
+            return None
+        now = self._now()
+        if found.expires is not None and found.expires <= now:
+            return None
+        self._used[digest] = now
+        return found
+
+    def is_known(self, digest: bytes) -> bool:
+        """Whether a key is still there. To ask is not to use it."""
+        return digest in self._known
+
+    async def sync(self) -> None:
+        """Reads the ledger. One reads after the other, so that what was read earlier never counts for more."""
+        async with self._reading:
+            keys = await self._store.keys()
+            self._known = {key.digest: identity_of(key) for key in keys if key.revoked is None}
+            self._known |= self._given
+            self._noted = {key.digest: key.last_used or 0.0 for key in keys}
+            self.has_any = bool(keys or self._given)
+            self._tell_unreadable({key.name for key in keys if not key.is_readable})
+            self.when_read()
+
+    def _tell_unreadable(self, names: set[str]) -> None:
+        """Once."""
+        for name in sorted(names - self._unreadable):
+            _log.error("the API key %s cannot be read in the ledger, and lets nobody in; revoke it, make another", name)
+        self._unreadable = names
+
+    async def follow(self) -> None:
+        """Syncs whenever something changes. Until cancelled."""
+        with self._store.hints.waiting(Topic.KEYS) as bell:
+            while True:
+                await bell.wait(LOOK_AGAIN_S)
+                try:
+                    await self.sync()
+                    await self._note(NOTED_EVERY_S)
+                except StoreDown:
+                    continue  # what was read before is still the best that is known
+
+    async def close(self) -> None:
+        """Writes what is left to write."""
+        try:
+            await self._note(0.0)
+        except StoreDown:
+            return  # it was only good to know
+
+    async def _note(self, every_s: float) -> None:
+        uses = {digest: used for digest, used in self._used.items() if self._is_news(digest, used, every_s)}
+        if uses:
+            await self._store.note_key_use(uses)
+            self._noted |= uses
+
+    def _is_news(self, digest: bytes, used: float, every_s: float) -> bool:
+        noted = self._noted.get(digest)
+        return noted is not None and used > noted and used >= noted + every_s
+
+
+def identity_of(key: ApiKey) -> Identity:
+    """Somebody, as a key of the ledger shows them."""
+    return Identity(
+        key.tenant,
+        key.subject,
+        how="key",
+        scopes=frozenset(key.scopes),
+        key=key.name,
+        allow=key.allow,
+        expires=key.expires,
+        digest=key.digest,
+    )

@@ -1,0 +1,159 @@
+"""Who sent a request: nobody in particular on loopback, an API key, or a bearer token.
+
+Keys are looked up by their digest, so an unknown key and a wrong one take the same time and get the same answer. What
+a token shows is remembered, in a bounded table, for as long as it is valid but not for long: verifying one costs far
+more than the call around it.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from ...lazy import load
+from ...model.caller import Caller
+from ...model.errors import NotAuthenticated, SettingsError
+from ..access.access import Access
+from ..access.identity import Identity, TokenVerifier
+from ..issuer_settings import TrustedIssuer
+from .api_keys import KnownApiKeys, digest_of
+
+KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
+MOST_REMEMBERED = 4096
+REMEMBERED_S = 300.0
+_key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16,})").fullmatch
+
+Headers = Mapping[bytes, bytes]
+Authenticate = Callable[[Headers], Caller | Awaitable[Caller]]
+"""Raises NotAuthenticated, or Unavailable where nobody can tell; at once, or when awaited."""
+NOBODY = Identity("default", "local")
+T = TypeVar("T")
+
+
+class Credentials:
+    """API keys, bearer tokens, or both. Where there are neither, credentials are ignored, and the caller is `local`."""
+
+    def __init__(
+        self, keys: KnownApiKeys, tokens: TokenVerifier | None, access: Access, now: Callable[[], float]
+    ) -> None:
+        self._keys, self._tokens, self._access, self._now = keys, tokens, access, now
+        self._nobody = access.caller(NOBODY)
+        self._verified: dict[bytes, tuple[Caller, float, float]] = {}
+        """And since when and until when that is believed."""
+        self._callers: dict[bytes, tuple[Identity, Caller]] = {}
+
+    def __call__(self, headers: Headers) -> Caller | Awaitable[Caller]:
+        if self._tokens is None and not self._keys.has_any:
+            return self._nobody
+        scheme, _, credential = headers.get(b"authorization", b"").partition(b" ")
+        credential = credential.strip()
+        is_bearer = scheme.lower() == b"bearer" and credential != b""
+        for name in KEY_HEADERS:
+            if (key := headers.get(name)) is not None:
+                _refuse_others(headers, key, credential if is_bearer else key)
+                return self._by_key(key)
+        if not is_bearer:
+            raise NotAuthenticated("Credentials are needed", developer_message=self._accepted())
+        if credential.startswith(b"ty_") or self._tokens is None:
+            return self._by_key(credential)
+        known = self._verified.get(credential)
+        if known is not None and known[1] <= self._now() < known[2]:  # not so after the clock was set back, either
+            return known[0]
+        return self._by_token(credential, self._tokens)
+
+    def _by_key(self, key: bytes) -> Caller:
+        digest = digest_of(key)
+        identity = self._keys.find(digest)
+        if identity is None:
+            raise NotAuthenticated("The credentials are not valid", developer_message="the API key is not known")
+        known = self._callers.get(digest)
+        if known is not None and known[0] is identity:
+            return known[1]
+        caller = self._access.caller(identity)
+        _remember(self._callers, digest, (identity, caller))
+        return caller
+
+    def _by_token(self, token: bytes, tokens: TokenVerifier) -> Caller | Awaitable[Caller]:
+        self._verified.pop(token, None)
+        shown = tokens.verify(token)
+        return self._verified_as(token, shown) if isinstance(shown, Identity) else self._when_verified(token, shown)
+
+    async def _when_verified(self, token: bytes, shown: Awaitable[Identity]) -> Caller:
+        return self._verified_as(token, await shown)
+
+    def _verified_as(self, token: bytes, identity: Identity) -> Caller:
+        caller, now = self._access.caller(identity), self._now()
+        until = now + REMEMBERED_S
+        if identity.expires is not None:
+            until = min(until, identity.expires)
+        _remember(self._verified, token, (caller, now, until))
+        return caller
+
+    def _accepted(self) -> str:
+        ways = ["an API key in OXP-API-Key or as a bearer token"] if self._keys.has_any else []
+        ways += ["a JWT as a bearer token"] if self._tokens else []
+        return f"send {' or '.join(ways)}"
+
+
+def read_keys(entries: Sequence[str]) -> dict[bytes, Identity]:
+    """Keys by digest, from `ty_…` or `name:ty_…`. Raises SettingsError; the key itself is never shown."""
+    keys: dict[bytes, Identity] = {}
+    for number, entry in enumerate(entries, 1):
+        matched = _key(entry)
+        if matched is None:
+            raise SettingsError(
+                f"api_keys: entry {number} is not a key; a key is 'ty_' and at least 16 letters or digits, with "
+                "'name:' before it if you like"
+            )
+        digest = digest_of(matched["key"].encode())
+        name = matched["name"] or f"key-{digest.hex()[:8]}"
+        keys[digest] = Identity("default", name, "key", key=name)
+    return keys
+
+
+def token_verifier(
+    jwt_secret: str | None,
+    issuers: Sequence[TrustedIssuer],
+    audience: str | None,
+    max_ttl_s: float,
+    now: Callable[[], float],
+) -> TokenVerifier | None:
+    """Who checks bearer tokens, if the settings name somebody who makes them. Raises SettingsError."""
+    _check_issuers(issuers, audience)
+    tokens: TokenVerifier | None = load("jwt")(jwt_secret, audience, max_ttl_s, now) if jwt_secret else None
+    if issuers:
+        tokens = load("issuers")(tokens, issuers, audience, now)
+    return tokens
+
+
+def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> None:
+    """A token is made for somebody, and without an audience those for others would be taken, too."""
+    for each in issuers:
+        if not each.audience and not audience:
+            raise SettingsError(
+                f"issuers: {each.issuer} needs an audience; set jwt_audience to what its tokens for this server have "
+                "as their aud, or give the issuer an audience of its own"
+            )
+    names = [each.issuer for each in issuers]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise SettingsError(f"issuers: {', '.join(sorted(twice))} is named twice")
+    clients = [each.client for each in issuers if each.client is not None]
+    if len(clients) > 1 and (bare := [each.id for each in clients if not each.has_secret]):
+        raise SettingsError(
+            f"issuers: {bare[0]} has a client_id and no client_secret; where people sign in at several issuers, each "
+            "needs one, so that none of them can use another's answer"
+        )
+
+
+def _refuse_others(headers: Headers, key: bytes, bearer: bytes) -> None:
+    """Of several credentials nobody could say which counts. The same one in several headers is one."""
+    if bearer != key or any(headers.get(name, key) != key for name in KEY_HEADERS):
+        raise NotAuthenticated(
+            "The credentials are not valid", developer_message="there are several credentials, and they differ"
+        )
+
+
+def _remember(table: dict[bytes, T], name: bytes, value: T) -> None:
+    """The oldest makes room."""
+    if len(table) >= MOST_REMEMBERED:
+        table.pop(next(iter(table)))
+    table[name] = value

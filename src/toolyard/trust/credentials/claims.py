@@ -1,0 +1,106 @@
+"""What the claims of a verified token must say, and whom they are about."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ..access.identity import Identity
+from .jwt import refused
+
+CLOCK_SKEW_S = 30
+LONGEST_NAME = 256
+
+
+class ClaimRules(Struct, frozen=True):
+    """Of one issuer, or of the shared secret."""
+
+    audience: str | None
+    is_audience_required: bool
+    issuer: str | None = None
+    """Where there is one, `iss` must name it."""
+    max_ttl_s: float | None = None
+    """How far ahead `exp` may lie."""
+    subject_claim: str = "sub"
+    tenant_claim: str = "tenant"
+    speaks_for_users: bool = False
+    """Whether all its tokens are programs'."""
+
+
+def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> Identity:
+    """Raises NotAuthenticated."""
+    _check_issuer(claims, rules)
+    _check_audience(claims, rules)
+    return Identity(
+        tenant=_name(claims, rules.tenant_claim, "default"),
+        subject=_name(claims, rules.subject_claim, None),
+        how="token",
+        scopes=_scopes(claims),
+        claims=claims,
+        expires=_expiry(claims, rules, now),
+        issuer=None if rules.speaks_for_users or _is_program(claims) else rules.issuer,
+    )
+
+
+def _is_program(claims: Mapping[str, Any]) -> bool:
+    """A client's token of its own has the client as its subject (RFC 9068)."""
+    return "client_id" in claims and claims["client_id"] == claims.get("sub")
+
+
+def _check_issuer(claims: Mapping[str, Any], rules: ClaimRules) -> None:
+    if rules.issuer is not None and claims.get("iss") != rules.issuer:
+        raise refused(f"the token is not from {rules.issuer}: its iss is {claims.get('iss')!r}")
+
+
+def _check_audience(claims: Mapping[str, Any], rules: ClaimRules) -> None:
+    named = claims.get("aud")
+    if named is None:
+        if rules.is_audience_required:
+            raise refused(f"the token names no audience; its aud must be {rules.audience!r}")
+        return
+    audiences = named if isinstance(named, list) else [named]
+    if not all(isinstance(audience, str) for audience in audiences):
+        raise refused("the token's aud is neither text nor a list of texts")
+    if rules.audience is None or rules.audience not in audiences:
+        raise refused(f"the token is for another audience: {named!r} (setting: jwt_audience, or an issuer's audience)")
+
+
+def _expiry(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> float:
+    expires, starts, issued = (_moment(claims, name) for name in ("exp", "nbf", "iat"))
+    if expires is None:
+        raise refused("the token has no exp")
+    if expires <= now:
+        raise refused("the token has expired")
+    if rules.max_ttl_s is not None and expires > now + rules.max_ttl_s + CLOCK_SKEW_S:
+        raise refused(f"the token lives too long: exp may be at most {rules.max_ttl_s:g} s ahead")
+    if max(starts or 0.0, issued or 0.0) > now + CLOCK_SKEW_S:
+        raise refused("the token is not valid yet (nbf or iat)")
+    return expires
+
+
+def _moment(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise refused(f"the token's {name} is not a number of seconds")
+
+
+def _name(claims: Mapping[str, Any], claim: str, default: str | None) -> str:
+    value = claims.get(claim, default)
+    if not isinstance(value, str) or not value:
+        raise refused(f"the token's {claim} is missing, empty or not text")
+    if len(value) > LONGEST_NAME or not value.isprintable():
+        raise refused(f"the token's {claim} has more than {LONGEST_NAME} characters, or some that cannot be shown")
+    return value
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    """OAuth's `scope` is one text; some providers write `scp` instead, as a text or a list."""
+    named = claims.get("scope", claims.get("scp", ""))
+    scopes = named.split(" ") if isinstance(named, str) else named
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+        raise refused("the token's scopes (scope or scp) are neither text nor a list of texts")
+    return frozenset(filter(None, scopes))

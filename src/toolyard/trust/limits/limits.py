@@ -1,0 +1,271 @@
+"""How much each caller, tenant, address or tool may have: so many calls a minute, and so many at once. Every limit that
+is about a call must allow it.
+
+A minute's calls may come all at once; then they come back one by one, evenly. All of it is whole numbers, so the moment
+at which a refused call would be taken is known exactly. Decisions are made in memory, and what other nodes use counts
+as of the last time they said so.
+
+Limits as they stand in the settings, and those that hold where nothing is said.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from msgspec import Struct
+
+from ...model.asset import Asset
+from ...model.caller import Caller
+from ...model.errors import LimitReached
+from ...model.tool import Tool
+from ...store.values import Usage
+from ..access.access import CallerPattern, matches, who_of
+from ..tables import WrongTable, each_table, only, patterns_of, texts_of
+from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, CountedCall, Meter, added, refusal
+
+FULL_RETRY_MS = 1000
+"""Nobody knows when a call ends."""
+MOST_GATES = 20_000
+MOST_METERS = 100_000
+PER = ("caller", "tenant", "address", "tool")
+
+
+class Limit(Struct, frozen=True):
+    """One `[[limits]]` table. Each combination of what is in `per` has its own count."""
+
+    name: str
+    per: tuple[str, ...] = ("caller",)
+    who: CallerPattern = CallerPattern()
+    tools: tuple[str, ...] = ("*",)
+    calls_per_minute: int | None = None
+    at_once: int | None = None
+
+    def is_about(self, tool: Tool | Asset) -> bool:
+        return any(matches(pattern, tool) for pattern in self.tools)
+
+    def in_words(self) -> str:
+        """For whoever runs the server."""
+        most = [f"{self.calls_per_minute} a minute"] if self.calls_per_minute else []
+        most += [f"{self.at_once} at once"] if self.at_once else []
+        return f"{self.name}: {' and '.join(most)}, for each {' and '.join(self.per)}"
+
+    def key(self, tool: Tool | Asset, caller: Caller) -> tuple[str, ...] | None:
+        """Whose count a call is on. None where the address matters and there is none."""
+        parts: tuple[str, ...] = (self.name,)
+        for each in self.per:
+            if each == "caller":
+                parts += (caller.tenant, caller.subject)
+            elif each == "address":
+                if not caller.address:
+                    return None
+                parts += (network_of(caller.address),)
+            else:
+                parts += (caller.tenant if each == "tenant" else tool.id,)
+        return parts
+
+
+class Limiter:
+    """Lets calls in, or says when to come back. `clock` counts seconds and is never set: nobody is locked out because
+    the time of day was. Nodes share the minutes of their ledger's clock.
+
+    Which counts a call is on is found once for each caller, place and tool, and remembered.
+    """
+
+    def __init__(self, limits: Sequence[Limit], clock: Callable[[], float]) -> None:
+        self._limits, self._clock = limits, clock
+        self._gates: dict[Any, tuple[Meter, ...]] = {}
+        self._meters: dict[tuple[str, ...], Meter] = {}
+        self._limit_of: dict[bytes, Limit] = {}
+        self._away: dict[bytes, Usage] = {}
+        self.ahead_ms = 0
+        """By how much the ledger's time is ahead of this clock's."""
+
+    def admit(self, tool: Tool | Asset, caller: Caller) -> Admitted:
+        """Raises LimitReached."""
+        now_ms = int(self._clock() * 1000)
+        window = (now_ms + self.ahead_ms) // MINUTE_MS
+        who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
+        meters = self._gates.get(who)
+        if meters is None:
+            meters = self._find(who, tool, caller, now_ms)
+        for meter in meters:
+            if meter.at_ms != now_ms:
+                meter.advance(now_ms, window)
+            if meter.debt > meter.room or meter.running + meter.away_running >= meter.at_once:
+                raise self._refusal(meters, now_ms)
+        for meter in meters:
+            meter.used += 1
+            meter.running += 1
+            meter.debt += MINUTE_MS
+            meter.has_news = True
+        return Admitted(meters, window)
+
+    def count(self, use: Asset, caller: Caller) -> CountedCall:
+        """As `admit`, for what does not run here: it is not among those at once. Raises LimitReached."""
+        now_ms, window = self._moment()
+        meters = self._find(None, use, caller, now_ms)
+        for meter in meters:
+            meter.advance(now_ms, window)
+            if meter.wait_ms():
+                raise self._refusal(meters, now_ms)
+        for meter in meters:
+            meter.used += 1
+            meter.debt += MINUTE_MS
+            meter.has_news = True
+        return CountedCall(meters, window)
+
+    def news(self) -> list[Usage]:
+        """What changed here since this was last asked."""
+        changed = [meter for meter in self._meters.values() if meter.has_news]
+        for meter in changed:
+            meter.has_news = False
+        return [Usage(meter.name, meter.window, meter.used, meter.before, meter.running) for meter in changed]
+
+    def say_again(self) -> None:
+        """Nobody heard the news."""
+        for meter in self._meters.values():
+            meter.has_news = True
+
+    def hear(self, uses: Iterable[Usage]) -> None:
+        """What each of the other nodes used by now."""
+        now_ms, window = self._moment()
+        self._away = added(uses, window)
+        for meter in self._meters.values():
+            meter.advance(now_ms, window)
+            meter.hear(self._away.get(meter.name, NOTHING), now_ms + self.ahead_ms)
+
+    def drop_idle(self) -> None:
+        """What would decide nothing any more."""
+        now_ms, window = self._moment()
+        idle = []
+        for key, meter in self._meters.items():
+            meter.advance(now_ms, window)
+            if not (meter.running or meter.debt or meter.used or meter.before):
+                idle.append(key)
+        self._drop(idle)
+
+    def __len__(self) -> int:
+        """How many counts are kept."""
+        return len(self._meters)
+
+    def _moment(self) -> tuple[int, int]:
+        """On the clock, and the minute that all nodes are in."""
+        now_ms = int(self._clock() * 1000)
+        return now_ms, (now_ms + self.ahead_ms) // MINUTE_MS
+
+    def _drop(self, keys: Iterable[tuple[str, ...]]) -> None:
+        for key in keys:
+            del self._limit_of[self._meters.pop(key).name]
+            self._gates = {}
+
+    def _find(self, who: Any, tool: Tool | Asset, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
+        if len(self._meters) >= MOST_METERS - len(self._limits):
+            self._make_room()
+        if len(self._gates) >= MOST_GATES:
+            self._gates = {}
+        about = [limit for limit in (self._limits[number] for number in caller.view.limits) if limit.is_about(tool)]
+        keys = [(limit, key) for limit in about if (key := limit.key(tool, caller)) is not None]
+        found = tuple(self._meters.get(key) or self._new_meter(key, limit, now_ms) for limit, key in keys)
+        if not isinstance(tool, Asset):  # of those there is no end
+            self._gates[who] = found
+        return found
+
+    def _new_meter(self, key: tuple[str, ...], limit: Limit, now_ms: int) -> Meter:
+        shared_ms = now_ms + self.ahead_ms
+        most, at_once = limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED
+        meter = Meter(_digest(key), now_ms, shared_ms // MINUTE_MS, most, at_once)
+        self._meters[key], self._limit_of[meter.name] = meter, limit
+        meter.hear(self._away.get(meter.name, NOTHING), shared_ms)
+        return meter
+
+    def _make_room(self) -> None:
+        """The oldest go first that nothing runs under."""
+        self.drop_idle()
+        spare = [key for key, meter in self._meters.items() if not meter.running]
+        self._drop(spare[: max(0, len(self._meters) - MOST_METERS * 9 // 10)])
+
+    def _refusal(self, meters: Iterable[Meter], now_ms: int) -> LimitReached:
+        """By the limit that takes longest to allow it."""
+        waits: list[tuple[int, str]] = []
+        for meter in meters:
+            meter.advance(now_ms, (now_ms + self.ahead_ms) // MINUTE_MS)
+            limit = self._limit_of[meter.name]
+            per = " and ".join(limit.per)
+            waits.append((meter.wait_ms(), f"{limit.name}: {limit.calls_per_minute} calls a minute per {per}"))
+            if meter.is_full:
+                waits.append((FULL_RETRY_MS, f"{limit.name}: {limit.at_once} at once per {per}"))
+        return refusal(*max(waits))
+
+
+def network_of(address: str) -> str:
+    """An IPv6 address stands for its whole network: whoever has one has all of them."""
+    if ":" not in address:
+        return address
+    house = _networks.get(address)
+    if house is None:
+        if len(_networks) >= MOST_GATES:
+            _networks.clear()
+        house = _networks[address] = _network(address)
+    return house
+
+
+def _network(address: str) -> str:
+    try:
+        ip: Any = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if ip.version == 6 and ip.ipv4_mapped:
+        return str(ip.ipv4_mapped)
+    return str(ip_network(f"{ip}/64", strict=False)) if ip.version == 6 else str(ip)
+
+
+_networks: dict[str, str] = {}
+
+
+def _digest(key: Sequence[str]) -> bytes:
+    """The same on all nodes, and nobody's name in the clear."""
+    digest = blake2b(digest_size=16)
+    for part in key:
+        said = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(said) + said)
+    return digest.digest()
+
+
+MOST = 10**6
+DEFAULTS = (
+    Limit("calls of one caller", ("caller",), calls_per_minute=600, at_once=64),
+    Limit("calls from one address", ("address",), calls_per_minute=1200),
+)
+"""For a server that others can reach."""
+OVER_PIPES = (Limit("calls over the pipe", ("caller",), calls_per_minute=6000, at_once=256),)
+"""For a server that one program started. No person's work comes near it; a program that has run wild does."""
+
+
+def read_limits(given: Any) -> list[Limit]:
+    """Of `limits`. Raises ValueError."""
+    read = each_table(given, "limits", _limit)
+    names = [limit.name for limit in read]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise WrongTable(f"there are two limits called {min(twice)!r}; give each a name of its own")
+    return read
+
+
+def _limit(table: Mapping[str, Any], at: str) -> Limit:
+    only(table, at, "who", "tools", "per", "calls_per_minute", "at_once", "name")
+    per = texts_of(table.get("per", "caller"), f"{at}.per")
+    if not per or not set(per) <= set(PER):
+        raise ValueError(f"{at}.per must be one or some of {', '.join(PER)}, got {table.get('per')!r}")
+    calls, at_once = (_number(table.get(name), f"{at}.{name}") for name in ("calls_per_minute", "at_once"))
+    if calls is None and at_once is None:
+        raise ValueError(f"{at} must have calls_per_minute, at_once or both")
+    name = table.get("name", at)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{at}.name must be text")
+    return Limit(name, per, who_of(table.get("who", {}), f"{at}.who"), patterns_of(table, at), calls, at_once)
+
+
+def _number(given: Any, at: str) -> int | None:
+    if given is None or (isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= MOST):
+        return given
+    raise ValueError(f"{at} must be a whole number from 1 to {MOST}, got {given!r}")

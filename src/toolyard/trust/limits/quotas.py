@@ -1,0 +1,238 @@
+"""How much a caller may leave behind, in memory and in the ledger: one table.
+
+Limits are about calls and how fast they come; quotas are about what stays when a request was answered. What has rows is
+counted in the ledger, so it holds on all nodes together, outlives a restart, and what is removed gives its room back.
+Bytes are added up there, too, and each node hears twice a second who has too many.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...model.asset import Asset
+from ...model.caller import Caller
+from ...model.errors import LimitReached
+from ...store.contract import Store
+from ...store.values import Held, StoreDown
+from ..tables import only
+from .limits import Limiter
+
+EVERY_S = 0.5
+RETRY_MS = 60_000
+"""Nobody knows when there is room; not sooner than somebody has ended something."""
+MOST_KNOWN = 10_000
+UNLIMITED = 2**62
+MOST = 2**50
+_log = logging.getLogger("toolyard.limits")
+
+
+class Amount(Struct, frozen=True):
+    """How much there may be. None: any number."""
+
+    caller: int | None = None
+    tenant: int | None = None
+
+
+class Quota(Struct, frozen=True):
+    """One row: what it bounds, as a sentence has it, and how much of it there may be where nothing is said."""
+
+    name: str
+    what: str
+    away: Amount
+    """Where others can reach the server."""
+    loopback: Amount
+    """Where only this machine can: what would end the server by its memory has a bound there, too."""
+    advice: str = ""
+    """What a caller that has no more room can do."""
+
+
+QUOTAS = (
+    Quota(
+        "mcp_sessions", "open MCP sessions", Amount(10_000, 100_000), Amount(10_000),
+        "end some with DELETE, or wait: one that is not used ends after a week",
+    ),
+    Quota(
+        "sessions", "sessions", Amount(100_000, 1_000_000), Amount(100_000),
+        "wait: a session is removed some time after its last message",
+    ),
+    Quota("session_tools", "tools that one session brings", Amount(256), Amount(1024)),
+    Quota("tool_uses", "tool uses in one message", Amount(256), Amount(1024)),
+    Quota("subscriptions", "resources and tasks that one client follows", Amount(256), Amount(1024)),
+    Quota("workers", "registered workers", Amount(100, 1000), Amount(1000), "unregister some with DELETE"),
+    Quota(
+        "waiting_calls", "calls that wait", Amount(1000, 10_000), Amount(10_000),
+        "let some be answered, or cancel them",
+    ),
+    Quota(
+        "running_calls", "recorded calls that run on one node", Amount(1000, 10_000), Amount(10_000),
+        "let some end, or cancel them",
+    ),
+    Quota(
+        "stored_bytes", "bytes kept in the ledger", Amount(8 * 2**30, 64 * 2**30), Amount(),
+        "wait: calls are removed some time after they have ended",
+    ),
+)  # fmt: skip
+"""Of everything that a caller can leave behind."""
+NAMES = {quota.name: quota for quota in QUOTAS}
+Table = Mapping[str, Amount]
+Given = Mapping[str, Mapping[str, int | None]]
+"""By name, what the settings say for each `caller` and each `tenant`."""
+
+
+def read_quotas(given: Any) -> dict[str, dict[str, int | None]]:
+    """Of `quotas`: by name, a number for each caller, or `{caller = …, tenant = …}`; 0 is any number. Raises
+    ValueError."""
+    if not isinstance(given, Mapping):
+        raise ValueError("a table such as {sessions = 1000}")
+    only(given, "quotas", *NAMES)
+    return {name: _said(value, NAMES[name], f"quotas.{name}") for name, value in given.items()}
+
+
+def _said(given: Any, quota: Quota, at: str) -> dict[str, int | None]:
+    if not isinstance(given, Mapping):
+        return {"caller": _number(given, at)}
+    only(given, at, "caller", "tenant")
+    if "tenant" in given and quota.away.tenant is None:
+        raise ValueError(f"{at} without a tenant: it is about one session, message or client")
+    return {whose: _number(number, f"{at}.{whose}") for whose, number in given.items()}
+
+
+def _number(given: Any, at: str) -> int | None:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MOST:
+        raise ValueError(f"{at} must be a whole number from 0 to {MOST}, or {{caller = …, tenant = …}}, got {given!r}")
+    return given or None
+
+
+def quotas_of(given: Given, *, is_away: bool) -> dict[str, Amount]:
+    """Every row: as it holds by itself, but for what the settings say."""
+    return {
+        quota.name: replace(quota.away if is_away else quota.loopback, **given.get(quota.name, {})) for quota in QUOTAS
+    }
+
+
+class Quotas:
+    """Holds callers to them. `store` knows what they have left."""
+
+    def __init__(self, table: Table, store: Store, limiter: Limiter | None = None) -> None:
+        """`limiter` is None where nothing is limited."""
+        self._table, self._store, self._limiter = table, store, limiter
+        self.has_full = False
+        """Whether anybody at all has no room left: asked for every call."""
+        self._full: set[tuple[str, str]] = set()
+        self._full_tenants: set[str] = set()
+        self._spare: OrderedDict[tuple[str, str, str | None], int] = OrderedDict()
+        """How many more may come before they are counted again. The nearer the end, the fewer."""
+        self._running: dict[tuple[str, str | None], int] = {}
+        self._busy: set[tuple[str, str | None]] = set()
+
+    def most(self, name: str) -> int:
+        """Of what is bounded for each session, message or client."""
+        return _or_unlimited(self._table[name].caller)
+
+    async def open(self, what: Held, caller: Caller, besides: str = "") -> None:
+        """Room for one more of what is no call: it counts as one by the minute, for its caller and its address, where
+        a limit is for all tools. Raises LimitReached."""
+        counted = None if self._limiter is None else self._limiter.count(Asset("sessions", what), caller)
+        try:
+            await self.room(what, caller, besides=besides)
+        except BaseException:
+            if counted is not None:
+                counted.take_back()
+            raise
+
+    async def room(self, what: Held, caller: Caller, more: int = 1, besides: str = "") -> None:
+        """For so many more. Raises LimitReached."""
+        self.refuse_full(caller)
+        amount = self._table[what]
+        for subject, most in ((caller.subject, amount.caller), (None, amount.tenant)):
+            if most is None:
+                continue
+            key = (what, caller.tenant, subject)
+            spare = self._spare.pop(key, 0)
+            if spare < more:
+                there = await self._store.count_held(what, caller.tenant, subject, most, besides)
+                if there + more > most:
+                    raise self._refusal(what, most, subject)
+                spare = max(more, (most - there) // 10)
+            self._spare[key] = spare - more
+            if len(self._spare) > MOST_KNOWN:
+                self._spare.popitem(last=False)
+
+    def refuse_full(self, caller: Caller) -> None:
+        """Raises LimitReached where the ledger keeps as much for a caller, or its tenant, as it may, or as many of its
+        calls run here as may."""
+        if not self.has_full:
+            return
+        for name, subject, is_full in (
+            ("stored_bytes", caller.subject, (caller.tenant, caller.subject) in self._full),
+            ("stored_bytes", None, caller.tenant in self._full_tenants),
+            ("running_calls", caller.subject, (caller.tenant, caller.subject) in self._busy),
+            ("running_calls", None, (caller.tenant, None) in self._busy),
+        ):
+            if is_full:
+                amount = self._table[name]
+                raise self._refusal(name, _or_unlimited(amount.tenant if subject is None else amount.caller), subject)
+
+    def begin(self, tenant: str, subject: str) -> None:
+        """One more call runs on this node, until `end`. It is not refused: what was let in before may be run again."""
+        amount = self._table["running_calls"]
+        whose: tuple[tuple[str | None, int | None], ...] = ((subject, amount.caller), (None, amount.tenant))
+        for each, most in whose:
+            running = self._running[tenant, each] = self._running.get((tenant, each), 0) + 1
+            if most is not None and running >= most:
+                self._busy.add((tenant, each))
+                self.has_full = True
+
+    def end(self, tenant: str, subject: str) -> None:
+        keys: tuple[tuple[str, str | None], ...] = ((tenant, subject), (tenant, None))
+        for key in keys:
+            self._running[key] -= 1
+            if not self._running[key]:
+                del self._running[key]
+        if self._busy:
+            self._busy.difference_update(keys)
+            self._look_again()
+
+    async def follow(self) -> None:
+        """Until cancelled: who has no room left for bytes, and who has some again. While the ledger cannot be reached,
+        nothing can be kept anyway."""
+        while True:
+            try:
+                await self.look()
+            except StoreDown as down:
+                _log.debug("nobody knows who has room: %s", down.developer_message)
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> None:
+        """Raises StoreDown."""
+        amount = self._table["stored_bytes"]
+        self._full, self._full_tenants = await self._store.full(
+            _or_unlimited(amount.caller), _or_unlimited(amount.tenant)
+        )
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self.has_full = bool(self._full or self._full_tenants or self._busy)
+
+    @property
+    def counts_bytes(self) -> bool:
+        return self._table["stored_bytes"] != Amount()
+
+    def _refusal(self, name: str, most: int, subject: str | None) -> LimitReached:
+        quota = NAMES[name]
+        whose = "each tenant" if subject is None else "each caller"
+        shown = f"{most:,}"
+        return LimitReached(
+            f"There is no room left: {shown} {quota.what} are the most there may be; {quota.advice}",
+            retry_after_ms=RETRY_MS,
+            developer_message=f"quotas.{name}: {shown} for {whose}",
+        )
+
+
+def _or_unlimited(most: int | None) -> int:
+    return UNLIMITED if most is None else most

@@ -1,0 +1,237 @@
+"""What is said to a provider: where a person is sent, and what a code, a refresh token or a token is good for.
+
+Authlib speaks OAuth over httpx2; this adds what a provider is, what of its answers is believed, and how
+long it may take.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ...lazy import load
+from ...model.errors import ToolyardError
+from ...text.addresses import is_safe
+from ..access.identity import Identity
+from ..credentials.discovery import TIMEOUT_S, authorities, check_metadata, fetch_metadata, member
+from ..credentials.jwks_cache import NoAnswer
+from ..credentials.jwt import read_token
+from ..issuer_settings import TrustedIssuer
+from ..provider_settings import Endpoints, Provider
+
+DISCOVER_AGAIN_S = 3600.0
+EXCHANGE_S = 2 * TIMEOUT_S
+"""For one request to a provider, however slowly it answers."""
+DEAD = frozenset({"invalid_grant", "bad_refresh_token"})
+"""What a provider says of a refresh token that is good for nothing any more."""
+NAMES = ("email", "preferred_username", "login", "name", "sub")
+"""What an account is called, the best first."""
+
+
+class ProviderRefused(Exception):
+    """It said no. `code` is OAuth's word for why; the text is for whoever runs the server."""
+
+    def __init__(self, code: str, text: str = "") -> None:
+        super().__init__(f"{code}: {text}" if text else code)
+        self.code = code
+
+    @property
+    def is_dead(self) -> bool:
+        return self.code in DEAD
+
+
+class ProviderTokens(Struct, frozen=True):
+    """What a provider gave. `lifetime_s` is None where it does not say when the token ends."""
+
+    access: str
+    refresh: str | None
+    lifetime_s: float | None
+    scopes: tuple[str, ...] | None
+    """None where it does not say: then they are those that were asked for."""
+    id_token: str | None = None
+
+
+class Departure(Struct, frozen=True):
+    """What a person is sent to the provider with."""
+
+    state: str
+    verifier: str
+    nonce: str
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    prompt: str = ""
+    """What they are to be asked there, where the settings do not say it otherwise."""
+
+
+class OAuthProvider:
+    """One provider. All that it is asked raises NoAnswer where it does not answer, or not as it should."""
+
+    def __init__(self, provider: Provider, now: Callable[[], float], trusted: TrustedIssuer | None = None) -> None:
+        """`trusted` says how its tokens are read, where the settings do."""
+        self.provider, self._now = provider, now
+        self._trusted = trusted or TrustedIssuer(provider.issuer or "")
+        self._verifier: Any = None
+        self._known: Endpoints | None = provider.endpoints
+        self._known_since = now()
+
+    async def endpoints(self) -> Endpoints:
+        """Its addresses, asked for once an hour."""
+        if self.provider.issuer is None:
+            assert self.provider.endpoints is not None  # noqa: S101
+            return self.provider.endpoints
+        if self._known is None or not 0 <= self._now() - self._known_since < DISCOVER_AGAIN_S:
+            document = await fetch_metadata(self.provider.issuer)
+            check_metadata(document, self.provider.issuer, self.provider.setting)
+            self._known, self._known_since = _endpoints(document), self._now()
+        return self._known
+
+    async def address(self, departure: Departure) -> str:
+        """Where to send the person."""
+        endpoints = await self.endpoints()
+        prompt = {"prompt": departure.prompt} if departure.prompt else {}
+        parameters = {**prompt, **self.provider.parameters}
+        scope = {"scope": " ".join(departure.scopes)} if departure.scopes else {}
+        nonce = {"nonce": departure.nonce} if self.provider.issuer is not None else {}
+        async with self._client(endpoints, departure.redirect_uri) as client:
+            url, _ = client.create_authorization_url(
+                endpoints.authorize, departure.state, departure.verifier, **parameters, **scope, **nonce
+            )
+        return str(url)
+
+    async def exchange(self, code: str, departure: Departure) -> ProviderTokens:
+        """What a code is good for. Raises ProviderRefused."""
+        endpoints = await self.endpoints()
+        async with self._client(endpoints, departure.redirect_uri) as client:
+            return _tokens(
+                await self._asked(client.fetch_token(endpoints.token, code=code, code_verifier=departure.verifier))
+            )
+
+    async def refresh(self, refresh_token: str) -> ProviderTokens:
+        """Raises ProviderRefused."""
+        endpoints = await self.endpoints()
+        async with self._client(endpoints) as client:
+            return _tokens(await self._asked(client.refresh_token(endpoints.token, refresh_token)))
+
+    async def revoke(self, token: str, kind: str) -> bool:
+        """Whether the provider takes tokens back, and took this one. `kind` is what the token is."""
+        endpoints = await self.endpoints()
+        if endpoints.revoke is None:
+            return False
+        async with self._client(endpoints) as client:
+            response = await self._asked(client.revoke_token(endpoints.revoke, token, kind))
+        if response.status_code != 200:
+            raise NoAnswer(f"{endpoints.revoke} answered with status {response.status_code}")
+        return True
+
+    async def account(self, tokens: ProviderTokens, departure: Departure) -> str:
+        """What the account is called, as far as can be told. Raises ProviderRefused where the answer is not to what was
+        asked: somebody put a code of theirs in its place."""
+        if tokens.id_token is not None and self.provider.issuer is not None:
+            return _name((await self.identity(tokens, departure)).claims)
+        endpoints = await self.endpoints()
+        if endpoints.account is None or (self.provider.issuer is not None and "openid" not in (tokens.scopes or ())):
+            return ""
+        try:
+            async with self._client(endpoints) as client:
+                asked = client.get(endpoints.account, auth=None, headers={"authorization": f"Bearer {tokens.access}"})
+                return _name((await self._asked(asked)).json())
+        except (NoAnswer, ValueError):
+            return ""
+
+    async def identity(self, tokens: ProviderTokens, departure: Departure) -> Identity:
+        """Whom the ID token is about: one that is this provider's, for this client, and for this departure. Raises
+        ProviderRefused."""
+        if tokens.id_token is None:
+            raise ProviderRefused("invalid_id_token", "there is none")
+        client_id = self.provider.client_id
+        if self._verifier is None:
+            self._verifier = load("issuer")(self._trusted, client_id, self._now)
+        try:
+            verified = self._verifier.verify_read(read_token(tokens.id_token.encode()))
+            identity: Identity = await verified if isinstance(verified, Awaitable) else verified
+        except ToolyardError as error:
+            raise ProviderRefused("invalid_id_token", error.developer_message or error.message) from None
+        if identity.claims.get("nonce") != departure.nonce:
+            raise ProviderRefused("invalid_id_token", "its nonce is another")
+        if identity.claims.get("azp", client_id) != client_id:
+            raise ProviderRefused("invalid_id_token", "it was made for another client (azp)")
+        return identity
+
+    def _client(self, endpoints: Endpoints, redirect_uri: str | None = None) -> Any:
+        """Not followed elsewhere, and through a proxy of the environment only where TLS goes through it, too."""
+        try:
+            secret = self.provider.secret()
+        except ValueError as error:
+            raise NoAnswer(str(error)) from None
+        method = "none" if secret is None else "client_secret_basic" if endpoints.takes_basic else "client_secret_post"
+        return load("oauth_client")(
+            self.provider.client_id,
+            secret,
+            token_endpoint_auth_method=method,
+            revocation_endpoint_auth_method=method,
+            redirect_uri=redirect_uri,
+            code_challenge_method="S256",
+            timeout=TIMEOUT_S,
+            follow_redirects=False,
+            trust_env=endpoints.token.startswith("https:"),
+            verify=authorities(),
+        )
+
+    async def _asked(self, request: Awaitable[Any]) -> Any:
+        http, refusal = load("http"), load("oauth_error")
+        try:
+            async with asyncio.timeout(EXCHANGE_S):
+                return await request
+        except TimeoutError:
+            raise NoAnswer(f"{self.provider.id} did not answer within {EXCHANGE_S:g} s") from None
+        except refusal as error:
+            raise ProviderRefused(str(error.error)[:200], str(error.description or "")[:500]) from None
+        except (http.HTTPError, http.InvalidURL, ValueError, RecursionError) as error:
+            raise NoAnswer(f"{self.provider.id}: {str(error)[:500] or type(error).__name__}") from None
+
+
+def _endpoints(document: dict[str, Any]) -> Endpoints:
+    authorize, token = member(document, "authorization_endpoint"), member(document, "token_endpoint")
+    others = (document.get(name) for name in ("revocation_endpoint", "userinfo_endpoint"))
+    revoke, account = (url if isinstance(url, str) else None for url in others)
+    for url in filter(None, (authorize, token, revoke, account)):
+        if not is_safe(url):
+            raise NoAnswer(f"{url} is not an https address")
+    methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+    return Endpoints(
+        authorize,
+        token,
+        revoke,
+        account,
+        says_issuer=document.get("authorization_response_iss_parameter_supported") is True,
+        takes_basic=not isinstance(methods, list) or "client_secret_basic" in methods,
+    )
+
+
+def _tokens(said: Any) -> ProviderTokens:
+    access, refresh, id_token = (said.get(name) for name in ("access_token", "refresh_token", "id_token"))
+    if not isinstance(access, str) or not access or str(said.get("token_type", "bearer")).lower() != "bearer":
+        raise NoAnswer("its answer has no bearer token")
+    scope = said.get("scope")
+    return ProviderTokens(
+        access,
+        refresh if isinstance(refresh, str) and refresh else None,
+        _seconds(said.get("expires_in")),
+        tuple(scope.replace(",", " ").split()) if isinstance(scope, str) and scope else None,
+        id_token if isinstance(id_token, str) else None,
+    )
+
+
+def _seconds(said: Any) -> float | None:
+    """Some say it as text."""
+    try:
+        seconds = float(said)
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds < 10**10 else None
+
+
+def _name(claims: Any) -> str:
+    names = [claims.get(name) for name in NAMES] if isinstance(claims, dict) else []
+    return next((name[:200] for name in names if isinstance(name, str) and name), "")

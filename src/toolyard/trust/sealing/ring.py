@@ -1,0 +1,168 @@
+"""One ring of keys. A subkey for each purpose is made from it, so that no two purposes share a key.
+
+The ring is a setting, or a file that is made at the first start, readable by its owner alone. It may have several keys:
+the first one seals and signs, and all of them open and recognise what was sealed and signed before. So a key can be
+changed without losing anything.
+"""
+
+import hmac
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from ...lazy import load
+from ...model.errors import SettingsError, SourcePlace
+
+LENGTH = 32
+_NONCE = 12
+_log = logging.getLogger("toolyard.keys")
+
+
+class BrokenSeal(Exception):
+    """What was to be opened was not sealed by this ring, for that purpose, or for that owner."""
+
+
+class KeyRing:
+    """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again. It is read, or
+    made, when the first of them is needed: an app that is only imported leaves no file behind. `file` is where they
+    are, if they are in one."""
+
+    def __init__(self, read: Callable[[], bytes | Sequence[bytes]], file: Path | None = None) -> None:
+        self._read, self.file = read, file
+        self.may_make = True
+        """Whether a file that is not there is made. Who only reads makes none."""
+        self.refusal: SettingsError | None = None
+        """Why nobody may use these keys, if nobody may."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether its file would have to be made."""
+        return self.file is not None and "_read_once" not in self.__dict__ and not self.file.exists()
+
+    @property
+    def _masters(self) -> tuple[bytes, ...]:
+        if self.refusal is not None:
+            raise self.refusal
+        return self._read_once
+
+    @cached_property
+    def _read_once(self) -> tuple[bytes, ...]:
+        if self.is_missing and not self.may_make:
+            raise SettingsError(
+                "there is no key file, and nothing was signed or sealed here", SourcePlace(str(self.file))
+            )
+        given = self._read()
+        return (given,) if isinstance(given, bytes) else tuple(given)
+
+    def __len__(self) -> int:
+        return len(self._masters)
+
+    def subkey(self, purpose: str) -> bytes:
+        """Of the first key."""
+        return hmac.new(self._masters[0], purpose.encode(), sha256).digest()
+
+    def subkeys(self, purpose: str) -> list[bytes]:
+        """Of each key, in their order."""
+        return [hmac.new(master, purpose.encode(), sha256).digest() for master in self._masters]
+
+    def seal(self, purpose: str, secret: bytes, bound_to: bytes) -> bytes:
+        """Encrypted and authenticated. `bound_to` must be given again to open it: a sealed thing cannot be moved."""
+        nonce = os.urandom(_NONCE)
+        sealed: bytes = load("aes_gcm")(self.subkey(purpose)).encrypt(nonce, secret, bound_to)
+        return nonce + sealed
+
+    def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
+        """With whichever key it was sealed. Raises BrokenSeal."""
+        for key in self.subkeys(purpose):
+            if (opened := _opened(key, sealed, bound_to)) is not None:
+                return opened
+        raise BrokenSeal
+
+    def is_newest(self, purpose: str, sealed: bytes, bound_to: bytes) -> bool:
+        """Whether it was sealed with the first key."""
+        return _opened(self.subkey(purpose), sealed, bound_to) is not None
+
+    def sign(self, purpose: str, content: bytes) -> bytes:
+        """What shows later that it came from here."""
+        return hmac.new(self.subkey(purpose), content, sha256).digest()
+
+    def signatures(self, purpose: str, content: bytes) -> list[bytes]:
+        """Those of each key: what was signed before has one of them."""
+        return [hmac.new(key, content, sha256).digest() for key in self.subkeys(purpose)]
+
+
+def ring_from(texts: Sequence[str] | None, file: Path) -> KeyRing:
+    """From the setting, or from the file, which is made if it is not there. Using it raises SettingsError."""
+    if texts is not None:
+        return KeyRing(lambda: _decoded(texts, None))
+    return KeyRing(lambda: _from_file(file), file)
+
+
+def _opened(key: bytes, sealed: bytes, bound_to: bytes) -> bytes | None:
+    try:
+        opened: bytes = load("aes_gcm")(key).decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
+    except (ValueError, load("invalid_tag")):
+        return None
+    return opened
+
+
+def _from_file(file: Path) -> list[bytes]:
+    try:
+        return _read_from(file)
+    except FileNotFoundError:
+        return _made(file)
+
+
+def _read_from(file: Path) -> list[bytes]:
+    """A key a line."""
+    mode = stat.S_IMODE(file.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        _log.warning("%s can be read by others than its owner (mode %04o); mend that: chmod 600 %s", file, mode, file)
+    return _decoded(file.read_text(encoding="ascii", errors="replace").split(), SourcePlace(str(file)))
+
+
+def _made(file: Path) -> list[bytes]:
+    """Two processes that start at once end up with the same key: the one whose file is there first."""
+    master = secrets.token_bytes(LENGTH)
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(master.hex() + "\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+    try:
+        os.link(draft, file)
+        _flush_folder(file.parent)
+    except FileExistsError:
+        return _read_from(file)
+    finally:
+        os.unlink(draft)
+    return [master]
+
+
+def _flush_folder(folder: Path) -> None:
+    """A file's name is lost with the power, unless its folder was flushed, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _decoded(texts: Sequence[str], place: SourcePlace | None) -> list[bytes]:
+    masters = [_master(text) for text in texts]
+    if not masters or any(len(master) != LENGTH for master in masters):
+        raise SettingsError(f"secret_key must be {LENGTH * 2} hexadecimal digits, or several of that", place)
+    return masters
+
+
+def _master(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

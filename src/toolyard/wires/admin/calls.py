@@ -1,0 +1,116 @@
+"""The operator's words, in both directions: calls of all callers, and how a person settles one whose end nobody knows.
+
+They are the lifecycle API's with a little more: whose a call is, who holds it, what was lost. So are the errors.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ...model.caller import LOCAL
+from ...model.errors import InvalidInput, Problem, ToolError
+from ...model.lifecycle import CODES, Move, State
+from ...model.record import CallKey, CallRecord, Ending
+from ..contract import JSON, Reply, Request
+from ..errors import encode
+from ..json_body import parse, text
+from ..lifecycle.calls import call_json
+
+PATH = "/v1/admin/calls"
+SETTLEMENTS = ("done", "failed", "rerun")
+FAILED = "The tool failed, as was found out later"
+
+
+class _Done(Struct):
+    """The value as it was written: decoding it would lose what Python's numbers cannot hold."""
+
+    done: Raw
+
+
+def caller_name(key: CallKey) -> str:
+    """How an operator names a caller. Only where there are several tenants does it matter which one it is of."""
+    return key.subject if key.tenant == LOCAL.tenant else f"{key.tenant}/{key.subject}"
+
+
+# -- what the server says and hears ----------------------------------------------------------------
+
+
+def encode_call(call: CallRecord) -> Reply:
+    return Reply(200, encode(_call(call)), [JSON])
+
+
+def encode_calls(calls: Sequence[CallRecord], limit: int) -> Reply:
+    """With a cursor for the next ones, if there may be any."""
+    body: dict[str, Any] = {"calls": [_call(call) for call in calls]}
+    if len(calls) == limit:
+        body["cursor"] = str(calls[-1].seq)
+    return Reply(200, encode(body), [JSON])
+
+
+def decode_settlement(body: bytes) -> Ending | None:
+    """How the call ended after all; None: it is to be run once more."""
+    members = parse(body)
+    given = [name for name in SETTLEMENTS if name in members]
+    if len(given) != 1:
+        raise InvalidInput((Problem("body", "Must have one of done, failed and rerun"),))
+    message = members.maybe("failed", text, None)
+    members.maybe("done", lambda value: value, None)
+    members.maybe("rerun", _true, None)
+    members.done()
+    if given == ["rerun"]:
+        return None
+    if given == ["done"]:
+        value = msgspec.json.format(msgspec.json.decode(body, type=_Done).done, indent=-1)
+        return Ending(State.COMPLETE, CODES[Move.COMPLETE], 0.0, value=value)
+    error = ToolError(message or FAILED, can_retry=False)
+    return Ending(State.ERROR, CODES[Move.FAIL], 0.0, error=encode(error.members()))
+
+
+def _true(value: Any) -> bool:
+    if value is not True:
+        raise ValueError("Must be true")
+    return True
+
+
+def _call(call: CallRecord) -> dict[str, Any]:
+    more: dict[str, Any] = {
+        "callId": call.key.call_id,
+        "caller": call.key.subject,
+        "tenant": call.key.tenant if call.key.tenant != LOCAL.tenant else None,
+        "userId": call.user_id,
+        "losses": call.losses or None,
+        "holder": call.holder if call.state is State.PROCESSING else None,
+    }
+    return {name: value for name, value in more.items() if value is not None} | call_json(call)
+
+
+# -- what a client asks ----------------------------------------------------------------------------
+
+
+def encode_list(wanted: Mapping[str, str | None]) -> Request:
+    return Request("GET", PATH, query=_query(wanted))
+
+
+def encode_show(call_id: str, caller: str | None, wait_s: float) -> Request:
+    wait = f"{wait_s:g}" if wait_s else None
+    return Request("GET", _path(call_id), query=_query({"caller": caller, "wait": wait}))
+
+
+def encode_cancel(call_id: str, caller: str | None) -> Request:
+    return Request("POST", f"{_path(call_id)}/cancel", query=_query({"caller": caller}))
+
+
+def encode_settlement(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Request:
+    """`how` is one of {"done": value}, {"failed": message} and {"rerun": True}."""
+    return Request("POST", f"{_path(call_id)}/resolve", dict([JSON]), encode(how), _query({"caller": caller}))
+
+
+def _path(call_id: str) -> str:
+    return f"{PATH}/{quote(call_id, safe='')}"
+
+
+def _query(wanted: Mapping[str, str | None]) -> bytes:
+    return urlencode({name: value for name, value in wanted.items() if value is not None}).encode()

@@ -1,0 +1,66 @@
+"""Words about calls that wait for a person's yes, in both directions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ...model.record import CallRecord
+from ..contract import JSON, Reply, Request
+from ..errors import encode
+from ..json_body import parse_or_empty
+
+ADMIN = "/v1/admin/approvals"
+OWN = "/v1/approvals"
+MOST_REASON = 500
+
+
+def decode_reason(body: bytes) -> str:
+    """Why not. Raises InvalidInput."""
+    members = parse_or_empty(body)
+    reason: str = members.maybe("reason", _reason, "")
+    members.done()
+    return reason
+
+
+def _reason(given: object) -> str:
+    if not isinstance(given, str) or len(given) > MOST_REASON:
+        raise ValueError(f"Must be text of at most {MOST_REASON} characters")
+    return given
+
+
+def approval_json(call: CallRecord, id: str, url: str | None, code: str | None = None) -> dict[str, Any]:
+    """`code` is for operators."""
+    made = {
+        "id": id,
+        **({} if url is None else {"url": url}),
+        "callId": call.key.call_id,
+        "tool": call.reference,
+        "caller": {"tenant": call.key.tenant, "subject": call.key.subject, "userId": call.user_id},
+        "wire": call.wire,
+        "input": msgspec.Raw(call.input or b"{}"),
+        "createdAt": call.created_at,
+    }
+    return made if code is None else {**made, "code": code}
+
+
+def encode_approvals(waiting: Sequence[Mapping[str, Any]]) -> Reply:
+    return Reply(200, encode({"approvals": waiting}), [JSON])
+
+
+def encode_decided(call: CallRecord, approved: bool) -> Reply:
+    said = {"callId": call.key.call_id, "approved": approved, "state": call.state.value}
+    return Reply(200, encode(said), [JSON])
+
+
+# -- what a client asks ----------------------------------------------------------------------------
+
+
+def encode_list() -> Request:
+    return Request("GET", ADMIN)
+
+
+def encode_decision(id: str, approved: bool, reason: str) -> Request:
+    path = f"{ADMIN}/{quote(id, safe='')}/{'approve' if approved else 'reject'}"
+    return Request("POST", path, dict([JSON]), encode({"reason": reason} if reason else {}))

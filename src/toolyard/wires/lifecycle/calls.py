@@ -1,0 +1,109 @@
+"""The lifecycle API's words: calls as their callers see them, and errors as `{"message", "reason"?}`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from msgspec import Raw
+
+from ...model.call import CallTool
+from ...model.channel import Question
+from ...model.errors import Busy, InvalidInput, KeyConflict, Refused, ToolyardError
+from ...model.lifecycle import State
+from ...model.record import CallRecord
+from ..contract import JSON, Headers, Reply, Request
+from ..errors import STATUS, encode, error_headers
+from ..oxp.client_replies import body_of, refusal_from
+
+LIMITED = 429
+REFUSED = 409
+SOON_MS = 1000
+
+
+class Lifecycle:
+    """The wire, as far as it answers."""
+
+    name = "lifecycle"
+    headers: Headers = [JSON]
+
+    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
+        body: dict[str, Any] = {"message": error.message}
+        if isinstance(error, InvalidInput):
+            body["parameter_errors"] = {problem.path: problem.sentence for problem in error.problems}
+        if isinstance(error, Refused | KeyConflict):
+            body["reason"] = error.reason if isinstance(error, Refused) else "conflict"
+        return Reply(_status(error), encode(body), self.headers + error_headers(error))
+
+    def encode_call(self, call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
+        """`questions` are those that it waits for a person to answer."""
+        return Reply(200, encode(call_json(call) | waiting_json(questions)), self.headers)
+
+    def encode_calls(self, calls: list[CallRecord], limit: int) -> Reply:
+        """With a cursor for the next ones, if there may be any."""
+        body: dict[str, Any] = {"calls": [call_json(call) for call in calls]}
+        if len(calls) == limit:
+            body["cursor"] = str(calls[-1].seq)
+        return Reply(200, encode(body), self.headers)
+
+    def encode_show(self, call_id: str, wait_s: float) -> Request:
+        query = urlencode({"wait": f"{wait_s:g}"} if wait_s else {})
+        return Request("GET", f"/v1/calls/{quote(call_id, safe='')}", query=query.encode())
+
+    def encode_list(self, wanted: Mapping[str, str | None]) -> Request:
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return Request("GET", "/v1/calls", query=urlencode(given).encode())
+
+    def decode(self, reply: Reply) -> dict[str, Any]:
+        """The body. Raises what the server refused with."""
+        if reply.status != 200:
+            raise refusal(reply)
+        return dict(body_of(reply))
+
+
+def refusal(reply: Reply) -> ToolyardError:
+    """What the server refused with. When to come back stands in the headers alone."""
+    body, after = body_of(reply), dict(reply.headers).get(b"retry-after-ms", b"")
+    if reply.status == LIMITED or after:
+        message = str(body.get("message") or "The server is busy")
+        return Busy(message, retry_after_ms=int(after) if after.isdigit() else SOON_MS)
+    return refusal_from(reply.status, body)
+
+
+def _status(error: ToolyardError) -> int:
+    if isinstance(error, Busy):
+        return LIMITED
+    return REFUSED if isinstance(error, Refused | KeyConflict) else STATUS.get(type(error), 200)
+
+
+def call_json(call: CallRecord) -> dict[str, Any]:
+    """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list."""
+    made: dict[str, Any] = {
+        "callId": call.key.call_id,
+        "tool": call.reference,
+        "wire": call.wire,
+        "state": call.state,
+        "code": call.code,
+        "attempt": call.attempt,
+        "waitingFor": call.waiting_for,
+        "createdAt": call.created_at,
+        "startedAt": call.started_at,
+        "finishedAt": call.finished_at,
+        "durationMs": call.duration_ms,
+        "effects": call.effects,
+        "input": Raw(call.input) if call.input else None,
+        "progress": Raw(call.progress) if call.progress else None,
+    }
+    if call.value is not None:
+        made["value"] = Raw(call.value)
+    elif call.state is State.ERROR:
+        made["error"] = Raw(call.error or b"{}")
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def waiting_json(questions: Sequence[Question]) -> dict[str, Any]:
+    """Where a person has to go."""
+    places = [{"url": each.url, "message": each.message} for each in questions if each.url]
+    return {"waitingAt": places} if places else {}
+
+
+LIFECYCLE = Lifecycle()

@@ -1,0 +1,170 @@
+"""Messages as the providers of models write them: tool uses out of an assistant's message, results into the next one.
+
+What a model got wrong is never refused here: it becomes a tool use with a problem, so that the model can be told.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from ...model.errors import ToolError
+from ...model.lifecycle import State
+from ...model.record import CallRecord
+from ...model.session import ToolUse
+from ..json_body import ID, Members, one_of, parse, text
+from ..model_text import ModelText, ShownText, content_path
+
+DEEPEST = 64
+AS_IT_IS = ModelText()
+Format = Literal["anthropic", "openai"]
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def decode_message(body: bytes) -> list[ToolUse]:
+    """The tool uses of an assistant's message, in order, each once. Other members and blocks are left aside."""
+    members = parse(body)
+    members.one("role", one_of("assistant"))
+    uses: dict[str, ToolUse] = {}
+    for each, use in [*_anthropic(members), *_openai(members)]:
+        if use.id and _said(uses.setdefault(use.id, use)) != _said(use):
+            each.refuse("id", "Stands for another tool use already")
+    members.check()
+    return list(uses.values())
+
+
+def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
+    """The `tool_use` blocks of `content`."""
+    if members.maybe("content", _is_plain, "tool_calls" in members):
+        return []
+    uses = []
+    for block in members.all_below("content"):
+        if block.one("type", text) == "tool_use":
+            id, name = block.one("id", ID), block.one("name", text)
+            uses.append((block, _use(id, name, block.one("input", lambda input: input))))
+    return uses
+
+
+def _openai(members: Members) -> list[tuple[Members, ToolUse]]:
+    """The `tool_calls`, of functions and of tools that take text."""
+    if members.maybe("tool_calls", lambda calls: calls, None) is None:
+        return []
+    uses = []
+    for call in members.all_below("tool_calls"):
+        kind = call.maybe("type", one_of("function", "custom"), "function")
+        id, called = call.one("id", ID), call.below(kind or "function")
+        name, written = called.one("name", text), called.one("input" if kind == "custom" else "arguments", text)
+        uses.append((call, _use(id, name, *_read(written or "", kind or ""))))
+    return uses
+
+
+def _use(id: str, name: str, input: Any, raw: str | None = None, problem: str | None = None) -> ToolUse:
+    if problem is None and not isinstance(input, dict):
+        raw, problem = msgspec.json.encode(input).decode(), "The input must be a JSON object"
+    return ToolUse(id, name, {}, raw, problem) if problem else ToolUse(id, name, input)
+
+
+def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
+    """What a model wrote as arguments: the input, or the text and what is wrong with it."""
+    if kind == "custom":
+        return {}, written, "The tool takes a JSON object, not text"
+    try:
+        input = msgspec.json.decode(written) if written.strip() else {}
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        return {}, written, f"The arguments are not valid JSON: {error}"
+    if not isinstance(input, dict):
+        return {}, written, "The arguments must be a JSON object"
+    return (input, None, None) if _is_shallow(input) else ({}, written, "The arguments are nested too deeply")
+
+
+def _is_shallow(input: Any) -> bool:
+    """JSON within a string is as deep as it likes, until somebody looks."""
+    level = [input]
+    for _ in range(DEEPEST):
+        level = [below for value in level for below in _below(value)]
+    return not level
+
+
+def _below(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _is_plain(content: Any) -> bool:
+    """Text or nothing: no blocks."""
+    return content is None or isinstance(content, str)
+
+
+def _said(use: ToolUse) -> bytes:
+    return _encode([use.name, use.input, use.raw])
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+
+def encode_results(format: Format, calls: Sequence[CallRecord], telling: ModelText = AS_IT_IS) -> dict[str, Any]:
+    """One result for each, in order: `message`, or `messages`. What was done to their texts stands beside them."""
+    told = [telling.text(_text_of(call), is_json=_is_json(call), most=_most(call)) for call in calls]
+    notes = {call.request: note for call, text in zip(calls, told, strict=True) if (note := _note(call, text))}
+    ends = [each.with_end(_where(call)) for call, each in zip(calls, told, strict=True)]
+    return FORMATS[format](calls, ends) | ({"notes": notes} if notes else {})
+
+
+def _most(call: CallRecord) -> int | None:
+    """What a client or a worker submitted is for whoever asked it: it goes to the model as it is, however long."""
+    return None if call.queue == "node" or call.state is State.ERROR else sys.maxsize
+
+
+def _note(call: CallRecord, told: ShownText) -> dict[str, Any]:
+    made: dict[str, Any] = {"escaped": True} if told.is_escaped else {}
+    if told.hidden:
+        made["hidden"] = list(told.hidden)
+    if told.size:
+        made["preview"] = {"bytes": told.size, "shown": told.shown}
+        if call.state is State.COMPLETE:
+            made["preview"]["content"] = content_path(call)
+    return made
+
+
+def _where(call: CallRecord) -> str:
+    return f"All of it is at {content_path(call)}." if call.state is State.COMPLETE else ""
+
+
+def _is_json(call: CallRecord) -> bool:
+    is_text = call.queue != "session" and (call.value or b"").startswith(b'"')
+    return call.state is State.COMPLETE and not is_text
+
+
+def _anthropic_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[str, Any]:
+    content = [
+        {
+            "type": "tool_result",
+            "tool_use_id": call.request,
+            "content": text,
+            "is_error": call.state is State.ERROR,
+        }
+        for call, text in zip(calls, texts, strict=True)
+    ]
+    return {"message": {"role": "user", "content": content}}
+
+
+def _openai_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[str, Any]:
+    answered = zip(calls, texts, strict=True)
+    return {
+        "messages": [{"role": "tool", "tool_call_id": call.request, "content": text} for call, text in answered],
+    }
+
+
+def _text_of(call: CallRecord) -> str:
+    """What the model reads."""
+    if call.state is State.ERROR:
+        error = ToolError.from_members(msgspec.json.decode(call.error or b"{}"))
+        return "\n".join(filter(None, [error.message, error.additional_prompt_content]))
+    value = call.value or b"null"
+    return value.decode() if _is_json(call) else msgspec.json.decode(value, type=str)
+
+
+FORMATS: dict[Format, Callable[[Sequence[CallRecord], Sequence[str]], dict[str, Any]]] = {
+    "anthropic": _anthropic_results,
+    "openai": _openai_results,
+}

@@ -1,0 +1,74 @@
+"""Sessions: how one is opened, where it stands, and what happens in it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...model.record import CallRecord
+from ...model.session import Event, NewSession, RequestEvent, Session, SessionStanding, SessionTool
+from ..contract import JSON, Reply
+from ..errors import encode
+from ..json_body import Members, an_object, matching, object_or_null, parse_or_empty, text
+from .requests import standing_json
+
+_name = matching(r"[A-Za-z0-9_.-]{1,128}", "Must have 1 to 128 letters, digits, or any of _ - .")
+
+
+def decode_session(body: bytes) -> NewSession:
+    """A session to be opened, with the tools it brings."""
+    members = parse_or_empty(body)
+    given = list(members.all_below("tools")) if "tools" in members else []
+    tools = [_tool(each) for each in given]
+    metadata = members.maybe("metadata", an_object, {})
+    known: set[str] = set()
+    for each, tool in zip(given, tools, strict=True):
+        if tool.name in known:
+            each.refuse("name", "Is another tool's name already")
+        known.add(tool.name)
+    members.done()
+    return NewSession(tuple(tools), metadata)
+
+
+def _tool(members: Members) -> SessionTool:
+    tool = SessionTool(
+        members.one("name", _name),
+        members.one("description", text),
+        members.one("input_schema", an_object),
+        members.maybe("output_schema", object_or_null, None),
+    )
+    members.refuse_unseen()
+    members.close()
+    return tool
+
+
+def encode_session_created(session: Session) -> Reply:
+    return Reply(201, encode({"sessionId": session.id, "status": session.status}), [JSON])
+
+
+def encode_session(session: SessionStanding, requests: Sequence[RequestEvent]) -> Reply:
+    body = {
+        "sessionId": session.id,
+        "status": session.status,
+        "requests": requests,
+        "metadata": session.metadata,
+    }
+    return Reply(200, encode(body), [JSON])
+
+
+def encode_turn(requests: Sequence[CallRecord]) -> Reply:
+    """The tool uses of a message, as requests."""
+    return Reply(200, encode({"requests": list(map(standing_json, requests))}), [JSON])
+
+
+def encode_awaiting() -> Reply:
+    """There are no results yet."""
+    return Reply(202, b'{"status":"awaiting_tools"}', [JSON])
+
+
+def encode_ready(results: Mapping[str, Any]) -> Reply:
+    """The results, as `providers.encode_results` made them."""
+    return Reply(200, encode({"status": "ready", **results}), [JSON])
+
+
+def encode_event(event: Event) -> bytes:
+    """One event of `text/event-stream`."""
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.kind.encode(), event.data)

@@ -1,0 +1,161 @@
+"""What OXP 1.0, OTC 1.0 and the OTC draft have in common: the request, its context, and the answers to errors."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from ...model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, ListTools, is_call_id
+from ...model.errors import MalformedRequest
+from ...model.tool import Requirements
+from ..json_body import why_unreadable
+
+OTC_1_0 = "otc://1.0"
+OXP_1_0 = "urn:oxp:1.0"
+OXP_1_0_ADDRESS = "https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json"
+OTC_DRAFT = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
+
+
+class TokenMember(Struct):
+    id: str
+    token: str
+
+
+class SecretMember(Struct):
+    id: str
+    value: str
+
+
+class ContextBody(Struct):
+    """More members are allowed, and ignored."""
+
+    authorization: list[TokenMember] = []
+    secrets: list[SecretMember] = []
+    user_id: str | UnsetType = UNSET
+    user_info: dict[str, Any] = {}
+
+
+class CallBody(Struct, forbid_unknown_fields=True):
+    """A call, as it stands under `request`. `inputs` is the draft's other name for `input`."""
+
+    tool_id: str
+    call_id: str | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    input: dict[str, Any] | UnsetType = UNSET
+    inputs: dict[str, Any] | UnsetType = UNSET
+    context: ContextBody | UnsetType = UNSET
+
+
+class FlatBody(Struct, forbid_unknown_fields=True):
+    """Either form of a call: flat, or with everything under `request`."""
+
+    tool_id: str | UnsetType = UNSET
+    call_id: str | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    input: dict[str, Any] | UnsetType = UNSET
+    context: ContextBody | UnsetType = UNSET
+    schema: str | UnsetType = msgspec.field(default=UNSET, name="$schema")
+    request: CallBody | UnsetType = UNSET
+
+
+_decoder = msgspec.json.Decoder(FlatBody)
+
+
+def parse(body: bytes) -> FlatBody:
+    """Raises MalformedRequest, saying which member is wrong and what was expected."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        reason = _plain(why_unreadable(body, error))
+        raise MalformedRequest(
+            "The request is not valid JSON", developer_message=f"The body cannot be read: {reason}"
+        ) from None
+
+
+def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, latest: bool = False) -> CallTool:
+    """The wire's request as a command. Raises MalformedRequest for an impossible `call_id`."""
+    call_id = None if call.call_id is UNSET else call.call_id
+    if call_id is not None and not is_call_id(call_id):
+        raise MalformedRequest(
+            "The call_id is not valid",
+            developer_message=f"call_id must have {CALL_ID_FORM}",
+        )
+    return CallTool(
+        call.tool_id,  # type: ignore[arg-type]
+        {} if input is UNSET else input,
+        call_id,
+        None if call.trace_id is UNSET else call.trace_id,
+        NO_CONTEXT if call.context is UNSET else context_of(call.context),
+        latest,
+    )
+
+
+def is_flat(body: FlatBody) -> bool:
+    """Whether any member of a flat call is there."""
+    return not (body.tool_id is body.call_id is body.trace_id is body.input is body.context is UNSET)
+
+
+def context_of(body: ContextBody) -> CallContext:
+    return CallContext(
+        {token.id: token.token for token in body.authorization},
+        {secret.id: secret.value for secret in body.secrets},
+        None if body.user_id is UNSET else body.user_id,
+        body.user_info,
+    )
+
+
+def context_json(context: CallContext) -> dict[str, Any]:
+    """The other direction, for the client."""
+    made: dict[str, Any] = {}
+    if context.tokens:
+        made["authorization"] = [{"id": id, "token": token} for id, token in context.tokens.items()]
+    if context.secrets:
+        made["secrets"] = [{"id": id, "value": value} for id, value in context.secrets.items()]
+    if context.user_id is not None:
+        made["user_id"] = context.user_id
+    if context.user_info:
+        made["user_info"] = dict(context.user_info)
+    return made
+
+
+def request_json(command: CallTool) -> dict[str, Any]:
+    """A call as the client sends it, flat."""
+    made: dict[str, Any] = {"tool_id": command.tool_id, "input": command.input}
+    if command.call_id is not None:
+        made["call_id"] = command.call_id
+    if command.trace_id is not None:
+        made["trace_id"] = command.trace_id
+    if context := context_json(command.context):
+        made["context"] = context
+    return made
+
+
+def list_query(command: ListTools, schema: str | None) -> bytes:
+    """The query of `GET /tools`."""
+    asked = {"versions": "all"} if command.all_versions else {}
+    return urlencode({**asked, **({"$schema": schema} if schema else {})}).encode()
+
+
+def _plain(text: str) -> str:
+    """msgspec's words, without its code marks."""
+    return text.replace("`", "'").replace("- at '$.", "at '").replace("- at '$'", "at the top level")
+
+
+# -- what is listed ---------------------------------------------------------------------------------
+
+
+def requirements_json(requirements: Requirements, *, with_user_id: bool) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if requirements.authorization:
+        made["authorization"] = [
+            {"id": needed.id, "oauth2": {"scopes": list(needed.scopes)}} if needed.scopes else {"id": needed.id}
+            for needed in requirements.authorization
+        ]
+    if requirements.secrets:
+        made["secrets"] = [{"id": id} for id in requirements.secrets]
+    if requirements.user_id and with_user_id:
+        made["user_id"] = True
+    return made

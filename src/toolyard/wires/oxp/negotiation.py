@@ -1,0 +1,198 @@
+"""Which protocol of the OXP family a request speaks.
+
+A prefix (`/oxp`, `/otc`, `/otc/draft`) decides outright. At the root the body does: a `tool_id` at the top is OXP; a
+`request` is whatever `$schema` says, or, without one, OTC 1.0 at `/tools/call` and the draft at `/call`.
+
+Each decoder gives the wire to answer with and the command, or the error that must be answered instead: the wire is
+known, or guessed as well as can be, even for a request that is refused.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ...model.call import CallTool, ListTools
+from ...model.errors import MalformedRequest, RequestError, UnsupportedProtocol
+from ..contract import OxpFamilyWire
+from . import otc, otc_draft, oxp
+from .messages import OTC_1_0, OTC_DRAFT, OXP_1_0, OXP_1_0_ADDRESS, CallBody, FlatBody, command_of, is_flat, parse
+
+SCHEMAS: dict[str, OxpFamilyWire] = {
+    OXP_1_0: oxp.ENVELOPED,
+    OXP_1_0_ADDRESS: oxp.ENVELOPED,
+    OTC_1_0: otc.OTC,
+    OTC_DRAFT: otc_draft.DRAFT,
+}
+LISTED: dict[str, OxpFamilyWire] = {**SCHEMAS, OXP_1_0: oxp.FLAT, OXP_1_0_ADDRESS: oxp.FLAT}
+
+_schema_member = re.compile(rb'"\$schema"\s*:\s*"([^"\\]{1,200})"').search
+_request_member = re.compile(rb'"request"\s*:\s*\{').search
+_known_version = re.compile(rb"1(\.0(\.[0-9]+)?)?").fullmatch
+Decoded = tuple[OxpFamilyWire, CallTool | RequestError]
+Choose = Callable[[FlatBody], OxpFamilyWire]
+
+
+def check_version(asked: bytes) -> None:
+    """An `OXP-Version` nobody knows is refused. (None at all means the newest.)"""
+    if not _known_version(asked):
+        raise UnsupportedProtocol(
+            "This version of OXP is not supported",
+            developer_message=f"OXP-Version {asked.decode('latin-1')!r} is not known; supported: 1, 1.0, 1.0.x",
+        )
+
+
+def decode_call(body: bytes, choose: Choose) -> Decoded:
+    """`choose` finds the wire of a parsed body, and raises where it must not be spoken here."""
+    try:
+        parsed = parse(body)
+    except RequestError as error:
+        return guess_wire(body, choose), error
+    try:
+        wire = choose(parsed)
+        call = parsed.request
+        if call is UNSET:
+            return wire, command_of(parsed, parsed.input)
+        input = call.input if call.inputs is UNSET else _input_of(call, wire)
+        return wire, command_of(call, input, latest=wire is otc_draft.DRAFT)
+    except RequestError as error:
+        return guess_wire(body, choose), error
+
+
+def root(body: FlatBody) -> OxpFamilyWire:
+    """`POST /tools/call`."""
+    return _by_body(body, otc.OTC_FOR_OXP)
+
+
+def root_call(body: FlatBody) -> OxpFamilyWire:
+    """`POST /call`, the draft's address and that of the documents' examples."""
+    return _by_body(body, otc_draft.DRAFT)
+
+
+def only_oxp(body: FlatBody) -> OxpFamilyWire:
+    """Below `/oxp`: flat or with `request`."""
+    wire = _by_body(body, oxp.ENVELOPED)
+    return _allowed(wire, body, (oxp.FLAT, oxp.ENVELOPED))
+
+
+def only_otc(body: FlatBody) -> OxpFamilyWire:
+    """Below `/otc`."""
+    return _allowed(_by_body(body, otc.OTC), body, (otc.OTC,))
+
+
+def only_draft(body: FlatBody) -> OxpFamilyWire:
+    """Below `/otc/draft`."""
+    return _allowed(_by_body(body, otc_draft.DRAFT), body, (otc_draft.DRAFT,))
+
+
+def decode_list(
+    query: bytes, body: bytes, default: OxpFamilyWire, *, fixed: bool
+) -> tuple[OxpFamilyWire, ListTools | RequestError]:
+    """`GET /tools`: OXP, unless `$schema` (in the query, or in a body, which a GET may carry here) names another.
+    Where the path has `fixed` the wire, `$schema` must agree with it."""
+    wire = default
+    try:
+        parameters = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+        schema = parameters["$schema"][-1] if "$schema" in parameters else _schema_of(body)
+        named = default if schema is None else LISTED[_known(schema)]
+        if fixed and named is not default:
+            raise _not_here(str(schema), (default,))
+        wire = named
+        return wire, ListTools(all_versions=_versions(parameters.get("versions", ["newest"])[-1]))
+    except RequestError as error:
+        return wire, error
+
+
+def _by_body(body: FlatBody, unnamed: OxpFamilyWire) -> OxpFamilyWire:
+    named = None if body.schema is UNSET else SCHEMAS.get(body.schema) or SCHEMAS[_known(body.schema)]
+    if body.request is UNSET and body.tool_id is not UNSET:
+        return oxp.FLAT
+    if body.request is UNSET or is_flat(body):
+        found = "both" if body.request is not UNSET else "neither"
+        raise MalformedRequest(
+            "The request is not a tool call",
+            developer_message=f"expected either 'tool_id' or 'request' at the top level, found {found}",
+        )
+    return named or unnamed
+
+
+def _allowed(wire: OxpFamilyWire, body: FlatBody, here: tuple[OxpFamilyWire, ...]) -> OxpFamilyWire:
+    if wire in here:
+        return wire
+    if body.request is UNSET:
+        raise MalformedRequest("The request is not a tool call", developer_message="expected a 'request' object")
+    raise _not_here(str(body.schema), here)
+
+
+def _not_here(schema: str, here: tuple[OxpFamilyWire, ...]) -> UnsupportedProtocol:
+    known = ", ".join(known for known in SCHEMAS if SCHEMAS[known] in here or LISTED[known] in here)
+    return UnsupportedProtocol(
+        "This $schema is not spoken at this address",
+        developer_message=f"$schema {schema!r} is not spoken here; known here: {known}",
+    )
+
+
+def _known(schema: str) -> str:
+    if schema in SCHEMAS:
+        return schema
+    raise UnsupportedProtocol(
+        "This $schema is not supported",
+        developer_message=f"$schema {schema[:200]!r} is not known; known: {', '.join(SCHEMAS)}",
+    )
+
+
+def _input_of(call: CallBody, wire: OxpFamilyWire) -> dict[str, Any] | UnsetType:
+    """Of a call that has `inputs`."""
+    if wire is not otc_draft.DRAFT:
+        raise MalformedRequest("The request is not valid", developer_message="Object contains unknown field 'inputs'")
+    return call.inputs if call.input is UNSET else call.input
+
+
+def _versions(text: str) -> bool:
+    if text in ("all", "newest"):
+        return text == "all"
+    raise MalformedRequest(
+        "The request is not valid", developer_message=f"versions must be 'all' or 'newest', got {text!r}"
+    )
+
+
+def _schema_of(body: bytes) -> str | None:
+    if not body:
+        return None
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        decoded = None
+    if not isinstance(decoded, dict) or not isinstance(schema := decoded.get("$schema"), str | None):
+        raise MalformedRequest("The request is not valid", developer_message="expected a JSON object with '$schema'")
+    return schema
+
+
+def _glimpsed(body: bytes) -> dict[str, Any]:
+    """What can be seen of a body that is cut off, or broken."""
+    schema = _schema_member(body)
+    members: dict[str, Any] = {} if schema is None else {"$schema": schema[1].decode("latin-1")}
+    return {**members, "request": None} if _request_member(body) else members
+
+
+def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
+    """The wire to refuse a body with: what its `$schema` names, if that can be read and is spoken here."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        decoded = _glimpsed(body)
+    members = decoded if isinstance(decoded, dict) else {}
+    enveloped = "request" in members or choose in (only_otc, only_draft)
+    schema = members.get("$schema")
+    named = schema if isinstance(schema, str) and schema in SCHEMAS else UNSET
+    for guessed in (named, UNSET):
+        probe = FlatBody(request=CallBody("")) if enveloped else FlatBody("")
+        probe.schema = guessed
+        try:
+            return choose(probe)
+        except RequestError:
+            continue
+    raise AssertionError("every wire speaks to a body without $schema")

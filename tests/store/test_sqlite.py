@@ -1,0 +1,117 @@
+"""What is SQLite's alone: a file that one process writes to."""
+
+import os
+from pathlib import Path
+
+import apsw
+import pytest
+
+from toolyard.model.errors import SetupError
+from toolyard.store.contract import Store
+from toolyard.store.sql_files import migrations
+from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
+
+from .calls import KEY, LARGE, call, there
+from .ledgers import TIMING, ManualClock, Opening
+
+pytestmark = pytest.mark.kind("sqlite")
+
+
+async def test_a_second_process_is_refused(store: Store, make_store: Opening) -> None:
+    assert not store.shared
+    with pytest.raises(StoreInUse, match="--store sqlite:other\\.db"):
+        await make_store("b")
+
+
+async def test_a_file_of_a_newer_toolyard_is_left_alone(store: Store, make_store: Opening, tmp_path: Path) -> None:
+    await make_store.close(store)
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    connection.execute("PRAGMA user_version = 1000")
+    connection.close()
+    with pytest.raises(SchemaTooNew):
+        await make_store("b")
+
+
+async def test_a_file_of_an_older_toolyard_is_brought_up_to_date(make_store: Opening, tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    for migration in migrations("sqlite")[:2]:
+        connection.execute(migration.sql)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    store = await make_store()
+    begun = await store.begin(call())
+    assert await store.ask(begun.seq, 1, "sure", b"{}") is None
+    assert there(await store.row(begun.seq)).waiting_for == "answer"
+
+
+async def test_a_file_that_lost_its_newest_calls_to_an_older_toolyard_gives_none_of_their_numbers(
+    make_store: Opening, tmp_path: Path
+) -> None:
+    """What is left of them, a key that is still taken, says how far their numbers went."""
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    for migration in migrations("sqlite")[:6]:
+        connection.execute(migration.sql)
+    connection.execute("PRAGMA user_version = 6")
+    connection.execute("INSERT INTO keys VALUES ('default', 'bob', 'oxp', 'old', 41, x'00', 1e12)")
+    connection.execute("INSERT INTO notes VALUES ('hold', 'default', 'bob', 'oxp 00', CAST('42' AS BLOB), 1e12)")
+    connection.close()
+    assert (await (await make_store()).begin(call())).seq > 42
+
+
+async def test_a_file_that_is_no_ledger_is_refused(make_store: Opening, tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_bytes(b"this is not a database, not at all" * 100)
+    with pytest.raises(SetupError):
+        await make_store()
+
+
+async def test_nothing_that_was_kept_out_of_a_row_is_left_behind(
+    store: Store, make_store: Opening, clock: ManualClock, tmp_path: Path
+) -> None:
+    begun = await store.begin(call(input=LARGE))
+    await store.cancel(begun.seq)
+    await clock.advance(TIMING.retention_s + 1)
+    assert await store.sweep(10) == 1
+    await make_store.close(store)
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    assert connection.execute("SELECT count(*) FROM blobs").fetchall() == [(0,)]
+    connection.close()
+
+
+async def test_a_ledger_in_memory_works_alike_and_leaves_no_file(
+    make_store: Opening, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = SqliteStore(":memory:", "a", TIMING, now=clock)
+    await store.open()
+    try:
+        await store.begin(call())
+        assert await store.find(KEY) is not None
+    finally:
+        await store.close()
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_ledger_is_one_by_whichever_name_it_is_opened(make_store: Opening, tmp_path: Path) -> None:
+    await make_store()
+    os.symlink(tmp_path / "ledger.db", tmp_path / "link.db")
+    with pytest.raises(StoreInUse):
+        await SqliteStore(str(tmp_path / "link.db"), "b", TIMING).open()
+
+
+async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(
+    make_store: Opening, tmp_path: Path
+) -> None:
+    store = await make_store()
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    connection.execute("ALTER TABLE keys RENAME TO away")
+    connection.execute("ALTER TABLE blobs RENAME TO blobs_away")
+    with pytest.raises(StoreDown):
+        await store.begin(call())
+    with pytest.raises(StoreDown):
+        await store.check()
+    connection.execute("ALTER TABLE away RENAME TO keys")
+    connection.execute("ALTER TABLE blobs_away RENAME TO blobs")
+    connection.close()
+    await store.check()
+    assert (await store.begin(call())).seq > 0
