@@ -113,6 +113,22 @@ def test_a_file_imports_only_what_its_layer_may(path: Path) -> None:
     assert set(imported_layers(path)) <= allowed, f"{layer} may import {sorted(allowed)}"
 
 
+STORE = {"contract", "values", "hints"}
+"""What layers above may know of the ledger: its promises, not how a store keeps them."""
+
+
+@pytest.mark.parametrize("layer", ["trust", "engine"])
+def test_a_layer_knows_the_store_by_its_contract_alone(layer: str) -> None:
+    known = {
+        node.module.removeprefix("store.").removeprefix("toolyard.store.")
+        for path in (SOURCE / layer).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("store", "toolyard.store"))
+    }
+    assert known
+    assert known <= STORE
+
+
 def test_the_reader_of_imports_sees_them() -> None:
     assert "catalogue" in set(imported_layers(SOURCE / "engine" / "engine.py"))
     assert "server" in set(imported_layers(SOURCE / "cli" / "verbs" / "serve.py"))

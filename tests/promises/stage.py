@@ -90,6 +90,7 @@ class Exchange:
     """A request under way."""
 
     heard: Heard
+    yard: Yard
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[None] | None" = None
 
@@ -155,7 +156,16 @@ class Stage:
             self.world.troubles.append("the server did not stop")
         for exchange in self.exchanges:
             exchange.gone.set()
+        await self._give_up([each.task for each in self.exchanges if each.yard is yard and each.task is not None])
         self.mcp_sessions.clear()
+
+    async def _give_up(self, requests: "list[asyncio.Task[None]]") -> None:
+        """What every HTTP server does with requests that outlive its grace."""
+        late = set(requests)
+        if late:
+            _, late = await asyncio.wait(late, timeout=1.0)
+        for task in late:
+            task.cancel()
 
     async def restart(self, node: int) -> None:
         self.world.lose_runs()
@@ -209,10 +219,9 @@ class Stage:
         if not yards:
             heard.done.set()
             return heard
-        exchange = Exchange(heard)
-        exchange.task = self.loop.create_task(
-            _exchanged(yards[node % len(yards)], _scope(request, headers), data, exchange)
-        )
+        yard = yards[node % len(yards)]
+        exchange = Exchange(heard, yard)
+        exchange.task = self.loop.create_task(_exchanged(yard, _scope(request, headers), data, exchange))
         self.exchanges.append(exchange)
         return heard
 
