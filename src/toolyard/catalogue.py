@@ -1,8 +1,9 @@
 """The tools that are served, by every name they can be called by.
 
-A reference is looked up in one dictionary that holds every spelling (`A.B`, `A.B@1`, `A.B@1.2.3`), so that a
-call costs the same with one tool as with a thousand. Each change raises `version`; whatever is made from
-the catalogue (listing bytes) is kept under (version, view).
+The engine resolves calls here, and the wires list from here; the server's own tools and those that workers offer are
+alike. A reference is looked up in one dictionary that holds every spelling (`A.B`, `A.B@1`, `A.B@1.2.3`), so that a
+call costs the same with one tool as with a thousand. Each change raises `version`; whatever is made from the catalogue
+(the bytes of a listing) is cached under (version, view).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,43 +18,45 @@ LONGEST_REFERENCE = 256
 
 
 class CatalogueChange(Struct, frozen=True):
-    """What came and what went. A listener looks at that alone: a change costs what is in it, and not what is there."""
+    """The tools that one change added and removed. Listeners look at these alone, so that a change costs what is in it,
+    however large the catalogue is."""
 
     added: tuple[Tool, ...]
     removed: tuple[Tool, ...]
 
 
 class Catalogue:
-    """Versions of tools, resolved and listed in a stable order."""
+    """The versions of all tools that are served: resolved by reference or name, listed in a stable order."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self.version = 0
         self._tools: dict[str, dict[Version, Tool]] = {}
         self._references: dict[str, Tool] = {}
+        # Two kinds of names: those that wires list, of newest versions, and those that any version occupies.
         self._names: dict[str, Tool] = {}
         self._taken: dict[str, Tool] = {}
         self._listeners: list[Callable[[CatalogueChange], None]] = []
         self.add(*tools)
 
     def __len__(self) -> int:
-        """How many tools, whatever their versions."""
+        """How many tools there are; versions of one count once."""
         return len(self._tools)
 
     def subscribe(self, listener: Callable[[CatalogueChange], None]) -> None:
-        """Calls `listener` after each change. One that raises has the change taken back."""
+        """Calls `listener` after each change. A listener that raises has the change taken back."""
         self._listeners.append(listener)
 
     def add(self, *tools: Tool) -> None:
-        """All of them or, when one is refused, none."""
+        """Adds all of these tools or, when one is refused, none."""
         self.change(add=tools)
 
     def remove(self, *tools: Tool) -> None:
-        """What is not there is not missed."""
+        """Removes these tools. One that is not there is no error."""
         self.change(remove=tools)
 
     def change(self, *, add: Iterable[Tool] = (), remove: Iterable[Tool] = ()) -> None:
-        """One change, however many tools come and go: whoever listens is told once. All of it or, when a tool or a
-        listener refuses, none. Raises DefinitionError."""
+        """Adds and removes tools in one change, of which listeners hear once. All of it happens or, when a tool or a
+        listener refuses, nothing. Raises DefinitionError."""
         changed: dict[str, dict[Version, Tool]] = {}
         added, removed = list[Tool](), list[Tool]()
         for tool in remove:
@@ -70,7 +73,7 @@ class Catalogue:
         self._replace(changed, self._taken_after(changed), CatalogueChange(tuple(added), tuple(removed)))
 
     def taken(self, wire_name: str) -> Tool | None:
-        """A tool, in whichever of its versions, that has this name on the wires."""
+        """The tool that occupies this wire name with any of its versions, listed or not."""
         return self._taken.get(wire_name)
 
     def resolve(self, reference: str, view: View = EVERYTHING, *, latest: bool = False) -> Tool:
@@ -80,7 +83,7 @@ class Catalogue:
         return tool if tool is not None and view.sees(tool) else self._resolve_slowly(reference, view, latest)
 
     def named(self, name: str, view: View = EVERYTHING) -> Tool | None:
-        """The newest version of the tool that wires list under that name, whole or short."""
+        """The newest version that the view sees of the tool that wires list under that name, long or short."""
         tool = self._names.get(name)
         if tool is None or view.sees(tool):
             return tool
@@ -104,7 +107,8 @@ class Catalogue:
         return changed[id]
 
     def _taken_after(self, changed: dict[str, dict[Version, Tool]]) -> dict[str, Tool]:
-        """Which tool has which name on the wires, in any of its versions. Raises DefinitionError for a name of two."""
+        """The tools by the names that their versions occupy, once `changed` is in place. Raises DefinitionError for a
+        name that two tools would have."""
         taken = dict(self._taken)
         for id in changed:
             for tool in self._tools.get(id, {}).values():
@@ -119,7 +123,8 @@ class Catalogue:
     def _replace(
         self, changed: dict[str, dict[Version, Tool]], taken: dict[str, Tool], change: "CatalogueChange"
     ) -> None:
-        """Only what belongs to the changed ids is made anew; the rest is copied, which costs next to nothing."""
+        """Puts changed copies of the dictionaries in place, so that the change can be taken back whole where a listener
+        refuses. Only what belongs to the changed ids is made anew; copying the rest costs next to nothing."""
         before = self._tools, self._references, self._names, self._taken
         tools, references, names = dict(self._tools), dict(self._references), dict(self._names)
         for id, versions in changed.items():
@@ -131,6 +136,7 @@ class Catalogue:
             if versions:
                 tools[id] = versions
                 references.update(_spellings(id, versions))
+        # In a loop of its own: a name may go from one tool to another within one change.
         for newest in (references[id] for id in changed if id in tools):
             names[newest.wire_name] = names[newest.short_name] = newest
         self._tools, self._references, self._names, self._taken = tools, references, names, taken
@@ -139,6 +145,7 @@ class Catalogue:
             for listener in self._listeners:
                 listener(change)
         except BaseException:
+            # The version stays raised: a listener may have cached something under it.
             self._tools, self._references, self._names, self._taken = before
             raise
 
@@ -147,6 +154,8 @@ class Catalogue:
         return max(seen, key=_version, default=None)
 
     def _resolve_slowly(self, reference: str, view: View, latest: bool) -> Tool:
+        """Resolves what is in no dictionary: `@latest`, versions with leading zeros, and the newest version that the
+        view sees where it does not see the newest of all. Raises ToolNotFound, with the reason."""
         id, _, version = reference.partition("@")
         if latest and version == "latest":
             return self.resolve(id, view)
@@ -169,7 +178,7 @@ class Catalogue:
 
 
 def _spellings(id: str, versions: dict[Version, Tool]) -> Iterator[tuple[str, Tool]]:
-    """Every way to write it, and what that means."""
+    """Every way to write a reference to a tool's versions, and the version that each means."""
     if versions:
         yield id, versions[max(versions)]
     for version, tool in versions.items():

@@ -1,7 +1,8 @@
-"""The one table of what loads late.
+"""The one table of modules that are imported on first use.
 
-Starting fast and staying small matter more than having everything at hand: what only some users need is
-imported the first time it is used, through here and nowhere else.
+A server should start fast and stay small, so what only some users need is imported the first time it is used: through
+this table and nowhere else, so that a test can check every row. It also lets a lower layer use a higher one without
+importing it, where the composition root would be the only other way.
 """
 
 from importlib import import_module
@@ -45,11 +46,12 @@ LAZY = {
 
 
 def load(name: str) -> Any:
-    """The module or attribute behind a door, loaded now if it was not."""
+    """The module or attribute that `LAZY` has under this name, imported now if it was not yet."""
     return load_place(LAZY[name])
 
 
 def load_place(place: str) -> Any:
+    """The module or attribute at `module` or `module:attribute`, imported now if it was not yet."""
     module, _, attribute = place.partition(":")
     loaded = import_module(module)
     return getattr(loaded, attribute) if attribute else loaded

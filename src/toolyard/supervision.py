@@ -1,10 +1,10 @@
-"""Keeps alive what runs beside the calls: every task and thread of a server that lives longer than one request is
+"""Supervises what runs in the background: every task and thread of a server that lives longer than one request is
 started here, under a name.
 
-One that dies of something nobody expected is logged with its traceback, makes the server unhealthy, and is started
-again after a pause that doubles from death to death. When it has run for a while again, the server is healthy again.
-What is supervised looks after its own items: an item that was lost with it is told so, and the others are done by the
-next run.
+One that dies of an exception nobody expected is logged with its traceback, makes the server unhealthy, and is started
+again after a pause that doubles from death to death. Once it has run steadily for a while, the server is healthy again.
+The work items are the task's own matter: whoever waits for an item that was lost with a run is told so by the task
+itself, and the next run takes the others.
 """
 
 import asyncio
@@ -16,12 +16,13 @@ from typing import Any
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
 STEADY_S = 1.0
-"""Who has run for so long after a death is well."""
+"""A task or thread that has run for so long since its last start is healthy."""
 _log = logging.getLogger("toolyard.supervision")
 
 
 class Health:
-    """Of one task or thread. Read from any thread."""
+    """The health of one supervised task or thread: how often it died, and whether it runs steadily now. It may be read
+    from any thread."""
 
     def __init__(self) -> None:
         self.deaths = 0
@@ -36,7 +37,8 @@ class Health:
         self._began, self._is_down = time.monotonic(), False
 
     def dies(self) -> float:
-        """For how long to pause before the next start."""
+        """Counts a death. Returns how many seconds to pause before the next start."""
+        # After a steady run this is a new trouble, and the pauses begin anew.
         self._pause_s = FIRST_PAUSE_S if self._is_steady() else min(2 * self._pause_s, LONGEST_PAUSE_S)
         self.deaths += 1
         self._is_down = True
@@ -47,7 +49,7 @@ class Health:
 
 
 class SupervisedTask:
-    """Runs on the event loop until it returns or is stopped."""
+    """A task on the event loop that is started again whenever it dies, until it returns or is stopped."""
 
     def __init__(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.name, self.health, self._run = name, Health(), run
@@ -56,7 +58,7 @@ class SupervisedTask:
         self.task = self._started()
 
     async def stop(self) -> None:
-        """Cancels it, and waits for its end."""
+        """Cancels the task, and waits for its end."""
         self._is_stopped = True
         if self._start_again is not None:
             self._start_again.cancel()
@@ -70,10 +72,13 @@ class SupervisedTask:
         return task
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Called when a run of the task is done: returned, stopped, cancelled by a stranger, or dead."""
         error = None if task.cancelled() else task.exception()
         if self._is_stopped or (error is None and not task.cancelled()):
             self.is_over = True
             return
+        # A cancelled task counts as dead only in `_restart`: a loop that shuts down cancels every task on it, and then
+        # the timer below never fires.
         pause_s = FIRST_PAUSE_S
         if error is not None:
             _log.error("%s died and is started again", self.name, exc_info=error)
@@ -81,7 +86,6 @@ class SupervisedTask:
         self._start_again = task.get_loop().call_later(pause_s, self._restart)
 
     def _restart(self) -> None:
-        """A loop that ends cancels everything on it, which is no death: then this is not called any more."""
         if self.task.cancelled():
             _log.error("%s was cancelled by nobody who may, and is started again", self.name)
             self.health.dies()
@@ -90,7 +94,8 @@ class SupervisedTask:
 
 
 class SupervisedThread:
-    """Runs in a daemon thread until it returns: its owner tells it to."""
+    """A daemon thread whose function is started again whenever it dies, until it returns. Threads cannot be cancelled:
+    the owner has its own way to make the function return, and then calls `join`."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
         self.name, self.health, self._run = name, Health(), run
@@ -103,8 +108,8 @@ class SupervisedThread:
         return not self.thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
-        """Whether it has returned, after it was told to, in that time. It does not rest any more between two runs."""
-        self._is_released.set()
+        """Waits for the thread to end, after its owner told it to. Returns whether it did in that time."""
+        self._is_released.set()  # ends a pause between two runs at once
         self.thread.join(timeout_s)
         return not self.thread.is_alive()
 
@@ -113,7 +118,7 @@ class SupervisedThread:
             try:
                 self._run()
                 break
-            except BaseException:  # also what somebody else raises in this thread
+            except BaseException:  # also an exception that other code has raised asynchronously in this thread
                 _log.exception("%s died and is started again", self.name)
                 self._is_released.wait(self.health.dies())
             self.health.starts()
@@ -123,30 +128,30 @@ Supervised = SupervisedTask | SupervisedThread
 
 
 class Supervisor:
-    """Of a server, or of a store or log that is used without one."""
+    """All supervised tasks and threads of one server, or of a store or audit log that is used without a server."""
 
     def __init__(self) -> None:
         self._all: list[Supervised] = []
 
     @property
     def supervised(self) -> list[Supervised]:
-        """All that are kept running now, in the order they were started."""
+        """All tasks and threads that are kept running now, in the order they were started."""
         self._all = [each for each in self._all if not each.is_over]
         return list(self._all)
 
     @property
     def ailing(self) -> list[str]:
-        """The names of those that died and are not well yet."""
+        """The names of the tasks and threads that died and do not run steadily yet. Health checks report them."""
         return [each.name for each in self.supervised if each.health.is_ailing]
 
     def task(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> SupervisedTask:
-        """On the running loop. `run` is called for each start."""
-        made = SupervisedTask(name, run)
-        self._all.append(made)
-        return made
+        """Starts a supervised task on the running event loop. `run` is called anew for each start."""
+        task = SupervisedTask(name, run)
+        self._all.append(task)
+        return task
 
     def thread(self, name: str, run: Callable[[], None]) -> SupervisedThread:
-        """`run` is called for each start, in the same thread."""
-        made = SupervisedThread(name, run)
-        self._all.append(made)
-        return made
+        """Starts a supervised thread. `run` is called anew for each start, in the same thread."""
+        thread = SupervisedThread(name, run)
+        self._all.append(thread)
+        return thread

@@ -1,4 +1,4 @@
-"""For authors' tests: the whole pipeline in this process, without a socket.
+"""For authors' tests: calls of tools through the whole server, in this process and without a socket.
 
 from toolyard.testing import call, client
 
@@ -25,7 +25,7 @@ from .wires.contract import Reply, Request
 
 
 def call(source: Source, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
-    """Calls a tool of a toolkit or app and returns what it returns. Raises what a client would be told.
+    """Calls a tool of a toolkit or app and returns its result. Raises the error that a client would get.
 
     Options: secrets={id: value}, tokens={provider: token}, user_id, call_id, trace_id.
     """
@@ -35,14 +35,15 @@ def call(source: Source, tool_id: str, input: Mapping[str, Any] | None = None, *
 
 @contextmanager
 def client(*sources: Source, wire: WireName = "oxp", retries: int = 0, **settings: Any) -> Iterator[Client]:
-    """A client bound to these tools. The server lives on a loop of its own, in a thread, for as long."""
+    """A client of a server with these tools. While the block runs, the server runs on an event loop of its own, in
+    another thread, because the caller's code is synchronous."""
     yard = Yard(sources, exactly(**settings))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="toolyard-testing", daemon=True)
     thread.start()
     try:
         asyncio.run_coroutine_threadsafe(yard.start(), loop).result()
-        with Client(wire=wire, retries=retries, sending=_Threaded(yard, loop)) as bound:
+        with Client(wire=wire, retries=retries, sending=_ThreadedTransport(yard, loop)) as bound:
             yield bound
     finally:
         asyncio.run_coroutine_threadsafe(yard.stop(), loop).result()
@@ -55,14 +56,14 @@ def client(*sources: Source, wire: WireName = "oxp", retries: int = 0, **setting
 async def async_client(
     *sources: Source, wire: WireName = "oxp", retries: int = 0, **settings: Any
 ) -> AsyncIterator[AsyncClient]:
-    """The same, on the loop that is running."""
+    """As `client`, with the server on the event loop that is running."""
     yard = Yard(sources, exactly(**settings))
     async with yard.lifetime(), AsyncClient(wire=wire, retries=retries, sending=InProcessTransport(yard)) as bound:
         yield bound
 
 
 class InProcessTransport:
-    """Speaks ASGI to the yard."""
+    """A client's transport that calls the server's ASGI application directly, as an ASGI server would."""
 
     def __init__(self, yard: Yard) -> None:
         self._yard = yard
@@ -83,20 +84,21 @@ class InProcessTransport:
         """There is nothing to close."""
 
 
-class _Threaded:
-    """The same, from outside the loop."""
+class _ThreadedTransport:
+    """The same transport for synchronous code: requests are handed to the server's event loop in its own thread."""
 
     def __init__(self, yard: Yard, loop: asyncio.AbstractEventLoop) -> None:
-        self._direct, self._loop = InProcessTransport(yard), loop
+        self._transport, self._loop = InProcessTransport(yard), loop
 
     def send(self, request: Request) -> Reply:
-        return asyncio.run_coroutine_threadsafe(self._direct.send(request), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._transport.send(request), self._loop).result()
 
     def close(self) -> None:
         """There is nothing to close."""
 
 
 def _scope(request: Request) -> dict[str, Any]:
+    """The ASGI scope of a request. The host is one that the server's check of `Host` lets through."""
     return {
         "type": "http",
         "method": request.method,

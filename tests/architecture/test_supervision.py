@@ -48,7 +48,7 @@ ALLOWED = {
     "worker/runs.py Runs.start": PROCESS,
     "worker/claims.py _unless": PROCESS,
     "testing.py client": PROCESS,
-    "testing.py _Threaded.send": PROCESS,
+    "testing.py _ThreadedTransport.send": PROCESS,
     "demo/provider_http.py providing": PROCESS,
     "trust/credentials/jwks_cache.py PublishedKeys.refresh": ITEM,
     "trust/requirements/accounts.py Accounts._in_any_case": ITEM,

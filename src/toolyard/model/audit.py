@@ -1,14 +1,15 @@
-"""The audit log as it is kept: chains of blocks, each signed together with the one before it.
+"""The audit log as the store keeps it: chains of blocks, each signed together with the one before it.
 
-A chain is what one node wrote. It ends at its head, and begins with its first block, or after what was too old to be
-kept. Both places are marked, and the marks are sealed: who has no key can neither change a block nor move an end.
+A chain is what one node wrote. It ends at its head, and begins with its first block or, once old blocks were dropped,
+after its anchor. Head and anchor are marked, and the marks are sealed: whoever has no key can neither change a block
+nor cut off either end unnoticed. `trust/audit` writes and verifies the chains.
 """
 
 from msgspec import Struct
 
 
 class AuditBlock(Struct, frozen=True):
-    """Entries that were written at once, a line of JSON each."""
+    """Audit entries that were written together, one line of JSON each, with the signature that chains them."""
 
     chain: str
     number: int
@@ -19,26 +20,27 @@ class AuditBlock(Struct, frozen=True):
     last_at: float
     """Never less than that of the block before."""
     mac: bytes
-    """Over all of this and the `mac` of the block before."""
+    """The signature, over all of this and the `mac` of the block before."""
     entries: bytes
 
 
 class Mark(Struct, frozen=True):
-    """A place in a chain: its head, which is its last block, or its anchor, the last one that was dropped."""
+    """One end of a chain: its head, which is its last block, or its anchor, the last block that was dropped."""
 
     chain: str
     number: int
     mac: bytes
-    """Of that block."""
+    """That block's signature."""
     count: int
     """How many entries the chain has had up to here."""
     at: float
     """When the last of them was made."""
     seal: bytes
+    """A signature over the mark itself."""
 
 
 class Chain(Struct, frozen=True):
-    """What is there of a chain besides its blocks. A chain without a head was tampered with."""
+    """A chain's two ends. Its blocks are read apart, as there may be many; a chain without a head was tampered with."""
 
     name: str
     head: Mark | None = None

@@ -1,4 +1,7 @@
-"""A call as it comes in and as it ends, in no wire's words."""
+"""A call as it comes in and as it ends, the same whichever wire it came by.
+
+Every wire decodes its requests into `CallTool` and `ListTools`, and encodes its replies from `Outcome`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -14,17 +17,17 @@ CALL_ID_FORM = f"1 to {LONGEST_CALL_ID} characters and no control characters"
 _encode = msgspec.json.Encoder().encode
 _encode_in_order = msgspec.json.Encoder(order="sorted").encode
 LARGE_INPUT = 2**16
-"""Of more bytes than this the JSON that is kept has its members in order."""
+"""Input of more bytes than this is kept as JSON with its members in order."""
 _call_id = re.compile(rf"[^\x00-\x1f\x7f-\x9f]{{1,{LONGEST_CALL_ID}}}")
 
 
 def is_call_id(text: str) -> bool:
-    """Whether a call may have it as its key."""
+    """Whether a text may be a call's idempotency key."""
     return _call_id.fullmatch(text) is not None
 
 
 class CallContext(Struct, frozen=True):
-    """What the caller passes along besides input: tokens and secrets by id, and whom it speaks for."""
+    """What a caller sends along besides input: tokens and secrets by id, and the end user it speaks for."""
 
     tokens: Mapping[str, str] = {}
     secrets: Mapping[str, str] = {}
@@ -33,8 +36,8 @@ class CallContext(Struct, frozen=True):
 
 
 class Brought(CallContext, frozen=True):
-    """What is kept, sealed, of what a caller passed along, for a later attempt; and whose token showed who it was,
-    where that is a person's: who may speak for which user is asked again when the attempt is given something."""
+    """A caller's context as it is kept, sealed, for a later attempt, with the issuer of the caller's token where that
+    is a person's: a later attempt asks again which user that person may speak for."""
 
     issuer: str | None = None
 
@@ -43,51 +46,54 @@ NO_CONTEXT = CallContext()
 
 
 class CallTool(Struct):
-    """Call a tool. Without a `call_id` the call has no idempotency key."""
+    """A request to call a tool. Without a `call_id` the call has no idempotency key."""
 
     tool_id: str
     input: dict[str, Any]
     call_id: str | None = None
     trace_id: str | None = None
     context: CallContext = NO_CONTEXT
-    """What the caller brought."""
+    """As the caller sent it."""
     latest: bool = False
-    """Whether this wire has `@latest`."""
+    """Whether this wire has `@latest`, as the OTC draft has."""
     wire: str = ""
     family: str = ""
-    """Wires that share their keys."""
+    """The wires that share one space of idempotency keys, such as OXP and OTC 1.0."""
     is_patient: bool = False
-    """Whether whoever asks waits for as long as it takes."""
+    """Whether the caller waits for as long as the call takes, instead of `sync_wait_s`."""
     answers: Mapping[str, Any] = {}
-    """To what the tool will ask, by the question's name."""
+    """The caller's answers to the tool's questions, by the question's name."""
     filled: CallContext | None = None
-    """What it is run with: what its tool declares, as far as it was brought or is kept here. It goes with the run: what
-    is kept may be another when the call is run later."""
+    """The context that the tool is run with: what it declares, from what the caller sent and what is kept here. It is
+    not recorded: when the call is run again later, secrets and accounts that are kept here may have changed."""
     problems: tuple[Problem, ...] | None = None
-    """What is wrong with the input of a tool whose schema a stranger brought, once that was found out."""
+    """What is wrong with the input of a worker's tool, once that was validated (`None`: not yet). A stranger's schema
+    is validated apart, before the call is prepared."""
     input_json: bytes = b""
-    """The input as it came: what is recorded, fingerprinted and audited, whatever a tool does with `input`."""
+    """The input as it arrived: what is recorded, fingerprinted and audited, whatever a tool does to `input`."""
 
     def keep_input(self) -> None:
-        """Before any of the author's code runs: validators, hooks and tools share `input` and may change it. Of a large
-        one the members are put in order, so that nobody has to decode it again for its fingerprint."""
+        """Encodes the input into `input_json`. It has to happen before any of the author's code runs: validators, hooks
+        and tools share `input` and may change it."""
+        # A large one is encoded with its members in order, so that it need not be decoded again for its fingerprint.
         if not self.input_json:
             encoded = _encode(self.input)
             self.input_json = encoded if len(encoded) <= LARGE_INPUT else _encode_in_order(self.input)
 
     @property
     def given(self) -> CallContext:
+        """The context that the tool gets: the filled one, or else the caller's own."""
         return self.context if self.filled is None else self.filled
 
 
 class ListTools(Struct, frozen=True):
-    """List the tools: the newest version of each, or all."""
+    """A request to list the tools: the newest version of each, or all versions."""
 
     all_versions: bool = False
 
 
 class Outcome(Struct):
-    """How a call ended: `value` as JSON bytes, or the error."""
+    """How a call ended: with a `value`, as encoded JSON, or with an error of its tool."""
 
     call_id: str
     duration_ms: float

@@ -1,4 +1,8 @@
-"""Who is calling, and which tools there are for them."""
+"""Who sends a request, and which tools exist for them.
+
+A wall between callers is held by these two: what a caller's view does not see is answered exactly as what does not
+exist, and what another caller owns is not found.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -13,40 +17,42 @@ if TYPE_CHECKING:
 
 
 class Visibility(Struct, frozen=True):
-    """Whether a tool is there for a caller, and why."""
+    """Whether a caller sees a tool and may call it, and which access rule says so."""
 
     sees: bool
     """What a caller does not see does not exist for it."""
     lacks: tuple[str, ...] = ()
-    """The scopes that the caller must have to call it, and has not."""
+    """The scopes that a call of the tool needs, and the caller does not have."""
     rule: str = ""
-    """Which rule says so, for whoever runs the server."""
+    """The rule that decided, for whoever runs the server."""
 
 
 ALL = Visibility(True, rule="there are no rules")
 
 
 class View:
-    """Which tools there are for a caller, and how much of them. For this one, all of them. Each method is asked for
-    every call, so a view answers as cheaply as it can."""
+    """Which tools, prompts and resources exist for a caller. This one is the view without rules: everything. Access
+    rules make others (`trust.access`). Its methods are called for every call, so a view answers as cheaply as it
+    can."""
 
     limits: tuple[int, ...] = ()
-    """The numbers of the limits that are about the caller."""
+    """The numbers of the limits that apply to the caller."""
     asks: tuple[int, ...] = ()
-    """The numbers of the rules for approvals that are about the caller."""
+    """The numbers of the approval rules that apply to the caller."""
 
     def of(self, tool: "Tool") -> Visibility:
+        """How the caller sees a tool, with the reason."""
         return ALL
 
     def sees(self, tool: "Tool") -> bool:
         return True
 
     def lacks(self, tool: "Tool") -> tuple[str, ...]:
-        """The scopes that the caller must have to call a tool that it sees, and has not."""
+        """The scopes that a call of a tool needs, and the caller, who sees the tool, does not have."""
         return ()
 
     def lists(self, tool: "Tool") -> bool:
-        """Whether the caller may call it as it is."""
+        """Whether the caller sees the tool and may call it with the credentials it has."""
         return self.sees(tool) and not self.lacks(tool)
 
     def of_offer(self, offer: "Asset") -> Visibility:
@@ -54,53 +60,54 @@ class View:
         return ALL
 
     def lists_offer(self, offer: "Asset") -> bool:
-        """Whether the caller may have it as it is."""
-        verdict = self.of_offer(offer)
-        return verdict.sees and not verdict.lacks
+        """As `lists`, for a prompt or a resource."""
+        visibility = self.of_offer(offer)
+        return visibility.sees and not visibility.lacks
 
 
 EVERYTHING = View()
 
 
 class Caller(Struct, frozen=True):
-    """`subject` is whom the server authenticated, `tenant` is whose house it is in, and `user_id` is the
-    end user the caller speaks for, as the caller says."""
+    """Who sends a request: `subject` is whom the server authenticated, `tenant` is the organisation it belongs to, and
+    `user_id` is the end user that the caller says it speaks for."""
 
     tenant: str
     subject: str
     user_id: str | None = None
     view: View = EVERYTHING
     is_operator: bool = True
-    """Whether it may know what is counted of everybody."""
+    """Whether it may read the server's counters, which are about every caller."""
     how: str = "none"
-    """How that is known: none, key or token."""
+    """How it was authenticated: none, key or token."""
     key: str | None = None
-    """The name of the API key."""
+    """The name of its API key."""
     address: str = ""
-    """Where the request came from, where something depends on that."""
+    """The network address that the request came from, where a rule depends on it."""
     digest: bytes = b""
-    """Of the API key, where that can be revoked."""
+    """The digest of its API key, where that can be revoked."""
     may_approve: bool = False
-    """Whether it may say yes or no to calls of others."""
+    """Whether it may approve or reject the calls of others."""
     expires: float | None = None
-    """When the credentials end, as seconds since 1970."""
+    """When its credentials expire, in seconds since 1970."""
     issuer: str | None = None
-    """Whose token showed it, where that is a person's."""
+    """The issuer of its token, where the token is a person's."""
 
     @property
     def names(self) -> tuple[str, str, str | None]:
-        """What a caller can be made of elsewhere."""
+        """Who the caller is, without credentials and view: to tell callers apart, and to name one to a child
+        process."""
         return self.tenant, self.subject, self.user_id
 
     def speaking_for(self, user_id: str) -> "Caller":
-        """Raises Forbidden where a person's credentials are to speak for another: programs may, people speak for
-        themselves."""
+        """The caller with this end user. Raises Forbidden where a person's token would speak for another user: programs
+        may, people speak for themselves."""
         if self.issuer is not None and user_id != self.subject:
             raise Forbidden(f"These credentials are for {self.subject}, and not for another user_id; leave it out")
         return replace(self, user_id=user_id)
 
     def owns(self, tenant: str, subject: str) -> bool:
-        """Whether something of theirs is this caller's."""
+        """Whether what belongs to this tenant and subject is this caller's own."""
         return (tenant, subject) == (self.tenant, self.subject)
 
 

@@ -1,4 +1,8 @@
-"""A running call's way out to whoever waits for it: progress, log lines, questions that only a client can answer."""
+"""The channel from a running call to the client that waits for it: progress, log lines, questions.
+
+The engine and the runners only know the protocol `Channel`. A wire that streams implements it; one that answers once
+uses `QuietChannel`.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
@@ -10,25 +14,28 @@ from ..text.scrubber import Scrubber
 from .call import Outcome
 
 Asks = Literal["form", "url", "sampling", "roots"]
-"""What a question may want of a client: a person's answer in a form, their visit to an address, its model's answer, the
-folders it works in."""
+"""The kinds of questions, named as MCP names them: a person fills in a form, a person opens a URL, the client's model
+answers (sampling), the client lists the folders it works in (roots)."""
 
 
 class Question(Struct, frozen=True, omit_defaults=True):
-    """Something only the client or its person can answer. `name` tells a call's questions apart, and is the same when
-    the call is run again."""
+    """A question that a running tool puts to its client, for its model or its person to answer. `name` tells a call's
+    questions apart, and is the same when the call is run again, so that an answer is found again."""
 
     name: str
     kind: Asks = "form"
     message: str = ""
     schema: Mapping[str, Any] = {}
-    """Of a form's answer."""
+    """The JSON Schema of a form's answer."""
     url: str = ""
     request: Mapping[str, Any] = {}
-    """What the client's model is to be asked, as MCP has it."""
+    """The parameters of MCP's `sampling/createMessage`, where the client's model is asked."""
 
     def wants(self, answer: Any) -> str | None:
-        """What such a question is answered with, if this is not it."""
+        """What an answer to this question must do, as the end of a sentence that begins "it must", where the given
+        answer does not; None where it fits."""
+        # An answer comes from the client as JSON and may be anything. The shapes are those of MCP's ElicitResult,
+        # ListRootsResult and CreateMessageResult. The engine holds a form's content against `schema` afterwards.
         if not isinstance(answer, dict):
             return "be an object"
         if self.kind in ("form", "url"):
@@ -46,7 +53,7 @@ class Question(Struct, frozen=True, omit_defaults=True):
 
 
 def scrub_question(scrubber: Scrubber, question: Question) -> Question:
-    """The question without what its call was given in confidence."""
+    """The question without the secrets and tokens that its call was given."""
     return replace(
         question,
         name=scrubber.text(question.name),
@@ -64,7 +71,7 @@ def _are_roots(roots: Any) -> bool:
 
 
 def _are_blocks(content: Any) -> bool:
-    """What a model said: one block of it, or several."""
+    """Whether this is what a model said: one content block, or a list of them."""
     blocks = content if isinstance(content, list) else [content]
     return all(
         isinstance(block, dict)
@@ -75,51 +82,56 @@ def _are_blocks(content: Any) -> bool:
 
 
 class Channel(Protocol):
-    """A running call's way out to whoever waits for it. Every method may be called from any thread, but `put`."""
+    """What a running call can tell the client that waits for it. A method may be called from any thread, unless it says
+    that it is called on the event loop."""
 
     cancelled: bool
+    """Whether the tool should stop, because its result is not wanted any more. The engine and the runners set it, and
+    the tool may look at it."""
 
     def progress(self, done: float, total: float | None, message: str | None) -> None: ...
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None: ...
 
     def can_ask(self, kind: Asks) -> bool:
-        """Whether there is somebody who can be asked that."""
+        """Whether the client can be asked a question of this kind."""
         ...
 
     def put(self, question: Question, seq: int) -> None:
-        """Puts a question of the call with that number to whoever waits. On the loop. Its answer is found in the
-        ledger."""
+        """Sends the client a question of the call that the ledger has under that number. The answer does not come back
+        this way: it is written to the ledger, and found there. Called on the event loop."""
         ...
 
     def takes_long(self, record: Callable[[], None]) -> None:
-        """The call did not end at once; `record` has it put in the ledger. On the loop."""
+        """Notes that the call did not end at once; `record` puts it into the ledger, should the client need to come
+        back for it. Called on the event loop."""
         ...
 
     def is_recorded(self, seq: int) -> None:
-        """The call is in the ledger, under that number. On the loop."""
+        """Notes that the call is in the ledger now, under that number. Called on the event loop."""
         ...
 
     def joins(self) -> None:
-        """Whoever waits did not begin the call: others may be told of it, too. On the loop."""
+        """Notes that this client did not begin the call but joined it, and so is one of several. Called on the event
+        loop."""
         ...
 
     def answer(self, outcome: Outcome) -> None:
-        """Tells whoever waits something now, while the call goes on: where to ask for its result."""
+        """Answers the client now, while the call goes on: with where to ask for its result."""
         ...
 
     def when_gone(self, callback: Callable[[], None]) -> None:
-        """Calls it, on the loop, should whoever waits go away before an answer."""
+        """Has `callback` called, on the event loop, should the client go away before it was answered."""
         ...
 
 
 def tellable(text: Any) -> str:
-    """As text that can be sent: a file's name, say, may have characters in it that are none."""
+    """A text that can be encoded as UTF-8: a file's name, say, may have lone surrogates in it."""
     return str(text).encode(errors="replace").decode()
 
 
 class QuietChannel:
-    """For a wire that answers once and streams nothing, and for calls that nobody waits for."""
+    """The channel of a wire that answers once and streams nothing, and of calls that no client waits for."""
 
     __slots__ = ("cancelled",)
 
@@ -155,7 +167,8 @@ class QuietChannel:
 
 
 class LedgerChannel(QuietChannel):
-    """For a call whose client is not there now, and will look for its questions in the ledger."""
+    """The channel of a call whose client is not connected now, and will come back to find its questions in the ledger:
+    so anything may be asked, and nothing is sent."""
 
     __slots__ = ()
 

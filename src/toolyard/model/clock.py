@@ -1,4 +1,4 @@
-"""Time and ids come in here, so that a test can own them."""
+"""Time and new ids. The server's parts are handed a `Clock` and ask nothing else, so that a test owns both."""
 
 import os
 import time
@@ -7,12 +7,15 @@ from collections.abc import Callable
 from msgspec import Struct
 
 _ids: list[str] = []
+"""Ids that were made in advance, the next one last."""
+# A forked child must not hand out the ids that its parent hands out, too.
 os.register_at_fork(after_in_child=_ids.clear)
 
 
 def random_id() -> str:
-    """The time, a count and 76 random bits: one after another in order, which makes them cheap to index. They are made
-    many at once: to ask the system for random bits one by one would cost more than a whole call does."""
+    """A new id: the time in microseconds, a count and 76 random bits, in hexadecimal. Ids that are made one after the
+    other are in order, which makes them cheap to index. They are made 256 at a time, because each request to the system
+    for random bits costs time that an unrecorded call would notice."""
     try:
         return _ids.pop()
     except IndexError:
@@ -22,7 +25,7 @@ def random_id() -> str:
 
 
 class Clock(Struct, frozen=True):
-    """`now` is the calendar's time in seconds, `monotonic` is for durations."""
+    """The source of time and ids: `now` is the time of day in seconds since 1970, `monotonic` is for durations."""
 
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.perf_counter

@@ -1,6 +1,6 @@
-"""Hidden characters in a tool's definition, and where they stand.
+"""Finds hidden characters in a tool's definition, and says where they stand.
 
-A definition is approved by people and obeyed by models. What only one of them sees has no place in it. `hidden` says
+A definition is approved by people and obeyed by models, so what only models see has no place in it. `text.hidden` says
 which characters these are, and where people need them to write; here, names and titles are also kept to one line.
 """
 
@@ -17,6 +17,7 @@ from .errors import path_of
 Path = tuple[str | int, ...]
 
 _ends_a_line = re.compile("[\t\n\r]").search
+# Control characters have no name in Unicode's data; these are the ones that authors are likely to meet.
 _NAMES = {
     "\x00": "NULL",
     "\x07": "BELL",
@@ -30,11 +31,12 @@ _NAMES = {
 }
 _KINDS = {"Cc": "CONTROL CHARACTER", "Co": "PRIVATE USE", "Cs": "SURROGATE"}
 _ONE_LINE = frozenset({"name", "wire_name", "id", "title"})
-"""Members of a definition that have no lines."""
+"""Members of a definition that must be one line."""
 
 
 class Unseen(Struct, frozen=True):
-    """The first such character of a text: which, where in the text (from 1), and where the text stands."""
+    """The first hidden character of one text in a definition: which it is, its position in the text (from 1), and the
+    path to the text."""
 
     path: Path
     character: str
@@ -50,7 +52,7 @@ class Unseen(Struct, frozen=True):
 
 
 def unseen_in(value: Any, path: Path = ()) -> Iterator[Unseen]:
-    """One for each text that has any, all the way down: the values, and the names of members."""
+    """The first hidden character of each text in a definition, all the way down: of values and of members' names."""
     if isinstance(value, str):
         if found := first_unseen(value, one_line=_is_one_line(path)):
             yield Unseen(path, *found)
@@ -65,7 +67,7 @@ def unseen_in(value: Any, path: Path = ()) -> Iterator[Unseen]:
 
 
 def first_unseen(text: str, *, one_line: bool = False) -> tuple[str, int] | None:
-    """The character, and its place from 1."""
+    """The first hidden character of a text, and its position from 1; None where it has none."""
     found = [next(places(text))] if has_hidden(text) else []
     if one_line and (end := _ends_a_line(text)):
         found.append(end.start())
@@ -73,12 +75,13 @@ def first_unseen(text: str, *, one_line: bool = False) -> tuple[str, int] | None
 
 
 def name_of(character: str) -> str:
-    """Unicode's name, or what it is."""
+    """The character's name in Unicode, or else the kind of character it is."""
     kind: str = _KINDS.get(unicodedata.category(character), "UNASSIGNED")
     name: str = unicodedata.name(character, kind)
     return _NAMES.get(character, name)
 
 
 def _is_one_line(path: Path) -> bool:
-    """Names and titles of the definition itself: further down, a member of that name is data."""
+    """Whether a text is a name or title of the definition itself. Further down, in a schema, a member that is called
+    `title` is data."""
     return len(path) == 1 and path[0] in _ONE_LINE

@@ -1,9 +1,8 @@
 """One tree of errors, divided by who must act.
 
-`RequestError` the caller, `ToolError` the tool's author, `ServerError` whoever runs the server,
-`SetupError` whoever starts it. `message` is for people and models; `developer_message` is for logs
-and must not reach a model. None of them knows a status code: each wire has one total table from
-error to answer.
+`RequestError`: the caller. `ToolError`: the tool's author. `ServerError`: whoever runs the server. `SetupError`:
+whoever starts it. `message` is for people and models; `developer_message` is for logs and must not reach a model. No
+error knows a status code: each wire has one total table from error to answer, and a test that it is total.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,21 +30,21 @@ class RequestError(ToolyardError):
 
 
 class MalformedRequest(RequestError):
-    """Not JSON, a wrong member, a wrong type: the request never became a call."""
+    """A request that cannot be decoded (not JSON, a wrong member, a wrong type), and so never became a call."""
 
 
 class UnsupportedProtocol(RequestError):
-    """A protocol version or `$schema` that this server does not speak."""
+    """The request names a protocol version or `$schema` that this server does not speak."""
 
 
 class NotAuthenticated(RequestError):
-    """No credentials, or none that are valid. `challenge` says where to get some, as HTTP has it."""
+    """The request has no credentials, or none that are valid. `challenge` is the value of `WWW-Authenticate`."""
 
     challenge = "Bearer"
 
 
 class Forbidden(RequestError):
-    """The caller is known, and its credentials are not for this: they lack `scopes`, if those would help."""
+    """The caller is known, and its credentials do not allow this: they lack `scopes`, where scopes would help."""
 
     def __init__(self, message: str, scopes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -54,19 +53,21 @@ class Forbidden(RequestError):
 
 
 class Misdirected(RequestError):
-    """The request is for a name that this server does not have."""
+    """The request's `Host` is a name that this server does not answer to."""
 
 
 class ForeignPage(RequestError):
-    """A page in a browser sent it that may not."""
+    """A browser sent the request for a page that may not use this server: its `Origin` is not allowed, or a form of
+    ours comes back without our cookie."""
 
 
 class KeyConflict(RequestError):
-    """The `call_id` was used for another call."""
+    """The `call_id` was used before, for a call of another tool or with other input."""
 
 
 class Refused(RequestError):
-    """What was said of a call that others work on does not count: it has ended, or somebody else holds it."""
+    """The request does not fit the state of what it is about: a call has ended or is held by somebody else, a decision
+    was made already, a name is taken. `reason` says which in one word (HTTP's conflict, 409)."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -74,11 +75,11 @@ class Refused(RequestError):
 
 
 class ToolNotFound(RequestError):
-    """No such tool or version, or not a tool id at all."""
+    """There is no such tool or version for this caller, or the text is no tool id at all."""
 
 
 class Problem(Struct, frozen=True):
-    """What is wrong with one parameter, as a sentence a model can act on."""
+    """What is wrong with one parameter of an input, as a sentence that a model can act on."""
 
     path: str
     sentence: str
@@ -87,7 +88,7 @@ class Problem(Struct, frozen=True):
 
 
 def path_of(parts: Iterable[str | int]) -> str:
-    """`address.city`, `items[2].id`."""
+    """A path of members and indices as text: `address.city`, `items[2].id`."""
     path = ""
     for part in parts:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
@@ -103,59 +104,59 @@ class InvalidInput(RequestError):
 
 
 class Challenge(Struct, frozen=True):
-    """An authorization somebody has to complete at `url` before the tool can be called."""
+    """An authorization that a person has to complete at `url` before the tool can be called."""
 
     id: str
     url: str
     check_url: str
     provider: str = ""
     code: str = ""
-    """What the page asks for. No wire has a member for it: it is in the error's message. Empty where the page has its
-    reader sign in instead."""
+    """The code that the page asks for. No wire has a member for it, so it is in the error's message. Empty where the
+    page has its reader sign in instead."""
     can_come: bool = False
-    """Whether it can be completed here."""
+    """Whether the account can be connected at this server, so that the call may wait for it."""
 
 
 class Missing(Struct, frozen=True):
-    """Everything a call lacks, at once."""
+    """Everything that a call needs and nobody gave, at once."""
 
     authorization: tuple[Challenge, ...] = ()
     secrets: tuple[str, ...] = ()
     user_id: bool = False
     approval: bool = False
-    """Whether the authorization is a person's yes to this call."""
+    """Whether the authorization is a person's approval of this very call."""
 
     @property
     def can_come(self) -> bool:
-        """Whether a user's accounts are all that is missing, and each can be connected here."""
+        """Whether only accounts of the user are missing, and each can be connected at this server."""
         others = self.secrets or self.user_id or self.approval
         return bool(self.authorization) and not others and all(each.can_come for each in self.authorization)
 
 
 class MissingRequirements(RequestError):
-    """The tool needs an authorization, a secret or a user id that nobody gave."""
+    """The tool needs an authorization, a secret, a user id or an approval that nobody gave."""
 
     def __init__(self, message: str, missing: Missing, *, developer_message: str) -> None:
         super().__init__(message, developer_message=developer_message)
         self.missing = missing
 
     def __str__(self) -> str:
-        """With the addresses a person has to open."""
+        """The message, with the addresses that a person has to open."""
         return "; ".join([self.message, *(f"open {challenge.url}" for challenge in self.missing.authorization)])
 
 
 def nobody_can_approve(tool_name: str, why: str) -> MissingRequirements:
-    """Of a call that needs a yes where nobody can give it. `why` also says what to do."""
+    """The error of a call that needs approval where nobody can give it. `why` also says what to do about it."""
     message = f"{tool_name} needs approval by a person, and nobody can give it here: {why}"
     return MissingRequirements(message, Missing(approval=True), developer_message="the tool was not run")
 
 
 class PathNotFound(RequestError):
-    """Nothing is served at this path."""
+    """The request is for a path at which nothing is served."""
 
 
 class MethodNotAllowed(RequestError):
-    """The path exists, with other methods."""
+    """The request's path is served, with other methods (`allowed`)."""
 
     def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -163,22 +164,23 @@ class MethodNotAllowed(RequestError):
 
 
 class BodyTooLarge(RequestError):
-    """The body is larger than `max_body_bytes`."""
+    """The request's body is larger than `max_body_bytes`."""
 
 
 class UnsupportedMediaType(RequestError):
-    """The body is not `application/json`."""
+    """The request's body is not `application/json`."""
 
 
 # --- the tool's author must act ------------------------------------------------------------------
 
 
 class ToolError(ToolyardError):
-    """A tool failing on purpose. Raise it from a tool; everything in it reaches the caller."""
+    """A failure of a tool, which its author raises on purpose. Everything in it reaches the caller."""
 
     code = "tool_failed"
+    """Why the call ended, as the ledger records it."""
     effects: str | None = None
-    """`unknown` where the tool was stopped half way."""
+    """`unknown` where the tool was stopped half way, and may have done some of its work."""
 
     def __init__(
         self,
@@ -195,30 +197,31 @@ class ToolError(ToolyardError):
         self.additional_prompt_content = additional_prompt_content
 
     def members(self) -> dict[str, Any]:
-        """What it says, as JSON has it; what was not said is left out."""
-        said = {
+        """The error's members as the wires have them; those that were not set are left out."""
+        members = {
             "message": self.message,
             "developer_message": self.developer_message,
             "can_retry": self.can_retry,
             "additional_prompt_content": self.additional_prompt_content,
             "retry_after_ms": self.retry_after_ms,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in members.items() if value is not None}
 
     @classmethod
-    def from_members(cls, said: Mapping[str, Any]) -> "ToolError":
-        """The other direction."""
+    def from_members(cls, members: Mapping[str, Any]) -> "ToolError":
+        """The error that `members` was made from."""
         return ToolError(
-            said.get("message", "The tool failed"),
-            developer_message=said.get("developer_message"),
-            can_retry=said.get("can_retry"),
-            retry_after_ms=said.get("retry_after_ms"),
-            additional_prompt_content=said.get("additional_prompt_content"),
+            members.get("message", "The tool failed"),
+            developer_message=members.get("developer_message"),
+            can_retry=members.get("can_retry"),
+            retry_after_ms=members.get("retry_after_ms"),
+            additional_prompt_content=members.get("additional_prompt_content"),
         )
 
 
 def scrub_error(scrubber: Scrubber, error: ToolError) -> ToolError:
-    """The same error, changed in place so that nobody can still see it as it was."""
+    """The error without its call's secrets and tokens: the same one, changed in place, so that no handler further up
+    still sees it as it was."""
     error.message = scrubber.text(error.message)
     if error.developer_message is not None:
         error.developer_message = scrubber.text(error.developer_message)
@@ -229,7 +232,7 @@ def scrub_error(scrubber: Scrubber, error: ToolError) -> ToolError:
 
 
 class Declined(ToolError):
-    """The person did not answer a tool's question: `action` is "decline" or "cancel". A tool may catch it."""
+    """A person declined a tool's question (`action` is "decline"), or closed it ("cancel"). A tool may catch this."""
 
     def __init__(self, message: str, *, action: str = "decline", developer_message: str | None = None) -> None:
         super().__init__(message, developer_message=developer_message, can_retry=False)
@@ -237,24 +240,24 @@ class Declined(ToolError):
 
 
 class ToolTimedOut(ToolError):
-    """The tool ran longer than it may."""
+    """The tool ran longer than its time limit."""
 
     code = "timed_out"
 
 
 class ToolCancelled(ToolError):
-    """Nobody wanted the result any more, and the tool was stopped, as far as it could be."""
+    """The call was cancelled while its tool ran. A coroutine or a process was stopped; a thread cannot be."""
 
     code = "cancelled"
     effects = "unknown"
 
 
 class StillRunning(ToolError):
-    """No failure: the tool goes on, and whoever asked should not wait any longer."""
+    """An answer to a client that should wait no longer, and no failure: the tool is still running."""
 
 
 class OutcomeUnknown(ToolError):
-    """The tool was started, and whether it was done nobody can say."""
+    """The tool was started, its attempt was lost, and nobody can say whether it did its work."""
 
     code = "outcome_unknown"
     effects = "unknown"
@@ -264,11 +267,11 @@ class OutcomeUnknown(ToolError):
 
 
 class ServerError(ToolyardError):
-    """The request was fine; this server cannot take it."""
+    """The request was fine, and this server cannot take it."""
 
 
 class Busy(ServerError):
-    """Too much at once: come back after `retry_after_ms`."""
+    """The server cannot take the request now; the client may send it again after `retry_after_ms`."""
 
     def __init__(self, message: str, *, retry_after_ms: int, developer_message: str | None = None) -> None:
         super().__init__(message, developer_message=developer_message)
@@ -276,22 +279,22 @@ class Busy(ServerError):
 
 
 class LimitReached(Busy):
-    """A caller has had as much as it may, for now."""
+    """The caller has used up one of its limits, for now."""
 
 
 class Unavailable(Busy):
-    """Starting, stopping, or without something it needs."""
+    """The server is starting, stopping, or cannot reach something that it needs, such as its ledger."""
 
 
 class InternalError(ServerError):
-    """A defect of ours."""
+    """A defect of toolyard itself; the log has the traceback."""
 
 
 # --- whoever starts it must act ------------------------------------------------------------------
 
 
 class SourcePlace(Struct, frozen=True):
-    """A line of somebody's file."""
+    """A line of an author's or operator's file, which an error points to."""
 
     file: str
     line: int | None = None
@@ -301,7 +304,7 @@ class SourcePlace(Struct, frozen=True):
 
 
 class SetupError(ToolyardError):
-    """The server cannot start: one sentence, and the place where it went wrong."""
+    """The server cannot start as it is set up: one sentence, and the line of the file that is to blame, if any."""
 
     def __init__(self, message: str, place: SourcePlace | None = None) -> None:
         super().__init__(message)
@@ -316,4 +319,4 @@ class DefinitionError(SetupError):
 
 
 class SettingsError(SetupError):
-    """A setting that is unknown or has a value it cannot have."""
+    """A setting that does not exist, or has a value that it cannot have."""

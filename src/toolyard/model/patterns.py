@@ -1,9 +1,14 @@
-"""What a pattern of tools, prompts and resources may look like, in access rules, limits and API keys alike."""
+"""The syntax of patterns of tools, prompts and resources, the same in access rules, limits and API keys.
+
+Only the syntax is checked here: what a pattern matches is decided in `trust.access`. The lengths are bounded because a
+pattern may come over the wire, with an API key.
+"""
 
 import re
 
 MARKS = ("read_only", "idempotent", "destructive", "open_world")
-"""What `@…` may name."""
+"""The hints that `@…` may name."""
+# Calculator.Add, with stars and question marks; without a dot there has to be a star, as in *.
 _id = r"[A-Za-z0-9_?]{0,128}\*[A-Za-z0-9_*?]{0,128}|[A-Za-z0-9_*?]{1,128}\.[A-Za-z0-9_*?]{1,128}"
 _part = "[0-9*]{1,9}"
 _version = rf"{_part}|{_part}\.\*|{_part}\.{_part}\.{_part}"
@@ -18,7 +23,7 @@ _SENTENCE = (
 
 
 def tool_pattern(given: object) -> str:
-    """Raises ValueError with a sentence."""
+    """The given pattern. Raises ValueError with a sentence for what cannot be one."""
     if not isinstance(given, str) or not _pattern(given):
         raise ValueError(_SENTENCE)
     return given

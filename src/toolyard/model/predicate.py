@@ -1,7 +1,8 @@
-"""Functions that are asked about a call's input, such as whether a person has to agree to it.
+"""Predicates: functions of an author or operator that decide something by a call's input, such as whether a person has
+to approve the call.
 
-They get the input as keywords, with the tool's defaults for what a caller left out. Whether a function can be asked
-about every call of a tool is known before there is a call.
+A predicate gets the input as keyword arguments, with the tool's defaults for what a caller left out. Whether it fits a
+tool's input schema is checked before there is a call, so that no call finds out that it cannot be asked.
 """
 
 import inspect
@@ -14,10 +15,10 @@ Predicate = Callable[..., Any]
 
 
 def misfit(predicate: Predicate, schema: Mapping[str, Any]) -> str | None:
-    """Why a function cannot be asked about all that a tool with this input schema takes; None where it can."""
+    """Why a predicate cannot be called with every input that fits this schema; None where it can."""
     try:
         parameters = inspect.signature(predicate).parameters.values()
-    except (TypeError, ValueError):  # of what was not written in Python
+    except (TypeError, ValueError):  # a builtin without a signature: nothing can be said about it
         return None
     properties = schema.get("properties", {})
     named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
@@ -25,6 +26,7 @@ def misfit(predicate: Predicate, schema: Mapping[str, Any]) -> str | None:
         return "takes a parameter by position, and the input comes by name"
     if not any(p.kind is p.VAR_KEYWORD for p in parameters) and (lacking := [n for n in properties if n not in named]):
         return f"has no parameter {lacking[0]!r}, and the tool has one"
+    # Present in every call: the caller has to give it, or the tool's default is filled in.
     given = {*schema.get("required", ()), *defaults_of(schema)}
     for name in (p.name for p in named.values() if p.default is p.empty and p.name not in given):
         if name not in properties:
@@ -34,12 +36,12 @@ def misfit(predicate: Predicate, schema: Mapping[str, Any]) -> str | None:
 
 
 def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tool takes where a caller leaves something out."""
+    """The defaults that an input schema declares, by parameter."""
     properties = schema.get("properties", {}).items()
     return {name: below["default"] for name, below in properties if isinstance(below, Mapping) and "default" in below}
 
 
 def place_of(predicate: Predicate) -> SourcePlace | None:
-    """Where it stands."""
+    """The line where a predicate is defined; None for a builtin."""
     code = getattr(inspect.unwrap(predicate), "__code__", None)
     return None if code is None else SourcePlace(code.co_filename, code.co_firstlineno)

@@ -1,7 +1,8 @@
-"""What authors' code raises, which may be anything, and may do anything when somebody writes it down.
+"""Exceptions that authors' code raises, handled so that only that code fails.
 
-Where an author's function raises, that function has failed, and nobody else notices: also where it raises what would
-end a process or a task.
+Authors' code may raise anything: also SystemExit or CancelledError, which would end a process or a task, and exceptions
+whose own `__str__` raises. Whoever runs such code catches BaseException around it, and uses these functions to tell a
+cancelled task from a tool that raised CancelledError, and to put what was raised into words or the log.
 """
 
 import asyncio
@@ -10,37 +11,37 @@ from typing import Any
 
 
 def is_stopped(raised: BaseException) -> bool:
-    """Whether it says that the current task was told to stop. An author's code may raise the same, told by nobody."""
+    """Whether this is the cancellation of the current task. An author's code may raise CancelledError without one."""
     task = asyncio.current_task() if isinstance(raised, asyncio.CancelledError) else None
     return task is not None and task.cancelling() > 0
 
 
 def text_of(raised: BaseException) -> str:
-    """What it says, in words."""
+    """The exception's message."""
     return _in_words(str, raised)
 
 
 def named(raised: BaseException) -> str:
-    """Its kind, and what it says, if anything."""
+    """The exception's class, and its message if it has one."""
     text = text_of(raised)
     return f"{type(raised).__name__}: {text}" if text else type(raised).__name__
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """A value as Python shows it, if it lets itself be shown."""
+    """The `repr` of an author's value, cut to a length, whatever that `repr` does."""
     return _in_words(repr, value)[:most]
 
 
 def log_raised(log: logging.Logger, raised: BaseException, message: str, *args: object) -> None:
-    """As an error, with its traceback where that can be written."""
+    """Logs a message as an error, with the exception's traceback where that can be formatted."""
     try:
         log.error(message, *args, exc_info=raised)
-    except BaseException:  # an author's code
+    except BaseException:  # the exception's own __str__, which formatting a traceback calls
         log.error(f"{message}: %s, which cannot be shown", *args, type(raised).__name__)
 
 
 def _in_words(how: Any, value: Any) -> str:
     try:
         return str(how(value))
-    except BaseException:  # an author's code
+    except BaseException:  # the author's own __str__ or __repr__
         return "it cannot be shown"

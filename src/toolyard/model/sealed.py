@@ -1,9 +1,8 @@
-"""Secrets that are kept for tools, as they may be shown: never with their values. And what their parts may look like:
-the command line asks, so that a mistake is told before anything is sent, and so does the wire.
+"""What the vault keeps sealed for tools: secrets, and users' accounts at providers.
 
-A user's account at a provider, as far as anybody may know of it.
-
-What is kept sealed: a user's tokens at a provider, a secret that a tool needs.
+`Sealed` is a row of the vault, whatever is in it. `HeldSecret` and `Account` are what may be shown of such a row: never
+the secret's value, never the account's tokens. The checks of names and values stand here because two ask for them: the
+command line, so that a mistake is reported before anything is sent, and the wire, which must not rely on that.
 """
 
 from msgspec import Struct
@@ -14,7 +13,8 @@ LONGEST_VALUE = 64 * 2**10
 
 
 class WhichSecret(Struct, frozen=True, order=True):
-    """Its name, whose house it is for (`*`: everybody's), and for which of its users (none in particular: all)."""
+    """What identifies a secret: its name, the tenant it is for (`*`: every tenant), and the user of that tenant it is
+    for (empty: every user)."""
 
     name: str
     tenant: str
@@ -22,36 +22,36 @@ class WhichSecret(Struct, frozen=True, order=True):
 
 
 class HeldSecret(Struct, frozen=True):
-    """What is known of one. `tools` are patterns; none: every tool that declares it and can be trusted with it."""
+    """A secret that is kept, without its value. `tools` are the patterns of the tools that may have it; none: every
+    tool that declares it and can be trusted with it."""
 
     which: WhichSecret
     tools: tuple[str, ...]
     since: float
     is_closed: bool = False
-    """No key opens it: it was sealed with another."""
+    """Whether no key of the ring opens it: it was sealed with one that is gone."""
 
 
 class SecretNeed(Struct, frozen=True):
-    """A secret that tools declare and nobody has set for them."""
+    """A secret that tools declare and nobody has set for them. `tools` are those tools' ids."""
 
     name: str
     tools: tuple[str, ...]
-    """Their ids."""
 
 
 class Resealed(Struct, frozen=True):
-    """What became of sealed things when the keys were changed."""
+    """How many rows of the vault were sealed again when the ring's first key changed."""
 
     anew: int = 0
-    """Are sealed with the first key now, and were not."""
+    """Rows that are sealed with the first key now, and were not before."""
     before: int = 0
-    """Were sealed with it already."""
+    """Rows that were sealed with the first key already."""
     lost: int = 0
-    """None of the keys opens them."""
+    """Rows that none of the keys opens."""
 
 
 def secret_name(given: object) -> str:
-    """Raises ValueError with a sentence, as the others do."""
+    """The given name of a secret. Raises ValueError with a sentence for what cannot be one, as the checks below do."""
     return _name(given, "TWILIO_AUTH_TOKEN")
 
 
@@ -64,11 +64,12 @@ def user_name(given: object) -> str:
 
 
 def secret_value(given: object) -> str:
-    """What is said of it never has it in it."""
+    """The given value of a secret. The ValueError never quotes the value: its sentence is shown and logged."""
     if not isinstance(given, str) or not given:
         raise ValueError("Must be a text that is not empty")
     if len(given.encode(errors="replace")) > LONGEST_VALUE:
         raise ValueError(f"Must have at most {LONGEST_VALUE} bytes")
+    # A lone surrogate stands for a byte that was not UTF-8; it can be neither sealed nor sent.
     if any("\ud800" <= letter <= "\udfff" for letter in given):
         raise ValueError("Must be text, in UTF-8")
     return given
@@ -81,11 +82,12 @@ def _name(given: object, such_as: str) -> str:
 
 
 KIND = "connection"
-"""What it is called in the vault."""
+"""The kind of row that an account is in the vault."""
 
 
 class Account(Struct, frozen=True):
-    """`account` is what the provider calls it, where it says so."""
+    """A user's account at a provider that tools may use, without its tokens. `account` is the provider's name for it,
+    such as an e-mail address, where the provider gave one."""
 
     tenant: str
     user: str
@@ -96,15 +98,15 @@ class Account(Struct, frozen=True):
 
 
 class Sealed(Struct, frozen=True):
-    """`data` only the ring of keys can open; `about` is JSON that may be shown to whoever runs the server."""
+    """A row of the vault. Only the ring of keys opens `data`; `about` is JSON that an operator may see."""
 
     kind: str
     tenant: str
     owner: str
-    """Whose it is within the tenant; nobody's in particular where it is empty."""
+    """The user of the tenant whose it is; empty where it belongs to nobody in particular."""
     name: str
     data: bytes
     about: bytes = b"{}"
     version: int = 0
-    """Of what is stored. Each change has the next."""
+    """Raised by each change, so that of two writers who read the same row only one wins."""
     changed: float = 0.0

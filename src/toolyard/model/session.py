@@ -1,4 +1,8 @@
-"""Sessions and workers: whose requests belong together, and who offers tools from elsewhere."""
+"""Sessions: conversations with a model whose tool uses wait here for their results, and the events that tell of them.
+
+A session's client sends the model's message, and each tool use in it becomes a request: a call that the server runs
+itself, or that waits for somebody to claim it.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -13,7 +17,8 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class SessionTool(Struct, frozen=True):
-    """A tool that a session brought with it. It waits for a caller, and belongs to that session alone."""
+    """A tool that a session's client supplies. It exists in that session alone, and the server cannot run it: requests
+    for it wait until somebody claims them."""
 
     name: str
     description: str
@@ -30,7 +35,7 @@ def _status(open: int) -> str:
 
 
 class Session(Struct):
-    """A conversation whose tool uses wait here for their results."""
+    """A conversation whose tool uses wait here for their results, with its tools, which may be megabytes."""
 
     id: str
     tenant: str
@@ -51,7 +56,7 @@ class Session(Struct):
 
 
 class SessionCounts(Struct):
-    """What changes in a session with each of its requests."""
+    """The counters of a session, which change with each of its requests."""
 
     revision: int
     turn: int
@@ -63,7 +68,7 @@ class SessionCounts(Struct):
 
 
 class SessionStanding(Struct, frozen=True):
-    """Where a session stands. Its tools, and what its requests are about, may be many megabytes: they are not here."""
+    """How far a session is, for whoever asks again and again: without its tools and inputs, which may be megabytes."""
 
     id: str
     metadata: dict[str, Any]
@@ -76,8 +81,8 @@ class SessionStanding(Struct, frozen=True):
 
 
 def session_of(id: str, row: Sequence[Any]) -> Session:
-    """A session's row. What of it cannot be read is left out and said to be in the log: it keeps nobody from what else
-    is in the ledger."""
+    """A session from its row in the ledger. Tools or metadata that cannot be read are left out, and logged: one damaged
+    row must not keep anybody from the rest of the ledger."""
     tenant, subject, tools, metadata, *rest = row
     try:
         return Session(id, tenant, subject, _tools(tools), _metadata(metadata), *rest)
@@ -87,7 +92,7 @@ def session_of(id: str, row: Sequence[Any]) -> Session:
 
 
 class Event(Struct, frozen=True):
-    """Something that happened in a session: `request` or `session`, numbered without gaps."""
+    """Something that happened in a session, numbered without gaps: a `request` event or a `session` event."""
 
     number: int
     kind: str
@@ -95,7 +100,7 @@ class Event(Struct, frozen=True):
 
 
 class RequestEvent(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a `request` event says."""
+    """The data of a `request` event: a request was made or has changed its state."""
 
     request_id: str
     tool: str
@@ -105,21 +110,22 @@ class RequestEvent(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SessionEvent(Struct, frozen=True, rename="camel"):
-    """What a `session` event says."""
+    """The data of a `session` event: the session's status has changed."""
 
     session_id: str
     status: str
 
 
 class NewSession(Struct, frozen=True):
-    """A session to be opened."""
+    """A request to open a session, with the tools that its client supplies."""
 
     tools: tuple[SessionTool, ...] = ()
     metadata: dict[str, Any] = {}
 
 
 class ToolUse(Struct, frozen=True):
-    """A model wants a tool. `problem`: why its input cannot be read; then `raw` is what the model wrote."""
+    """A tool use in a model's message. Where the input cannot be read, `problem` says why and `raw` is what the model
+    wrote."""
 
     id: str
     name: str

@@ -1,6 +1,7 @@
 """What a tool is, whichever wire lists it and wherever it runs.
 
-An id is `Toolkit.Tool`; a reference adds a version: `Toolkit.Tool@1.2.3`, or `@1` for `1.0.0`.
+An id is `Toolkit.Tool`; a reference adds a version: `Toolkit.Tool@1.2.3`, or `@1` for `1.0.0`. On the wires a tool goes
+by its wire name, or by a short name where a protocol allows less.
 """
 
 import re
@@ -16,14 +17,12 @@ from .errors import SourcePlace
 
 Proceed = Callable[[], Awaitable[Any]]
 R = TypeVar("R", contravariant=True)
-"""A run of a tool (`model.run.Run`), which a tool knows nothing of."""
+"""A run of a tool: `model.run.Run`, which imports this module and so cannot be named here."""
 
 
 class Host:
-    """What an app does around the calls of its tools.
-
-    `target` is how it was loaded (`file.py`, `package.module:name`), so that a child process can load it again.
-    """
+    """The app that a tool belongs to, as far as runs of the tool are concerned: its hooks (`around`), and how it was
+    loaded (`target`: `file.py`, `package.module:name`), so that a child process can load it again."""
 
     __slots__ = ("around", "target")
 
@@ -33,7 +32,7 @@ class Host:
 
 
 class Origin(Struct, frozen=True):
-    """Where a function was written: for messages, and for a child process that must find it again."""
+    """Where a tool's function was defined: for messages, and for a child process that must find it again."""
 
     module: str
     file: str
@@ -45,7 +44,7 @@ class Origin(Struct, frozen=True):
 
 
 class Code(Protocol[R]):
-    """A tool's own function, as the engine and the runners see it."""
+    """A tool's function, as the engine and the runners see it."""
 
     @property
     def is_async(self) -> bool: ...
@@ -55,11 +54,11 @@ class Code(Protocol[R]):
 
     @property
     def has_validators(self) -> bool:
-        """Whether `bind` runs the author's own code."""
+        """Whether `bind` runs validators of the author's, which may do anything and take any time."""
         ...
 
     def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
-        """Typed arguments from input that fits the schema. Raises InvalidInput."""
+        """The function's typed arguments, made from input that fits the schema. Raises InvalidInput."""
         ...
 
     def invoke(self, arguments: dict[str, Any], run: R) -> Any:
@@ -75,37 +74,37 @@ Schema = dict[str, Any]
 
 NAME = re.compile(r"[A-Za-z0-9_]+").fullmatch
 WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
-"""What MCP allows."""
+"""The names that MCP allows."""
 WIRE_NAME_FORM = "1 to 128 letters, digits, or any of _ . -"
 SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
-"""What the OXP family and the providers of models allow."""
+"""The names that the OXP family and the providers of models allow."""
+# Digits are written as [0-9]: \d would also take those of other scripts, which are no versions.
 REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?").fullmatch
+_HASH_LENGTH = 8
 
 Runs = Literal["inline", "thread", "process", "worker"]
 OnLost = Literal["rerun", "unknown"]
+"""What becomes of a call whose attempt was lost: it is run again, or ends as `outcome_unknown`."""
 OnDisconnect = Literal["cancel", "continue"]
 TaskUse = Literal["forbidden", "optional", "preferred", "required"]
 
 
 def short_name_of(wire_name: str) -> str:
-    """The name on wires that have less. It depends on the wire name alone, so that it stays whatever else is served;
-    two that would look alike are told apart by a hash."""
+    """The name on wires that allow less than MCP does. It depends on the wire name alone, so that it stays the same
+    whatever else is served; a hash tells two names apart that would become the same."""
     if SHORT_NAME(wire_name):
         return wire_name
-    kept = re.sub(r"[^A-Za-z0-9_-]", "_", wire_name)[: 63 - _HASH]
-    return f"{kept}_{sha256(wire_name.encode()).hexdigest()[:_HASH]}"
-
-
-_HASH = 8
+    kept = re.sub(r"[^A-Za-z0-9_-]", "_", wire_name)[: 63 - _HASH_LENGTH]
+    return f"{kept}_{sha256(wire_name.encode()).hexdigest()[:_HASH_LENGTH]}"
 
 
 def names_of(id: str, wire_name: str) -> tuple[str, ...]:
-    """All that no other tool may be called."""
+    """Every name that a tool can be called by, and so no other tool may have."""
     return tuple(dict.fromkeys((wire_name, short_name_of(wire_name), id)))
 
 
 class Version(Struct, frozen=True, order=True):
-    """Three integers, compared as integers."""
+    """The version of a tool: three integers, compared as integers."""
 
     major: int
     minor: int = 0
@@ -116,19 +115,20 @@ class Version(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """`x.y.z`, or `x` for `x.0.0`. The caller has matched the text already."""
+        """The version that `x.y.z` means, or `x` for `x.0.0`. The text must have been matched by `REFERENCE`
+        already."""
         return cls(*map(int, text.split(".")))
 
 
 class Authorization(Struct, frozen=True):
-    """A user's account at a provider, with these scopes."""
+    """A tool's need of a user's account at the provider `id`, with these scopes."""
 
     id: str
     scopes: tuple[str, ...] = ()
 
 
 class Requirements(Struct, frozen=True):
-    """What a tool needs besides input."""
+    """What a tool needs besides input: users' accounts, secrets, the user's id."""
 
     authorization: tuple[Authorization, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class Requirements(Struct, frozen=True):
 
 
 class ToolHints(Struct, frozen=True):
-    """What a client may know of a tool's behaviour before it calls it."""
+    """What a tool's author says of its behaviour, for clients to know before they call it. None: not said."""
 
     read_only: bool = False
     idempotent: bool = False
@@ -148,7 +148,7 @@ class ToolHints(Struct, frozen=True):
 
 
 class Icon(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A picture a client may show beside the tool."""
+    """A picture that a client may show beside a tool, as MCP has it."""
 
     src: str
     mime_type: str | None = None
@@ -156,7 +156,7 @@ class Icon(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ToolkitInfo(Struct, frozen=True):
-    """The toolkit a tool belongs to."""
+    """The toolkit that a tool belongs to, without its other tools."""
 
     name: str
     description: str
@@ -164,7 +164,8 @@ class ToolkitInfo(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, eq=False, kw_only=True):
-    """One version of one tool. Compared by identity: two definitions are two tools."""
+    """One version of one tool, complete: what the wires list, how it runs, what it needs and how far it is trusted. It
+    is compared by identity: two definitions are two tools, however alike."""
 
     toolkit: ToolkitInfo
     name: str
@@ -177,6 +178,7 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     host: Host
     title: str | None = None
     hidden: tuple[str, ...] = ()
+    """The parameters that a model must not fill in: non-inferrable ones."""
     requirements: Requirements = Requirements()
     hints: ToolHints = ToolHints()
     annotations: Schema = {}
@@ -184,31 +186,33 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     concurrency: int | None = None
     on_lost: OnLost = "unknown"
     on_disconnect: OnDisconnect | None = None
-    """What becomes of a call whose client goes away. Unless said: with a key it goes on, without one it is stopped."""
+    """What becomes of a call whose client goes away. None: with a key it goes on, without one it is stopped."""
     runs: Runs = "thread"
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()
     returns_content: bool = False
-    approval: Literal["always"] | Callable[..., Any] | None = None
-    """Whether a person has to agree to each call of it, or a function that says so of its input."""
     """Whether its result is MCP's content: one block or text, or a list of them."""
+    approval: Literal["always"] | Callable[..., Any] | None = None
+    """Whether a person has to approve each call of it, or a predicate that decides so by the call's input."""
     task: TaskUse = "optional"
     """Whether a client may, should or must have a call of it as a task, where its protocol has tasks."""
     asks: tuple[Asks, ...] = ()
-    """What its questions need of a client. One that cannot do that is refused before the tool runs."""
+    """The kinds of questions it asks. A client that cannot answer them is refused before the tool runs."""
     is_trusted: bool = True
-    """Whether what it says of itself counts. A stranger's tool may do anything, whatever it says."""
+    """Whether its hints count. A stranger's tool, which an untrusted worker offers, may do anything whatever it
+    says."""
     is_named: bool = False
-    """Whether an operator named this very tool and the very callers whose workers offer it, as far as they are
-    strangers."""
+    """Whether an operator's rule names this very tool and each untrusted caller whose worker offers it, without
+    patterns: only then may secrets reach a stranger's tool."""
     tenants: tuple[str, ...] | None = None
-    """Those that a worker's tool is for. None: everybody's."""
+    """The tenants that a worker's tool is for. None: every tenant."""
+    # The next three are made from the members above, once, because every call and every listing reads them.
     id: str = ""
     """`Toolkit.Tool`"""
     reference: str = ""
     """`Toolkit.Tool@1.2.3`"""
     short_name: str = ""
-    """The wire name, or what is made of it where a wire has less."""
+    """The wire name, or what `short_name_of` makes of it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,16 +220,16 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def gets_what_is_kept(self) -> bool:
-        """Whether secrets and users' accounts that are kept here may reach it at all. A stranger would only have to
-        offer a tool that declares one to learn it."""
+        """Whether secrets and users' accounts that are kept here may reach it at all. Otherwise a stranger would only
+        have to offer a tool that declares a secret, and so learn it."""
         return self.is_trusted or self.is_named
 
     def hints_in_words(self) -> str:
-        """What a person may know of its behaviour before they decide about a call of it."""
+        """The tool's hints, for a person who decides about a call of it."""
         if not self.is_trusted:
             return "none that counts: its worker is not trusted, so it is taken to be destructive and open-world"
         hints = self.hints
-        said = {
+        words = {
             "read only": hints.read_only,
             "idempotent": hints.idempotent,
             "destructive": hints.destructive,
@@ -233,7 +237,7 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
             "open-world": hints.open_world,
             "not open-world": hints.open_world is False,
         }
-        return ", ".join(name for name, holds in said.items() if holds)
+        return ", ".join(name for name, holds in words.items() if holds)
 
     def __post_init__(self) -> None:
         force_setattr(self, "short_name", short_name_of(self.wire_name))

@@ -1,4 +1,9 @@
-"""What callers say in the lifecycle API, in no JSON's words."""
+"""Workers, and what they and the server say to each other in the lifecycle API.
+
+A worker registers its tools (`ToolDefinition`), claims their calls (`Claim`, `Claimed`), renews its claims with
+heartbeats (`Renewal`, `RenewalAnswer`) and submits results (`Response`) or errors (`Heartbeat` with an error). `wires`
+has the JSON of these.
+"""
 
 from typing import Any
 
@@ -11,39 +16,41 @@ from .tool import Requirements, TaskUse
 
 
 class WorkerRecord(Struct):
-    """Somebody elsewhere who runs tools: `tools` are their definitions, as JSON."""
+    """A registered worker, as the ledger keeps it. `tools` are its definitions as JSON, `revision` is raised by each
+    change of them."""
 
     tenant: str
     subject: str
     name: str
     tools: bytes
     revision: int = 0
-    """Raised by each change of its tools."""
 
 
 class Heartbeat(Struct, frozen=True):
-    """Somebody works on a request; or, with an error, has failed at it."""
+    """A sign of life from whoever works on a request; with an error, the end of that request."""
 
     heartbeat: float | None = None
+    """The sender's own clock in milliseconds: stored and shown, and never used to judge anything."""
     error: ToolError | None = None
 
 
 class Response(Struct, frozen=True):
-    """A request's result: what stood in `response`, without its state."""
+    """The result of a request: all that stood in `response`, without its `state`."""
 
     result: dict[str, Any]
 
 
 class Claim(Struct, frozen=True):
-    """Give me work."""
+    """A worker's demand for up to `limit` requests of tools that match these patterns, for which it waits."""
 
     tools: tuple[str, ...] = ()
+    """None: of any tool."""
     limit: int = 1
     wait_s: float = 0.0
 
 
 class Renewal(Struct, frozen=True):
-    """One heartbeat of many."""
+    """The heartbeat for one claimed request; a worker sends those of all its requests together."""
 
     session: str
     request: str
@@ -52,23 +59,23 @@ class Renewal(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """Work that a server gave out."""
+    """A request that a worker has claimed, with all that it needs to run the tool."""
 
     session: str
     request: str
     tool: str
-    """A worker's tool with its version, a session's by its name."""
+    """A worker's tool by its reference, with the version; a session's tool by its name."""
     input: dict[str, Any]
     attempt: int
     lease_s: float
     context: CallContext = NO_CONTEXT
     caller: Caller = Caller("default", "")
-    """Whose call it is."""
+    """The caller whose call it is."""
     trace_id: str | None = None
 
 
 class RenewalAnswer(Struct, frozen=True):
-    """What became of one heartbeat of many: 200, 404 or 409, and why."""
+    """The server's answer to one `Renewal`: 200, 404 or 409 as an HTTP heartbeat would get, and the reason."""
 
     request: str
     status: int
@@ -76,14 +83,15 @@ class RenewalAnswer(Struct, frozen=True):
 
 
 class Registration(Struct, frozen=True):
-    """A worker's tools are in the catalogue, for so long unless it is heard of again."""
+    """The server's answer to a worker that registered: the references of its tools, which stay in the catalogue for the
+    length of the lease, and longer with each heartbeat."""
 
     tools: tuple[str, ...]
     lease_s: float
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool that a worker offers."""
+    """A tool that a worker offers, as the worker describes it."""
 
     id: str
     version: str = "1.0.0"

@@ -1,6 +1,7 @@
-"""What counts as this machine. Whoever asks, asks here: where two answers differ, one of them is a hole.
+"""Which hosts are this machine, and which URLs secrets may be sent to.
 
-Addresses that secrets may be sent to, by a program or by a person at a page.
+Binding, `Host` and `Origin` checks, rate limits, issuers, providers and the client all ask here: where two definitions
+of loopback differ, one of them is a hole.
 """
 
 import re
@@ -9,21 +10,24 @@ from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
 _old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
-"""What the system also takes for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
+"""What the system may also take for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this host, as it stands in a setting, an address or a `Host` header, can only be this machine. Names
-    other than `localhost` are whatever somebody's DNS says."""
+    """Whether this host, as it stands in a setting, a URL or a `Host` header, can only be this machine. Any name other
+    than `localhost` is whatever somebody's DNS says, and so is not."""
+    # [::1] as URLs have it, ::1%lo with a zone, and localhost. with the root's dot are the same hosts without these.
     name = host.strip("[]").partition("%")[0].removesuffix(".").lower()
     if name == "localhost":
         return True
     if ":" not in name:
+        # The pattern is asked first: inet_aton also takes an address with anything behind a space.
         return bool(_old_ipv4(name)) and _is_loopback4(name)
     try:
         address = IPv6Address(name)
     except ValueError:
         return False
+    # ::ffff:127.0.0.1 reaches this machine, too, and older versions of Python do not count it as loopback.
     return (address.ipv4_mapped or address).is_loopback
 
 
@@ -35,7 +39,7 @@ def _is_loopback4(name: str) -> bool:
 
 
 def is_safe(url: str) -> bool:
-    """TLS, or this machine."""
+    """Whether what is sent to this URL can be read by nobody on the way: it is TLS, or stays on this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:

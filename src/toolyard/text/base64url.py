@@ -1,8 +1,8 @@
-"""Bytes as text that goes into addresses and headers: base64url without padding (RFC 4648, section 5).
+"""Bytes as text for URLs and headers: base64url without padding (RFC 4648, section 5), with one spelling only.
 
-Python's own decoder takes padding or none, bits that nobody needs, and letters that are none: many texts for the same
-bytes. Whoever counts, remembers or compares by the text would take one thing for many. So there is exactly one text for
-some bytes here, and any other is refused.
+Python's own decoder ignores padding, unused bits and characters outside the alphabet, so that many texts stand for the
+same bytes. Whoever counts, remembers or compares tokens by their text would take one token for many. Here each sequence
+of bytes has exactly one text, and any other text is refused.
 """
 
 import binascii
@@ -14,7 +14,7 @@ def encoded(content: bytes) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """Raises ValueError for what `encoded` never gives."""
+    """The bytes of a text. Raises ValueError for any text that `encoded` never gives."""
     try:
         content = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
     except (binascii.Error, UnicodeEncodeError):

@@ -1,12 +1,13 @@
-"""Characters that a person does not see and a model may act on: those that move a terminal's cursor, turn the direction
-of text, take no room, spell a text that is not shown, or look different on every screen.
+"""Hidden characters: those that a person does not see and a model may act on. They move a terminal's cursor, turn the
+direction of text, take no room, spell a text that is not shown, or look different on every screen.
 
-One table of ranges says which they are, and a second one where people need them to write. Definitions are refused and
-output is spelled out by the same two. The tables are written down and not asked of Python, whose Unicode is another in
-each version.
+One table says which characters these are (`RANGES`), and a second one where people need them to write (`FINE`): a
+joiner between two emoji, say. Tools' definitions are refused, and output is escaped, by the same two tables. They are
+written down here and not asked of Python's `unicodedata`, which differs from version to version.
 
-What stands beside a character that belongs there is never hidden itself, but for the selector before a joiner, which
-belongs to the emoji before it. So text that was spelled out once has nothing hidden in it.
+No pattern of `FINE` looks at a neighbour that may be hidden itself, but for the selector between an emoji and a joiner,
+which belongs to the emoji. So escaping one character never makes another one hidden, and text that was escaped once
+has nothing hidden in it.
 """
 
 import re
@@ -49,10 +50,12 @@ RANGES: tuple[tuple[int, int, str], ...] = (
     (0x100000, 0x10FFFD, "private"),
     (0x10FFFE, 0x10FFFF, "noncharacter"),
 )
-"""The first, the last, and what they are."""
+"""The first and the last character of each range, and their kind. TAB (9) and LINE FEED (10) are the two control
+characters that everybody writes."""
 
 # -- where people need them ----------------------------------------------------------------------
 
+# Scripts and signs, each as the inside of a character class.
 _EMOJI = (
     r"\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u2388\u23cf\u23e9-\u23f3\u23f8-\u23fa"
     r"\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2605\u2607-\u2612\u2614-\u2685\u2690-\u2705\u2708-\u2712\u2714"
@@ -66,7 +69,7 @@ _VIRAMA = (
     r"\U00011442\U000114c2\U000115bf\U0001163f\U000116b6\U0001172b\U00011839\U0001193d\U0001193e\U000119e0\U00011a34"
     r"\U00011a47\U00011a99\U00011c3f\U00011d44\U00011d45\U00011d97\U00011f41\U00011f42\U0001612f"
 )
-"""Signs that take a letter's vowel."""
+"""Signs that take the vowel from the letter before them; a joiner beside one chooses how both are drawn."""
 _INDIC = (
     r"\u0900-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3\u1b00-\u1bff\ua800-\ua82f\ua880-\ua8df\ua980-\ua9ff"
     r"\U00011000-\U00011fff"
@@ -108,35 +111,40 @@ FINE: dict[str, str] = {
     "after a hieroglyph": rf"(?<=[{_HIEROGLYPH}])[\U00013430-\U0001343f]",
     "before a hieroglyph": rf"[\U00013430-\U0001343f](?=[{_HIEROGLYPH}])",
 }
-"""Where a character of the first table belongs to what people write, each as a pattern of that one character."""
+"""Where a character of `RANGES` belongs to what people write. Each pattern matches that one character, and looks at its
+neighbours without taking them."""
 _FLAGS = [
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
 ]
 """England, Scotland and Wales. Any other flag that is spelled in tags is drawn as a black one, and so hides a text."""
+# A tag is fine only within one of these three, with all that belongs before it and after it.
 _IN_FLAGS = "|".join(
-    f"(?<={flag[:place]}){flag[place]}(?={flag[place + 1 :]})" for flag in _FLAGS for place in range(1, len(flag))
+    f"(?<={flag[:index]}){flag[index]}(?={flag[index + 1 :]})" for flag in _FLAGS for index in range(1, len(flag))
 )
 
 # -- looking -------------------------------------------------------------------------------------
 
 _BEYOND = "\U00010000"
+"""The first character beyond Unicode's first plane, which has nearly all that people write."""
 _FINE_SOMEWHERE = frozenset("\r\u034f\u180b\u180c\u180d\u180e\u180f\u200b\u200c\u200d\ufe00\ufe01\ufe02\ufe0e\ufe0f")
-"""Those before `_BEYOND` that `FINE` is about."""
+"""Those before `_BEYOND` that `FINE` is about: all others before it are hidden wherever they stand."""
 _TABLE = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES)
 _WORTH_A_LOOK = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RANGES if chr(first) < _BEYOND) + (
     r"\U00013430-\U0001efff\U0001fb00-\U0001ffff\U0002fff0-\U0010ffff"
 )
-"""The table, with few and wide ranges where few people write: a character is looked for in them one by one."""
+"""`RANGES`, with few and wide ranges beyond the first plane: a regular expression tries the ranges one by one, and what
+is caught in a wide one is looked at again, exactly."""
 _suspects = re.compile(f"[{_WORTH_A_LOOK}]")
 _has_no_suspect = re.compile(f"[^{_WORTH_A_LOOK}]*+").fullmatch
 _ends_a_line = re.compile("[\t\n\r]")
 _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _SHORT = 32
+"""Up to this length `isprintable` is quicker than encoding and translating."""
 
 
 def has_hidden(text: str) -> bool:
-    """Most text is told to have none by a look that is much quicker than the exact one."""
+    """Whether a text has hidden characters. Most text is cleared by a check that is much quicker than the exact one."""
     if text.isascii():
         if (len(text) <= _SHORT and text.isprintable()) or not text.encode().translate(None, _PLAIN):
             return False
@@ -146,12 +154,13 @@ def has_hidden(text: str) -> bool:
 
 
 def places(text: str) -> Iterator[int]:
-    """Where in a text something is hidden."""
+    """The positions of a text's hidden characters."""
     return (found.start() for found in _suspects.finditer(text) if _is_hidden(found))
 
 
 def _is_hidden(found: re.Match[str]) -> bool:
-    """Whether a suspect may not be where it was found. Of most of them it is known without a look around."""
+    """Whether a suspect must not stand where it was found. Most of them must not stand anywhere, which is known without
+    a look at their neighbours."""
     if found[0] not in _FINE_SOMEWHERE and found[0] < _BEYOND:
         return True
     return _fine()(found.string, found.start()) is None
@@ -159,17 +168,19 @@ def _is_hidden(found: re.Match[str]) -> bool:
 
 @cache
 def _fine() -> Callable[[str, int], re.Match[str] | None]:
-    """Whether the character at that place of a text may be there. Most texts never need it."""
+    """Matches where the character at that position of a text may stand. It takes long to compile and most texts never
+    need it, so it is compiled on first use."""
     return re.compile("|".join((f"[^{_TABLE}]", *FINE.values(), rf"(?=[\U000e0000-\U000e007f])(?:{_IN_FLAGS})"))).match
 
 
 def may_be_hidden_in(json: bytes) -> bool:
-    """Whether JSON has to be looked into: anything but plain ASCII has."""
+    """Whether JSON has to be examined for hidden characters: plain ASCII without escapes does not."""
     return _has_escapes(json) or b"\x7f" in json or not json.isascii()
 
 
 def is_hidden_in(json: bytes) -> bool:
-    """The same, after that look. An escape counts, also where it stands for something else."""
+    """Whether JSON has hidden characters, or escapes that may stand for one. An escape counts whatever it stands for:
+    the answer may be yes too often, and is never no where something is hidden."""
     return _has_escapes(json) or (may_be_hidden_in(json) and has_hidden(json.decode()))
 
 
@@ -178,8 +189,8 @@ def _has_escapes(json: bytes) -> bool:
 
 
 def kinds_of(text: str) -> list[str]:
-    """What is hidden in a text, by the words of the table. Empty where nothing is."""
-    return sorted({_kind(text[place]) for place in places(text)})
+    """The kinds of hidden characters in a text, as `RANGES` calls them."""
+    return sorted({_kind(text[position]) for position in places(text)})
 
 
 def _kind(character: str) -> str:
@@ -191,17 +202,17 @@ def _kind(character: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """With each of them spelled out, such as `\\u{202E}`. Text that has none is given back as it is."""
+    """The text with each hidden character spelled out, such as `\\u{202E}`. Text that has none is returned as it is."""
     return _with_spelled(text, _spelled) if has_hidden(text) else text
 
 
 def in_one_line(text: str) -> str:
-    """The same, and what ends a line or is a tab is spelled out, too."""
+    """As `escaped`, with tabs and ends of lines spelled out, too."""
     return _ends_a_line.sub(lambda found: _spelled(found[0]), escaped(text))
 
 
 def escaped_json(text: str) -> str:
-    """The same of JSON, in JSON's own spelling: it still says the same."""
+    """As `escaped`, for JSON and in JSON's own escapes (`\\u202e`): it still decodes to the same value."""
     return _with_spelled(text, _spelled_in_json) if has_hidden(text) else text
 
 

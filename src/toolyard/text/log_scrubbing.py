@@ -1,7 +1,8 @@
-"""Scrubs what is logged while a call runs of what the call was given in confidence, whoever logs it.
+"""Keeps a running call's secrets and tokens out of the log, whoever logs: the tool, a library, a thread they started.
 
-Replaces hooks of the whole process (the factory of log records, the writer of warnings), so it is switched on once, at
-start, by whoever owns the process.
+A filter on toolyard's own handlers would not be enough: an author's handlers, and those of libraries, write records
+down as well. So this replaces two hooks of the whole process, the factory of log records and the writer of warnings.
+Whoever owns the process (server, worker, child process) switches it on once, at start.
 """
 
 import logging
@@ -13,27 +14,28 @@ from typing import Any, TextIO
 from .scrubber import Scrubber
 
 active: ContextVar[Scrubber | None] = ContextVar("what the running call was given", default=None)
+"""The scrubber of the call that this task or thread works for."""
 _under_way: dict[Scrubber, None] = {}
-"""Of all calls that were given something and run in this process now: a thread that a tool starts does not know whose
-it is."""
+"""The scrubbers of all calls that run in this process now, in the order they began. A thread that a tool starts does
+not inherit `active`, so what it logs is scrubbed by all of them."""
 
 
 def begin(scrubber: Scrubber) -> None:
-    """What is logged from here on is without what its call was given, also by threads that belong to no call."""
+    """A call begins: until `end`, log records are scrubbed of what it was given, also those of unknown threads."""
     _under_way[scrubber] = None
     active.set(scrubber)
 
 
 def end(scrubber: Scrubber) -> None:
-    """The call has ended. Once, or more often."""
+    """The call has ended. To say so again does no harm."""
     _under_way.pop(scrubber, None)
     if active.get() is scrubber:
         active.set(None)
 
 
 def scrub_logs() -> None:
-    """From now on every record that is logged while a call runs is without what the call was given, whoever logs it and
-    whoever writes it down. Once is enough; again does nothing."""
+    """From now on every record that is logged while a call runs is scrubbed when it is made, before any handler sees
+    it. A second call does nothing."""
     make = logging.getLogRecordFactory()
     if isinstance(make, _Records):
         return
@@ -41,8 +43,8 @@ def scrub_logs() -> None:
 
 
 def log_warnings() -> None:
-    """Python's warnings become records, which are scrubbed and go where the others go. (The way of `logging` itself
-    shows them to nobody where no handler was set up.)"""
+    """Python's warnings become log records, which are scrubbed and go where the others go. (`logging.captureWarnings`
+    would do the same, but shows them to nobody where no handler was set up.)"""
     warnings.showwarning = _log_warning
 
 
@@ -58,7 +60,7 @@ def _log_warning(
 
 
 class _Records:
-    """Makes records as before, and scrubs them where there is something to scrub."""
+    """A factory of log records: makes them as the factory before it did, and scrubs them while calls run."""
 
     def __init__(self, make: Any) -> None:
         self._make = make
@@ -69,6 +71,7 @@ class _Records:
         if scrubber is not None and scrubber in _under_way:
             _scrub(record, [scrubber])
         elif scrubber is not None or _under_way:
+            # Nobody knows whose record this is, or its call has ended already: it may be about any call.
             _scrub(record, [*filter(None, [scrubber]), *list(_under_way)])
         return record
 
@@ -81,9 +84,10 @@ def _scrub(record: logging.LogRecord, scrubbers: list[Scrubber]) -> None:
 
     try:
         message = record.getMessage()
-    except Exception:  # an author's arguments: whoever writes it down says what is wrong with them
+    except Exception:  # the author's arguments do not fit the author's message: log both as they are
         message = f"{record.msg} {record.args}"
     record.msg, record.args = text(message), None
+    # A handler would format the traceback itself, from exceptions that still have the secret in them.
     if record.exc_info:
         record.exc_text = text("".join(traceback.format_exception(*record.exc_info)).rstrip("\n"))
         record.exc_info = None

@@ -1,10 +1,10 @@
-"""Keeps what a call was given in confidence out of everything that the call says.
+"""Keeps the secrets and tokens that a call was given out of its results, errors, progress and log.
 
 A value is looked for as it is, and as programs write it down without meaning to show it: in Base64 (both alphabets,
-with or without padding, and also inside of something larger or broken into lines), in hexadecimal, and escaped for an
-address, for HTML, for JSON and for Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and what
-is around it is left whole. A tool that wants to give its secret away can always find another way; this is for those
-that do not. Values under four characters, without their backslashes, are not looked for: they are everywhere.
+with or without padding, inside something larger, or broken into lines), in hexadecimal, and escaped for a URL, HTML,
+JSON or Python, as text or as bytes. What is found is replaced by `[secret NAME]`, and the text around it is left whole.
+A tool that wants to give its secret away can always find another way; this is for those that do not want to. Values of
+fewer than four characters, backslashes not counted, are not looked for: they would be found everywhere.
 """
 
 import base64
@@ -22,7 +22,8 @@ _plain = re.compile(r"[A-Za-z0-9]+").findall
 
 
 class _Escapable(Struct, frozen=True):
-    """A form that may have been escaped: how it is read, and a part of it that no escape changes."""
+    """A form of a secret that may have been escaped: the form with its own escapes undone, a part of it that no escape
+    changes, and what is shown in its place."""
 
     text: str
     part: str
@@ -30,10 +31,11 @@ class _Escapable(Struct, frozen=True):
 
 
 class Scrubber:
-    """For one call. It knows the values in clear, and so lives no longer than the call. (Nor are they put into regular
-    expressions: Python remembers those.)"""
+    """Replaces one call's secrets in texts and JSON values. It has the secrets in clear, and so lives no longer than
+    the call does. (They are not put into regular expressions either: Python caches those beyond the call.)"""
 
     def __init__(self, given: Iterable[tuple[str, str]]) -> None:
+        # By each form that a secret may take: what is shown in its place.
         self._names: dict[str, str] = {}
         self._escapable: list[_Escapable] = []
         for name, value in given:
@@ -43,14 +45,14 @@ class Scrubber:
                 if not _needs_no_escape(form) and len(read := Reading(form).text) >= SHORTEST:
                     self._escapable.append(_Escapable(read, _longest(form, read), shown))
         looked_for = [*self._names, *(each.text for each in self._escapable)]
+        # A secret of punctuation alone has no part that stays plain, so every escaped text has to be read for it.
         self._has_no_letters = any(not each.part for each in self._escapable)
-        """Then all that it has may be escaped, where letters are not."""
         self._shortest = min(map(len, looked_for), default=0)
 
     def text(self, text: str) -> str:
-        """In one pass, so that nothing is looked for in what was put in. Of two that overlap the first is named. (What
-        is shorter than all that is looked for cannot have any of it: an escape is longer than what it means.)"""
-        if len(text) < self._shortest:
+        """The text with every secret replaced, in one pass, so that a replacement is never searched itself. Of two
+        findings that overlap, the first one's name is shown."""
+        if len(text) < self._shortest:  # an escape is longer than what it stands for, so it cannot hide here either
             return text
         parts, at = [], 0
         for start, end, shown in sorted(self._found(text), key=lambda each: (each[0], -each[1])):
@@ -60,11 +62,12 @@ class Scrubber:
         return "".join([*parts, text[at:]]) if parts else text
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """From where to where, and what is to stand there."""
+        """Where secrets stand in the text: start, end, and what is shown there instead."""
         for form, shown in self._names.items():
             for start in _places(form, text):
                 yield *without_half_an_escape(text, start, start + len(form)), shown
         if is_escaped(text):
+            # Undoing escapes is slow, so it is done only where the plain part of a secret is in the text.
             likely = [each for each in self._escapable if each.part in text]
             if self._has_no_letters or escapes_letters(text):
                 likely = [*self._escapable, *(_Escapable(form, "", shown) for form, shown in self._names.items())]
@@ -74,7 +77,7 @@ class Scrubber:
             yield from _read(forms, text, Unbroken(text))
 
     def value(self, value: Any) -> Any:
-        """A JSON value, all the way down. A number that is a secret becomes a text."""
+        """A JSON value with every secret in it replaced, all the way down. A number that is a secret becomes a text."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -89,29 +92,30 @@ class Scrubber:
 
 
 def scrubber_of(secrets: Mapping[str, str], tokens: Mapping[str, str]) -> Scrubber | None:
-    """None where nothing was given."""
+    """The scrubber for a call that was given these secrets and tokens; None where it was given none."""
     return Scrubber([*tokens.items(), *secrets.items()]) if secrets or tokens else None
 
 
 def _forms(value: str) -> Iterator[str]:
-    """What a value may look like, before it is escaped. None of them is shorter than what is looked for at all."""
-    for each in {value: 0, value.strip(): 0}:
+    """What a secret may be written as, before any escaping. No form is shorter than `SHORTEST`."""
+    for each in {value: 0, value.strip(): 0}:  # a file's last line end is often read along, and dropped when used
         if len(each.replace("\\", "")) >= SHORTEST:
             written = each.encode(errors="surrogatepass")
             yield each
-            yield each.replace(" ", "+")  # in the query of an address
+            yield each.replace(" ", "+")  # in the query of a URL
             yield written.decode("latin-1")  # as bytes, which Python shows escaped
             yield from (written.hex(), written.hex().upper())
             yield from _in_base64(written)
 
 
 def _longest(form: str, read: str) -> str:
-    """The longest run of letters and digits in it, where they are no part of an escape. Nobody escapes those."""
+    """The longest run of letters and digits in a form that is no part of an escape: escaping leaves those alone, but
+    for programs that escape everything, which `escapes_letters` finds."""
     return max((run for run in _plain(read) if run in form), key=len, default="")
 
 
 def _read(forms: Iterable[_Escapable], text: str, reading: Reading | Unbroken) -> Iterator[tuple[int, int, str]]:
-    """Where they are in a text that means something else than it says."""
+    """Where these forms stand in a text that has to be read first: start and end in the text as it is written."""
     for each in forms:
         for start in _places(each.text, reading.text):
             found = reading.source(start, start + len(each.text))
@@ -126,11 +130,12 @@ def _places(form: str, text: str) -> Iterator[int]:
 
 
 def _in_base64(value: bytes) -> Iterator[str]:
-    """Whole; and for each place that it may begin at among groups of three bytes, the characters that depend on nothing
-    but it."""
+    """A value in Base64: by itself, and inside something larger. Base64 takes three bytes at a time, so the value may
+    begin at the first, second or third byte of a group; given are the characters that depend on the value alone."""
     for alphabet in (None, b"-_"):
         whole = base64.b64encode(value, alphabet).decode()
         yield from (whole, whole.rstrip("="))
+        # With one foreign byte before it, the first two characters also depend on that byte; with two, the first three.
         for before, first in ((0, 0), (1, 2), (2, 3)):
             encoded = base64.b64encode(b"\0" * before + value, alphabet).decode()
             yield encoded[first : (before + len(value)) * 8 // 6]

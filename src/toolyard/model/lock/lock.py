@@ -1,7 +1,9 @@
-"""Tools as somebody approved them: all that a client sees of them or relies on, and a fingerprint of it.
+"""The lock: tools as somebody approved them, and how the tools that are there now differ.
 
-A lock keeps whole definitions, not fingerprints alone, so that it can say what changed. Where a tool's code stands, how
-it runs and how long it may take are nobody's matter but the server's, and not in it.
+A locked tool is all that a client sees of it or relies on, with a fingerprint. Whole definitions are kept, not
+fingerprints alone, so that a difference can be explained. Where a tool's code is, how it runs and how long it may take
+concern the server alone, and are not locked. The file (`toolyard.lock`) is JSON, with its members in a stable order so
+that a review of two versions shows only what changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,14 +20,16 @@ from .changes import LockChange, changes
 
 FORMAT = 1
 LARGEST_WHOLE = 2**53
+"""Up to here every whole number is exact as a double, and 1.0 and 1 can be taken for the same."""
 NOT_OFFERED = ("annotations", "icons", "asks")
-"""What a worker's tools do not have, whatever is in the file they come from."""
+"""Members that the lifecycle API has no place for: a worker's tools lose them, whatever their file says."""
 _ALWAYS = ("wire_name", "description", "input_schema", "output_schema")
+"""Members that every locked tool has. The others are left out where they have their usual value."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class LockedTool(Struct, frozen=True):
-    """A tool as it was approved. `by_worker`: it was asked of the workers, and no file here has it."""
+    """A tool as it was approved. `by_worker`: the definition came from a worker, and from no file of the server."""
 
     reference: str
     definition: dict[str, Any]
@@ -45,46 +49,48 @@ class LockedTool(Struct, frozen=True):
 
 
 Lock = dict[str, LockedTool]
-"""By reference."""
+"""Locked tools, by reference."""
 
 
 class LockDifference(Struct, frozen=True):
-    """How a tool is not as it was approved."""
+    """How one tool differs from what was approved."""
 
     reference: str
     sentence: str
     changes: tuple[LockChange, ...] = ()
     is_new: bool = False
-    """No version of it was ever approved."""
+    """Whether no version of the tool was ever approved."""
 
     def __str__(self) -> str:
         return "\n  ".join([f"{self.reference} {self.sentence}", *map(str, self.changes)])
 
 
 def locked(tool: Tool) -> LockedTool:
-    """What there is to approve of a tool."""
+    """A tool as it would be approved now."""
     return LockedTool(tool.reference, described(tool), by_worker=tool.runs == "worker")
 
 
 def described(tool: Tool) -> dict[str, Any]:
-    """All that a client sees of a tool or relies on; what is as usual is left out."""
+    """A tool's definition: all that a client sees of it or relies on. Members with their usual value are left out, so
+    that a lock does not change when a later toolyard knows more members."""
     needs, hints = tool.requirements, tool.hints
-    freely = {"destructive": hints.destructive, "open_world": hints.open_world}
-    said = {
+    # Of these, False is a promise of its own, and only None means that nothing is said.
+    three_valued = {"destructive": hints.destructive, "open_world": hints.open_world}
+    members = {
         "wire_name": tool.wire_name,
         "title": tool.title,
         "description": tool.description,
         "toolkit_description": tool.toolkit.description,
         "input_schema": tool.input_schema,
         "output_schema": tool.output_schema,
-        "requirements": _said(
+        "requirements": _set(
             authorization={needed.id: sorted(needed.scopes) for needed in needs.authorization},
             secrets=sorted(needs.secrets),
             user_id=needs.user_id,
             approval=tool.approval is not None,
         ),
-        "hints": _said(read_only=hints.read_only, idempotent=hints.idempotent)
-        | {name: value for name, value in freely.items() if value is not None},
+        "hints": _set(read_only=hints.read_only, idempotent=hints.idempotent)
+        | {name: value for name, value in three_valued.items() if value is not None},
         "annotations": tool.annotations,
         "tags": sorted(set(tool.tags)),
         "icons": tool.icons,
@@ -92,19 +98,21 @@ def described(tool: Tool) -> dict[str, Any]:
         "asks": sorted(tool.asks),
         "returns_content": tool.returns_content,
     }
-    kept = {name: value for name, value in said.items() if value or name in _ALWAYS}
-    made: dict[str, Any] = _plain(msgspec.json.decode(msgspec.json.encode(kept)))
-    return made
+    kept = {name: value for name, value in members.items() if value or name in _ALWAYS}
+    # Through JSON and back, so that it equals what is read from a lock: lists for tuples, plain objects for icons.
+    definition: dict[str, Any] = _plain(msgspec.json.decode(msgspec.json.encode(kept)))
+    return definition
 
 
 def as_offered(approved: LockedTool) -> LockedTool:
-    """What of it a worker can offer."""
+    """A locked tool as a worker would offer it: a tool locked from a file may run on a worker, too."""
     kept = {name: value for name, value in approved.definition.items() if name not in NOT_OFFERED}
     return replace(approved, definition=kept)
 
 
 def difference(lock: Mapping[str, LockedTool], found: LockedTool) -> LockDifference | None:
-    """None where the tool is as it was approved. A new version is held against the newest that was."""
+    """How a tool differs from the lock; None where it is as it was approved. A version that is not in the lock is
+    compared with the newest that is."""
     approved = lock.get(found.reference)
     if approved is not None:
         approved = as_offered(approved) if found.by_worker else approved
@@ -124,35 +132,35 @@ def difference(lock: Mapping[str, LockedTool], found: LockedTool) -> LockDiffere
 
 
 def differences(lock: Mapping[str, LockedTool], found: Iterable[LockedTool]) -> list[LockDifference]:
-    """Of all tools together, by reference; what is locked and not there any more is told, too."""
+    """How all tools together differ from the lock, sorted by reference, with those that are locked and gone."""
     there = {each.reference: each for each in found}
-    told = [difference(lock, each) for each in there.values()]
+    changed = [difference(lock, each) for each in there.values()]
     gone = [
         LockDifference(reference, "is locked and not there", (LockChange("breaking", "tool", "was removed"),))
         for reference in lock
         if reference not in there
     ]
-    return sorted([*filter(None, told), *gone], key=lambda each: each.reference)
+    return sorted([*filter(None, changed), *gone], key=lambda each: each.reference)
 
 
 # -- as text ----------------------------------------------------------------------------------------
 
 
 def write(lock: Mapping[str, LockedTool]) -> str:
-    """JSON in a stable order, a member a line."""
+    """The text of a lock file: JSON in a stable order, one member a line."""
     tools = {reference: _entry(lock[reference]) for reference in sorted(lock)}
-    made = msgspec.json.encode({"lock": FORMAT, "tools": tools})
-    return msgspec.json.format(made, indent=2).decode() + "\n"
+    encoded = msgspec.json.encode({"lock": FORMAT, "tools": tools})
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
 def _entry(each: LockedTool) -> dict[str, Any]:
     by_worker = {"by_worker": True} if each.by_worker else {}
-    definition = {name: _sorted(each.definition[name]) for name in sorted(each.definition, key=_place)}
+    definition = {name: _sorted(each.definition[name]) for name in sorted(each.definition, key=_rank)}
     return {"fingerprint": each.fingerprint, **by_worker, **definition}
 
 
-def _place(member: str) -> tuple[int, str]:
-    """What people look for first stands first, and schemas, which are long, last."""
+def _rank(member: str) -> tuple[int, str]:
+    """Sorts members: what people look for first stands first, and schemas, which are long, last."""
     return _FIRST.index(member) if member in _FIRST else len(_FIRST) + member.endswith("_schema"), member
 
 
@@ -166,7 +174,8 @@ def _sorted(value: Any) -> Any:
 
 
 def read(text: str | bytes) -> Lock:
-    """Raises ValueError with a sentence for what is no lock, or was changed by hand."""
+    """The lock in a lock file's text. Raises ValueError with a sentence for a text that is no lock, or one whose
+    entries were changed without their fingerprints."""
     try:
         given = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -184,24 +193,25 @@ def _entries(given: Mapping[str, Any]) -> Iterator[tuple[str, LockedTool]]:
         if not _is_whole(reference) or not isinstance(entry, dict) or any(name not in entry for name in _ALWAYS):
             raise ValueError(f"its entry {shown} is not that of a tool")
         definition = {name: value for name, value in entry.items() if name not in ("fingerprint", "by_worker")}
-        made = LockedTool(reference, definition, entry.get("by_worker") is True)
-        if made.fingerprint != entry.get("fingerprint"):
+        tool = LockedTool(reference, definition, entry.get("by_worker") is True)
+        if tool.fingerprint != entry.get("fingerprint"):
             raise ValueError(f"the fingerprint of {shown} does not fit what is said of it")
-        yield reference, made
+        yield reference, tool
 
 
 def _is_whole(reference: str) -> bool:
-    """With all of its version."""
+    """Whether a reference names all three numbers of its version."""
     matched = REFERENCE(reference)
     return matched is not None and "." in (matched[2] or "")
 
 
-def _said(**members: Any) -> dict[str, Any]:
+def _set(**members: Any) -> dict[str, Any]:
+    """Those members that have a value other than false or empty."""
     return {name: value for name, value in members.items() if value}
 
 
 def _plain(value: Any) -> Any:
-    """One spelling for each number: 1.0 is 1."""
+    """A JSON value with one spelling for each number: 1.0 becomes 1, as another encoder may have written it."""
     if isinstance(value, dict):
         return {name: _plain(below) for name, below in value.items()}
     if isinstance(value, list):

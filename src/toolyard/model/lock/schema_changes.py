@@ -1,7 +1,8 @@
-"""What became of a JSON Schema, keyword by keyword: does it take less, more, or the same in other words?
+"""The changes between two JSON Schemas, keyword by keyword: does the new one accept less, more, or the same?
 
-A schema that takes less breaks callers where it is about input, and nobody where it is about a result; one that takes
-more, the other way round. What cannot be judged counts as breaking.
+A schema that accepts less breaks callers where it is about input, and nobody where it is about output; one that accepts
+more, the other way round. `changes` translates the effects found here for the side in question. Whether one schema
+implies another cannot be decided in general: what no rule here can judge is `unclear`, which counts as breaking.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from ...text.hidden import escaped_json
 Side = Literal["input", "output"]
 Effect = Literal["narrower", "wider", "unclear", "breaking", "additive", "wording"]
 Found = tuple[str, Effect, str]
-"""Where, what it does, and the sentence."""
+"""The path of a change, its effect, and a sentence."""
 
 ALL_TYPES = frozenset({"null", "boolean", "object", "array", "string", "number", "integer"})
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -26,18 +27,19 @@ _PLAIN = (
     "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "not", "contains",
     "dependentRequired", "dependentSchemas", "dependencies",
 )  # fmt: skip
-"""With one of these a schema takes less; what another one of them means is not clear."""
+"""Keywords that only restrict: with one of them a schema accepts less than without it. How two different values of one
+compare is unclear."""
 _UNCLEAR = (
     "$ref", "$schema", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "if", "then", "else",
     "minContains", "maxContains", "patternProperties", "prefixItems", "additionalItems",
 )  # fmt: skip
-"""What these do depends on others."""
+"""Keywords whose effect depends on others, or on schemas elsewhere."""
 _NAMED = ("$defs", "definitions")
 _HIDDEN = "x-non-inferrable"
 
 
 class Pair(Struct, frozen=True):
-    """A schema before and after."""
+    """One schema before and after a change, with its path in the definition and the side it describes."""
 
     path: str
     side: Side
@@ -49,8 +51,10 @@ class Pair(Struct, frozen=True):
 
 
 def schema_changes(pair: Pair) -> Iterator[Found]:
-    """All of them, from the top down."""
+    """All changes between the two schemas, from the top down."""
     old, new = _bare(pair.old), _bare(pair.new)
+    # A schema that became optional, from T to anyOf [T, null], is compared as a choice of one with a choice of two:
+    # by keywords alone it would have lost everything and gained an anyOf.
     if _is_choice(old) or _is_choice(new):
         yield from _options(pair, "anyOf", *(each["anyOf"] if _is_choice(each) else [each] for each in (old, new)))
     else:
@@ -60,17 +64,17 @@ def schema_changes(pair: Pair) -> Iterator[Found]:
 
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides what fits."""
+    """The keywords of a schema that decide which values fit; descriptions and the like are left out."""
     return {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
 
 
 def _is_choice(schema: Mapping[str, Any]) -> bool:
-    """Whether it has options and nothing else, as `str | None` has."""
+    """Whether a schema is `anyOf` and nothing else, as that of `str | None` is."""
     return len(schema) == 1 and isinstance(schema.get("anyOf"), list)
 
 
 def _whole(pair: Pair, old: Any, new: Any) -> Iterator[Found]:
-    """Schemas of which one is just true or false."""
+    """The change between two schemas of which at least one is just `true` or `false`."""
     if old == new:
         return
     if old is False or new is True:
@@ -89,18 +93,20 @@ def _types(pair: Pair) -> Iterator[Found]:
 
 
 def _types_of(schema: Mapping[str, Any]) -> frozenset[str]:
-    """A number may be whole."""
+    """The types of the values that a schema accepts: declared, or else those of its fixed values, or else all."""
     values = schema.get("enum") if "const" not in schema else [schema["const"]]
     given = schema.get("type") or (ALL_TYPES if values is None else [_type_of(value) for value in values])
     types = frozenset({given} if isinstance(given, str) else map(str, given))
+    # JSON Schema's "number" includes whole ones, so from integer to number accepts more, and is not another type.
     return types | {"integer"} if "number" in types else types
 
 
 def _type_of(value: Any) -> str:
-    return next(name for name, kind in _PYTHONS.items() if isinstance(value, kind))
+    return next(name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
 
 
-_PYTHONS: dict[str, Any] = {
+# The boolean stands before the integer: in Python a bool is an int.
+_PYTHON_TYPES: dict[str, Any] = {
     "null": type(None),
     "boolean": bool,
     "integer": int,
@@ -124,7 +130,7 @@ def _values(pair: Pair) -> Iterator[Found]:
         elif old is not None:
             yield pair.path, "wider", f"other values are possible than {_list(old)}"
         return
-    before, after = set(old), set(new)  # a schema may list ten thousands of them
+    before, after = set(old), set(new)  # a schema may list tens of thousands of values
     if gone := [value for value in old if value not in after]:
         yield pair.path, "narrower", f"a value is gone: {_list(gone)}"
     if more := [value for value in new if value not in before]:
@@ -149,10 +155,10 @@ def _properties(pair: Pair) -> Iterator[Found]:
     required = _names(pair.new)
     what = "parameter" if pair.side == "input" else "member"
     for name in sorted(new.keys() - old.keys()):
-        needed = name in required
-        effect: Effect = "breaking" if needed and pair.side == "input" else "additive"
-        kind = f"{'required' if needed else 'optional'} {what}"
-        yield f"{pair.path}.properties.{name}", effect, f"{'a' if needed else 'an'} {kind} was added"
+        is_required = name in required
+        effect: Effect = "breaking" if is_required and pair.side == "input" else "additive"
+        kind = f"{'required' if is_required else 'optional'} {what}"
+        yield f"{pair.path}.properties.{name}", effect, f"{'a' if is_required else 'an'} {kind} was added"
     for name in sorted(old.keys() - new.keys()):
         yield f"{pair.path}.properties.{name}", "breaking", f"the {what} was removed"
     for name in sorted(old.keys() & new.keys()):
@@ -163,6 +169,7 @@ def _required(pair: Pair) -> Iterator[Found]:
     old, new = _names(pair.old), _names(pair.new)
     before, after = _object(pair.old, "properties").keys(), _object(pair.new, "properties").keys()
     at = f"{pair.path}.properties."
+    # A property that was added or removed is reported by `_properties` already, with whether it is required.
     for name in sorted(set(new) - set(old)):
         if name in before or name not in after:
             yield f"{at}{name}", "narrower", "is required now"
@@ -220,6 +227,7 @@ def _references(pair: Pair) -> Iterator[Found]:
 
 def _below(pair: Pair) -> Iterator[Found]:
     for keyword in _BELOW:
+        # Where the keyword is absent anything is accepted, as with `true` and with the empty schema.
         old, new = pair.old.get(keyword, True), pair.new.get(keyword, True)
         yield from _either(pair.at(keyword, {} if old is True else old, {} if new is True else new))
 
@@ -236,7 +244,7 @@ def _combined(pair: Pair) -> Iterator[Found]:
 
 
 def _parts(pair: Pair, old: Any, new: Any) -> Iterator[Found]:
-    """Of several schemas all must fit."""
+    """The changes of an `allOf`: of several schemas all must fit."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _either(pair.at(f"allOf[{index}]", before, after))
@@ -245,10 +253,12 @@ def _parts(pair: Pair, old: Any, new: Any) -> Iterator[Found]:
 
 
 def _options(pair: Pair, keyword: str, old: list[Any], new: list[Any]) -> Iterator[Found]:
-    """Of several schemas one must fit. (With oneOf, exactly one: another option may then shut out what fitted.)"""
+    """The changes of an `anyOf` or `oneOf`: of several schemas one must fit. (With `oneOf`, exactly one: there, an
+    added option may exclude values that fitted before.)"""
     before, after = set(map(_encode, old)), set(map(_encode, new))
     gone = [(index, option) for index, option in enumerate(old) if _encode(option) not in after]
     more = [(index, option) for index, option in enumerate(new) if _encode(option) not in before]
+    # As many went as came: each is taken for a changed option, which tells more than one that is gone and another new.
     if len(gone) == len(more):
         for (_, before), (index, after) in zip(gone, more, strict=True):
             yield from _either(pair.at(f"{keyword}[{index}]", before, after))
@@ -262,7 +272,7 @@ def _options(pair: Pair, keyword: str, old: list[Any], new: list[Any]) -> Iterat
 
 
 def _either(pair: Pair) -> Iterator[Found]:
-    """Schemas, or what stands for one."""
+    """The changes between two schemas, either of which may be a boolean."""
     if pair.old == pair.new:
         return
     if isinstance(pair.old, Mapping) and isinstance(pair.new, Mapping):
@@ -272,12 +282,13 @@ def _either(pair: Pair) -> Iterator[Found]:
 
 
 def _notes(pair: Pair) -> Iterator[Found]:
-    """What a schema says besides what fits."""
+    """The changes of keywords that do not decide what fits: descriptions, defaults, marks."""
     old, new = pair.old, pair.new
     for keyword in sorted(old.keys() | new.keys()):
         if keyword in _KEYWORDS or (keyword in old and keyword in new and old[keyword] == new[keyword]):
             continue
         effect: Effect = "wording"
+        # Calls that leave a parameter out rely on its default; one that a model may not fill in cannot be sent by it.
         if keyword == "default" and pair.side == "input":
             effect = "additive" if keyword not in old else "breaking"
         elif keyword == _HIDDEN:
@@ -291,7 +302,8 @@ def _object(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
 
 
 def member_changed(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> str:
-    """Of long texts, from a little before where they part."""
+    """A sentence about a member that was added, removed or changed. Of long texts it quotes the part where they begin
+    to differ."""
     if name not in old or name not in new:
         return f"was added: {_short(new[name])}" if name in new else f"was removed: {_short(old[name])}"
     before, after = old[name], new[name]
