@@ -96,6 +96,18 @@ def test_the_overview_says_what_there_is_and_what_waits() -> None:
     run(scene, kit)
 
 
+def test_the_navigation_names_every_page_in_plain_words() -> None:
+    async def scene(made: Scene) -> None:
+        browser = await came_in(made)
+        for path, title in {"/tools": "Tools", "/calls": "Calls", "/approvals": "Approvals"}.items():
+            await browser.open(path)
+            names = re.findall(r"<li><a [^>]*>([^<]*)</a></li>", browser.text.partition("</nav>")[0])
+            assert names == ["Overview", "Tools", "Calls", "Approvals"]
+            assert f"<h1>{title}</h1>" in browser.text
+
+    run(scene, kit)
+
+
 def test_a_live_page_is_loaded_anew_only_where_its_reader_wants_that() -> None:
     async def scene(made: Scene) -> None:
         browser = await came_in(made)

@@ -23,7 +23,7 @@ class ApprovalsPage:
         self._store, self._decisions = store, decisions
 
     def pages(self) -> list[ConsolePage]:
-        return [ConsolePage("/approvals", self.show, "ApprovalsPage")]
+        return [ConsolePage("/approvals", self.show, "Approvals")]
 
     def actions(self) -> list[Action]:
         return [Action(f"{ONE}/approve", self.approve), Action(f"{ONE}/reject", self.reject)]
@@ -31,7 +31,7 @@ class ApprovalsPage:
     async def show(self, visit: Visit) -> PageContent:
         waiting = await self._decisions.desk.waiting()
         body = "".join([await self._one(visit, call) for call in waiting]) or "<p>Nothing waits for you.</p>"
-        return PageContent("ApprovalsPage", body)
+        return PageContent("Approvals", body)
 
     async def approve(self, visit: Visit, fields: Mapping[str, str]) -> Done:
         return await self._decide(visit, True, "")
