@@ -60,13 +60,13 @@ async def ask(made: Scene, tool: str = "Pay.Refund", role: str = "owner", **more
 
 async def seq(made: Scene) -> int:
     """Of the call that waits."""
-    (call,) = await made.yard._decisions.desk.waiting()
+    (call,) = await made.yard._decisions.approvals.waiting()
     return call.seq
 
 
 async def at(made: Scene) -> str:
     """Where the buttons of the call that waits are."""
-    (call,) = await made.yard._decisions.desk.waiting()
+    (call,) = await made.yard._decisions.approvals.waiting()
     return f"/approvals/{made.yard.approvals.id_of(call.name)}"
 
 
