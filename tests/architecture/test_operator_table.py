@@ -31,7 +31,7 @@ def served() -> list[Route]:
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerTransport]:
     """A ledger that no server has."""
     folder: Path = tmp_path_factory.mktemp("ledger")
-    transport = LedgerTransport(exactly(store=f"sqlite:{folder / 'toolyard.db'}"))
+    transport = LedgerTransport(exactly(store=f"sqlite:{folder / 'toolyard.db'}", secret_key="7" * 64))
     yield transport
     transport.close()
 
