@@ -1,25 +1,22 @@
-"""The operator's routes without a server: over a ledger that is opened here, for as long as it takes."""
+"""The operator's table without a server: it is served here, over a ledger that is opened for as long as a verb takes.
+
+An operator's verb sends the same requests whether a server runs or not; where none does, they end here instead of at a
+socket. `reach.py` decides which.
+"""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..engine.approvals import Approvals
 from ..lazy import load
 from ..model.caller import Caller
 from ..model.clock import SYSTEM_CLOCK
 from ..model.errors import SetupError, ToolyardError
-from ..server.admin import accounts as admin_connections
-from ..server.admin import api_keys as admin_keys
-from ..server.admin import audit as audit_routes
-from ..server.admin import calls as admin_routes
-from ..server.admin import secrets as admin_secrets
-from ..server.admin import worker_tools
-from ..server.admin.audit import AuditReader
-from ..server.admin.calls import CallAdmin
-from ..server.approvals import routes as approval_routes
+from ..server.admin import table as operator_table
+from ..server.admin.operation import OperatorParts
 from ..server.approvals.decisions import AuditedApprovals
-from ..server.console import code
+from ..server.console.login import code_maker
 from ..server.console.login_sessions import Codes
 from ..server.http.exchange import Exchange
 from ..server.http.routes import RouteTable
@@ -29,48 +26,29 @@ from ..trust.approvals.rules import ApprovalRules
 from ..trust.audit.entry import Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
-from ..trust.sealing.vault import Vault
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle.calls import LIFECYCLE
 
+if TYPE_CHECKING:
+    from ..trust.requirements.accounts import Accounts
+
 
 class LedgerTransport:
-    """Takes the place of HTTP."""
+    """A `Transport` that answers an operator's requests itself, from a ledger that it holds open. An entry in the audit
+    log is written as a server would write it."""
 
     def __init__(self, settings: Settings) -> None:
         """Opens the ledger. Raises StoreInUse, SchemaTooNew, StoreDown."""
         self._store, self._ring = open_store(settings, SYSTEM_CLOCK)
         self._is_audited = settings.audit != "off"
-        self._own_url = settings.public_url or ""  # nothing is served here
+        self._own_url = settings.public_url or ""  # nothing is served here, so there is no other address
         self._runner = asyncio.Runner()
         try:
             self._runner.run(self._open())
         except BaseException:
             self._runner.close()
             raise
-        desk = CallAdmin(self._store, alone=not self._store.shared)
-        keys = admin_keys.ApiKeyAdmin(self._store, SYSTEM_CLOCK.now, _nobody_else)
-        secrets = admin_secrets.SecretAdmin(Vault(self._store, self._ring), SYSTEM_CLOCK.now)
-        audit = AuditReader(self._store, self._ring)
-        approvals = ApprovalRules((), self._ring, settings.approval_wait_s, lambda: settings.public_url or "")
-        approving = Approvals(self._store, approvals, settings.claim_wait_s)
-        decisions = AuditedApprovals(approving, self._note, SYSTEM_CLOCK.now)
-
-        def connections() -> Any:
-            return load("connecting")(settings, self._store, self._ring, SYSTEM_CLOCK.now, _nobody).connections
-
-        self._table = RouteTable(
-            [
-                *admin_routes.routes(desk),
-                *admin_keys.routes(keys),
-                *admin_secrets.routes(secrets),
-                *audit_routes.routes(audit),
-                *approval_routes.admin_routes(decisions),
-                *worker_tools.routes(self._store),
-                *admin_connections.routes(connections),
-                *code.routes(Codes(self._store, self._ring), lambda _: _address(settings)),
-            ]
-        )
+        self._table = RouteTable(operator_table.routes(self._parts(settings)))
 
     def send(self, request: Request) -> Reply:
         return self._runner.run(self._answer(request))
@@ -78,6 +56,19 @@ class LedgerTransport:
     def close(self) -> None:
         with self._runner:
             self._runner.run(self._store.close())
+
+    def _parts(self, settings: Settings) -> OperatorParts:
+        store, ring, now = self._store, self._ring, SYSTEM_CLOCK.now
+        # Only a server asks which calls have to wait; here it is decided about those that do, so there are no rules.
+        rules = ApprovalRules((), ring, settings.approval_wait_s, lambda: self._own_url)
+        decisions = AuditedApprovals(Approvals(store, rules, settings.claim_wait_s), self._note, now)
+
+        def accounts() -> "Accounts":
+            loaded: Accounts = load("connecting")(settings, store, ring, now, _not_noted).connections
+            return loaded
+
+        console_code = code_maker(Codes(store, ring), lambda _: _address(settings))
+        return OperatorParts(store, ring, now, decisions, accounts, console_code)
 
     async def _open(self) -> None:
         await self._store.open()
@@ -87,43 +78,38 @@ class LedgerTransport:
         exchange = Exchange({"query_string": request.query}, request.path, request.headers, self._own_url, _NoLine())
         exchange.body = request.body
         try:
-            route = self._table.exact.get((request.method, request.path))
-            if route is None:
-                route, exchange.parameters = self._table.find(request.method, request.path)
+            route, exchange.parameters = self._table.find(request.method, request.path)
+            # Reading must not leave a new key file behind. A change needs the key at once: it could not be signed else.
             self._ring.may_make = bool(route.seen_as)
             if route.seen_as:
-                self._ring.subkey("fingerprint")  # nothing is changed that could not be signed
+                self._ring.subkey("fingerprint")
             reply = await route.handler(exchange)
             if route.seen_as:
                 await self._note(Entry(SYSTEM_CLOCK.now(), route.seen_as, tool=f"{request.method} {request.path}"))
         except SetupError:
-            raise  # a key that is none, say: there is no server here whose fault it could be
+            raise  # such as a bad key in the settings: whoever runs the verb has to mend that, no server has failed
         except ToolyardError as error:
             return LIFECYCLE.encode_error(error)
         assert not isinstance(reply, Stream)  # noqa: S101
         return reply
 
     async def _note(self, entry: Entry) -> None:
-        """In the audit log, where there is one."""
+        """Writes to the audit log, unless it is off."""
         if self._is_audited:
             await put(self._store, self._ring, VERBS if self._store.shared else MAIN, entry)
 
 
 def _address(settings: Settings) -> str:
-    """Of a server with these settings."""
+    """The address of a server with these settings."""
     return settings.public_url or f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
 
 
-def _nobody(what: str, caller: Caller) -> None:
-    """The route itself is in the audit log."""
-
-
-async def _nobody_else() -> None:
-    """There is nobody here who would have to know of a change."""
+def _not_noted(what: str, caller: Caller) -> None:
+    """Accounts tell of each change; here the operation itself is in the audit log, and that is enough."""
 
 
 class _NoLine:
-    """There is nobody to be answered early, and nobody who leaves."""
+    """The reply line of a request that came over no connection: nobody waits for an early reply, and nobody leaves."""
 
     def answer(self, reply: Reply | Stream) -> None: ...
 

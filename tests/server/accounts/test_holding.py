@@ -67,7 +67,7 @@ def test_after_its_account_it_may_wait_for_a_yes(provider: Provider) -> None:
         while (shown := await get(stage, f"/v1/tools/request/{session}/t-1"))["waitingFor"] != "approval":
             await asyncio.sleep(0.05)
         assert shown["waitingAt"][0]["url"].partition("/approvals/")[1]
-        desk = stage.yard._decisions.desk
+        desk = stage.yard._decisions.approvals
         (call,) = await desk.waiting()
         await desk.decide(call, approved=True, by="a test")
         results = await get(stage, f"/v1/sessions/{session}/results?wait=20")

@@ -40,12 +40,12 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def waiting(stage: Scene) -> CallRecord:
-    (call,) = await stage.yard._decisions.desk.waiting()
+    (call,) = await stage.yard._decisions.approvals.waiting()
     return call
 
 
 async def approve(stage: Scene) -> None:
-    await stage.yard._decisions.desk.decide(await waiting(stage), approved=True, by="a test")
+    await stage.yard._decisions.approvals.decide(await waiting(stage), approved=True, by="a test")
 
 
 async def result(stage: Scene, session: str) -> dict[str, Any]:
@@ -324,9 +324,9 @@ async def while_down(folder: Path) -> str:
     yard = ledger_of(folder)
     await yard.store.open()
     try:
-        (call,) = await yard._decisions.desk.waiting()
+        (call,) = await yard._decisions.approvals.waiting()
         assert call.sealed is None
-        await yard._decisions.desk.decide(call, approved=True, by="a test")
+        await yard._decisions.approvals.decide(call, approved=True, by="a test")
         vault = Vault(yard.store, yard._ring)
         opened = await vault.get(PLACE)
         assert opened is not None

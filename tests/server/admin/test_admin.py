@@ -314,12 +314,12 @@ async def of_several_tenants(path: Path) -> None:
             await store.record(
                 [(CallTool("Kit.Quick", {}, wire="oxp", family="oxp", input_json=b"{}"), run, Outcome("c", 1.0))] * 60
             )
-        desk = CallAdmin(store)
+        admin = CallAdmin(store)
         with pytest.raises(Refused, match="id: ada, other/ada, other/bob; say whose"):
-            await desk.show("c", None)
+            await admin.show("c", None)
         with pytest.raises(Refused, match="id: ada, other/ada; say whose"):
-            await desk.show("c", "ada")
-        assert (await desk.show("c", "other/ada")).key.tenant == "other"
-        assert (await desk.show("c", "bob")).seq == 180, "the newest"
+            await admin.show("c", "ada")
+        assert (await admin.show("c", "other/ada")).key.tenant == "other"
+        assert (await admin.show("c", "bob")).seq == 180, "the newest"
     finally:
         await store.close()

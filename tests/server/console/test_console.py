@@ -60,13 +60,13 @@ async def ask(made: Scene, tool: str = "Pay.Refund", role: str = "owner", **more
 
 async def seq(made: Scene) -> int:
     """Of the call that waits."""
-    (call,) = await made.yard._decisions.desk.waiting()
+    (call,) = await made.yard._decisions.approvals.waiting()
     return call.seq
 
 
 async def at(made: Scene) -> str:
     """Where the buttons of the call that waits are."""
-    (call,) = await made.yard._decisions.desk.waiting()
+    (call,) = await made.yard._decisions.approvals.waiting()
     return f"/approvals/{made.yard.approvals.id_of(call.name)}"
 
 
@@ -92,6 +92,18 @@ def test_the_overview_says_what_there_is_and_what_waits() -> None:
         assert "Server ok, toolyard" in shown
         assert "Tools 5 Waiting for your yes 1 Workers alive robot of ada (acme)" in shown
         assert "PENDING 1 PROCESSING 0 COMPLETE 1 ERROR 0" in shown
+
+    run(scene, kit)
+
+
+def test_the_navigation_names_every_page_in_plain_words() -> None:
+    async def scene(made: Scene) -> None:
+        browser = await came_in(made)
+        for path, title in {"/tools": "Tools", "/calls": "Calls", "/approvals": "Approvals"}.items():
+            await browser.open(path)
+            names = re.findall(r"<li><a [^>]*>([^<]*)</a></li>", browser.text.partition("</nav>")[0])
+            assert names == ["Overview", "Tools", "Calls", "Approvals"]
+            assert f"<h1>{title}</h1>" in browser.text
 
     run(scene, kit)
 

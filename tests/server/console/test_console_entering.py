@@ -192,7 +192,7 @@ def test_nobody_else_signs_a_browser_out() -> None:
 def test_without_a_session_everything_looks_alike(route: Route) -> None:
     async def scene(made: Scene) -> None:
         await made.send("owner", "POST", "/tools/call", {"tool_id": "Pay.Refund", "input": {"order": "canary"}})
-        (call,) = await made.yard._decisions.desk.waiting()
+        (call,) = await made.yard._decisions.approvals.waiting()
         forged = {b"cookie": f"{COOKIE}={'A' * 43}".encode(), b"origin": b"http://localhost"}
         answers = set()
         for number in (str(call.seq), "999", "nothing"):
@@ -204,7 +204,7 @@ def test_without_a_session_everything_looks_alike(route: Route) -> None:
                     assert b"canary" not in answer.body
                     answers.add((answer.status, tuple(answer.headers), answer.body))
         assert len(answers) == 1
-        assert len(await made.yard._decisions.desk.waiting()) == 1, "nothing was changed"
+        assert len(await made.yard._decisions.approvals.waiting()) == 1, "nothing was changed"
 
     run(scene, kit)
 

@@ -39,8 +39,8 @@ class Pair:
             yard = Yard([], exactly(store=self.store, secret_key=SECRET))
             await yard.store.open()
             try:
-                (call,) = await yard._decisions.desk.waiting()
-                await yard._decisions.desk.decide(call, approved=approved, by="a test")
+                (call,) = await yard._decisions.approvals.waiting()
+                await yard._decisions.approvals.decide(call, approved=approved, by="a test")
             finally:
                 await yard.store.close()
 

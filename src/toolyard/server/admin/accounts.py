@@ -1,42 +1,36 @@
-"""What whoever runs the server may do with users' accounts: list and disconnect them. Beside the other routes of
-`/v1/admin`, and admitted like them."""
+"""Users' accounts at providers, for operators: list them, and disconnect one.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+`Accounts` in `trust/requirements` does both; a user who connects an account comes through `server/accounts` instead.
+"""
 
 from ...model.errors import PathNotFound
 from ...wires.admin import accounts as wire
 from ...wires.contract import Reply
-from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
 from ..http.exchange import Exchange
-from ..http.routes import Route
-
-if TYPE_CHECKING:
-    from ...trust.requirements.accounts import Accounts
+from .operation import Operation, OperatorParts
 
 
-def routes(connections: "Callable[[], Accounts]") -> list[Route]:
-    """`connections` loads what is seldom needed."""
+async def list_accounts(parts: OperatorParts, exchange: Exchange) -> Reply:
+    """All of them, or those of one tenant or user."""
+    tenant, user = query.text(exchange, "tenant"), query.text(exchange, "user")
+    return wire.encode_connections(await parts.accounts().listed(tenant, user))
 
-    async def show_all(exchange: Exchange) -> Reply:
-        return wire.encode_connections(
-            await connections().listed(query.text(exchange, "tenant"), query.text(exchange, "user"))
+
+async def disconnect(parts: OperatorParts, exchange: Exchange) -> Reply:
+    """Forgets the tokens of one account. Raises PathNotFound where there is no such account."""
+    unwanted = wire.decode_unwanted(exchange.body)
+    ended = await parts.accounts().disconnect(unwanted.tenant, unwanted.user, unwanted.provider)
+    if ended is None:
+        raise PathNotFound(
+            f"The user {unwanted.user} of the tenant {unwanted.tenant} has no account at {unwanted.provider} "
+            "connected here"
         )
+    account, revoked = ended
+    return wire.encode_disconnected(account, revoked=revoked)
 
-    async def disconnect(exchange: Exchange) -> Reply:
-        unwanted = wire.decode_unwanted(exchange.body)
-        ended = await connections().disconnect(unwanted.tenant, unwanted.user, unwanted.provider)
-        if ended is None:
-            raise PathNotFound(
-                f"The user {unwanted.user} of the tenant {unwanted.tenant} has no account at {unwanted.provider} "
-                "connected here"
-            )
-        connection, revoked = ended
-        return wire.encode_disconnected(connection, revoked=revoked)
 
-    end = f"{wire.PATH}/disconnect"
-    return [
-        Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
-        Route("POST", end, disconnect, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
-    ]
+OPERATIONS = (
+    Operation("GET", wire.PATH, list_accounts),
+    Operation("POST", f"{wire.PATH}/disconnect", disconnect, audit_as="admin", reads_json=True),
+)

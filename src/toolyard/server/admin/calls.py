@@ -1,13 +1,4 @@
-"""What whoever runs the server may do with the calls of all callers: list, show, cancel, settle.
-
-Asked over `/v1/admin` or, where no server holds the ledger, directly: both ways end here.
-
-`/v1/admin`: for the operator's own tools, which know its token from the file beside the ledger or from the
-environment.
-
-They are no part of the API, so the OpenAPI document does not have them. A caller's credentials do not open them, nor
-does coming from this machine.
-"""
+"""Calls of all callers, for operators: list them, show one, cancel one, and settle one whose outcome nobody knows."""
 
 from ...engine.wait import until_ended
 from ...model.errors import PathNotFound, Refused
@@ -17,42 +8,45 @@ from ...store.values import Filter
 from ...wires.admin import calls as wire
 from ...wires.admin.calls import caller_name
 from ...wires.contract import Reply
-from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
 from ..http.exchange import Exchange
-from ..http.query import cursor
-from ..http.routes import Route
+from .operation import Operation, OperatorParts
 
+ONE = wire.PATH + "/{call_id}"
 AT_ONCE = 50
+"""How many rows of the ledger are read at once while calls of one id are looked for."""
 MOST_NAMED = 20
-"""Callers that are named where an id is that of several. Nobody reads more."""
+"""How many callers are named where several have a call of that id. Nobody reads more."""
 
 
 class CallAdmin:
-    """`alone`: nobody else has the ledger, so what has not ended will not end while this waits."""
+    """What an operator can do with calls, whoever made them. A call is named by the id that its caller gave it, and by
+    the caller where several have used that id. `is_alone`: nobody else has the ledger, so a call that has not ended
+    does not end while somebody waits for it."""
 
-    def __init__(self, store: Store, *, alone: bool = False) -> None:
-        self._store, self._alone = store, alone
+    def __init__(self, store: Store, *, is_alone: bool = False) -> None:
+        self._store, self._is_alone = store, is_alone
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         return await self._store.listed(wanted)
 
     async def show(self, call_id: str, caller: str | None, wait_s: float = 0.0) -> CallRecord:
-        """Once it has ended or the time is up."""
+        """The call, once it has ended or `wait_s` is over. Raises PathNotFound."""
         seq = await self._find(call_id, caller)
-        call = await until_ended(self._store, seq, 0.0 if self._alone else wait_s)
+        call = await until_ended(self._store, seq, 0.0 if self._is_alone else wait_s)
         if call is None:
             raise _absent()
         return call
 
     async def cancel(self, call_id: str, caller: str | None) -> CallRecord:
-        """Whoever was first, the answer shows."""
+        """The call after that: cancelled, or as it had ended before. Raises PathNotFound."""
         seq = await self._find(call_id, caller)
         await self._store.cancel(seq)
         return await self._row(seq)
 
     async def resolve(self, call_id: str, caller: str | None, ending: Ending | None) -> CallRecord:
-        """Settles a call that ended as `outcome_unknown`: so, or by running it once more."""
+        """Settles a call that ended as `outcome_unknown`: with `ending`, or without one by running it once more. Raises
+        Refused for any other call."""
         seq = await self._find(call_id, caller)
         resolved = await self._store.resolve(seq, ending)
         if resolved is not None:
@@ -62,7 +56,8 @@ class CallAdmin:
         raise Refused(f"The call is {stands}; only one that ended as outcome_unknown can be settled", call.state)
 
     async def _find(self, call_id: str, caller: str | None) -> int:
-        """The newest of that id, which must be one caller's."""
+        """The number of the newest call of that id. Raises PathNotFound where there is none, and Refused where several
+        callers have one."""
         newest = await self._newest(call_id, caller)
         if not newest:
             raise _absent()
@@ -96,33 +91,38 @@ def _absent() -> PathNotFound:
     return PathNotFound("There is no such call")
 
 
-ONE = wire.PATH + "/{call_id}"
+async def list_calls(parts: OperatorParts, exchange: Exchange) -> Reply:
+    """The newest first, with a cursor for the older ones."""
+    limit = query.limit(exchange, 50)
+    state, tool, before = query.state(exchange), query.text(exchange, "tool"), query.cursor(exchange)
+    wanted = Filter(None, state=state, tool=tool, before=before, limit=limit)
+    return wire.encode_calls(await _calls(parts).listed(wanted), limit)
 
 
-def routes(desk: CallAdmin) -> list[Route]:
-    async def show_all(exchange: Exchange) -> Reply:
-        limit = query.limit(exchange, 50)
-        wanted = Filter(
-            None, state=query.state(exchange), tool=query.text(exchange, "tool"), before=cursor(exchange), limit=limit
-        )
-        return wire.encode_calls(await desk.listed(wanted), limit)
+async def show_call(parts: OperatorParts, exchange: Exchange) -> Reply:
+    return wire.encode_call(await _calls(parts).show(*_which(exchange), query.wait_s(exchange)))
 
-    async def show(exchange: Exchange) -> Reply:
-        return wire.encode_call(await desk.show(*_which(exchange), query.wait_s(exchange)))
 
-    async def cancel(exchange: Exchange) -> Reply:
-        return wire.encode_call(await desk.cancel(*_which(exchange)))
+async def cancel_call(parts: OperatorParts, exchange: Exchange) -> Reply:
+    return wire.encode_call(await _calls(parts).cancel(*_which(exchange)))
 
-    async def resolve(exchange: Exchange) -> Reply:
-        return wire.encode_call(await desk.resolve(*_which(exchange), wire.decode_settlement(exchange.body)))
 
-    return [
-        Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
-        Route("GET", ONE, show, LIFECYCLE, who="operator"),
-        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE, who="operator", seen_as="admin"),
-        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
-    ]
+async def resolve_call(parts: OperatorParts, exchange: Exchange) -> Reply:
+    return wire.encode_call(await _calls(parts).resolve(*_which(exchange), wire.decode_settlement(exchange.body)))
+
+
+def _calls(parts: OperatorParts) -> CallAdmin:
+    return CallAdmin(parts.store, is_alone=parts.is_alone)
 
 
 def _which(exchange: Exchange) -> tuple[str, str | None]:
+    """The call's id, and whose call it is where the operator says so."""
     return exchange.parameters["call_id"], query.text(exchange, "caller")
+
+
+OPERATIONS = (
+    Operation("GET", wire.PATH, list_calls),
+    Operation("GET", ONE, show_call),
+    Operation("POST", f"{ONE}/cancel", cancel_call, audit_as="admin"),
+    Operation("POST", f"{ONE}/resolve", resolve_call, audit_as="admin", reads_json=True),
+)

@@ -1,9 +1,10 @@
-"""Why a caller may call a tool, or may not: for whoever runs the server, who wants to know which rule says so.
+"""Why a caller may call a tool, or may not, for operators: which rule, scope, limit or requirement decides.
 
-The operator's question why a caller may call a tool, put to a server that runs.
+A running server answers from its own rules and tools. `operator/explain.py` answers from the settings where no server
+runs, with the same `explain`, because a ledger knows no tools.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,7 +13,6 @@ from ...model.asset import Asset, offer_at
 from ...model.caller import Visibility
 from ...model.errors import InvalidInput, Problem
 from ...model.tool import Tool
-from ...store.contract import ApiKeyStore
 from ...trust.access.access import Access
 from ...trust.access.identity import Identity
 from ...trust.approvals.rules import ApprovalRule
@@ -20,21 +20,22 @@ from ...trust.credentials.api_keys import identity_of
 from ...trust.limits.limits import Limit
 from ...wires.admin.explain import PATH, ExplainQuery, Explanation, decode_asked, encode_explanation
 from ...wires.contract import Reply
-from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.oxp.messages import requirements_json
 from ..http.exchange import Exchange
-from ..http.routes import Route
+from .operation import Operation, OperatorParts
 
 
 class ExplainRules(Struct):
-    """What is asked about: who sees what, and how much they may have of it."""
+    """The rules that an explanation is about: who sees which tools, how often they may call them, and which calls wait
+    for approval."""
 
     access: Access
     limits: Sequence[Limit]
     approvals: Sequence[ApprovalRule] = ()
 
     def approval(self, tool: Tool, identity: Identity) -> tuple[str, str]:
-        """What says that a person may have to agree, if anything does; or else the rule that spares them."""
+        """Why a person may have to approve a call, in words, and the name of the rule by which nobody has to. At least
+        one of them is empty; both are where nothing asks for approval."""
         unless = ""
         for rule in self.approvals:
             if rule.is_about(tool) and rule.who.fits(identity):
@@ -47,7 +48,7 @@ class ExplainRules(Struct):
 
 
 def explain(catalogue: Catalogue, rules: ExplainRules, asked: ExplainQuery, keys: Iterable[Identity]) -> Explanation:
-    """`keys` are those that are good. Raises ToolNotFound for a tool that nobody has."""
+    """`keys` are the identities of the API keys that are good now. Raises ToolNotFound for a tool that is not there."""
     offer, identity = offer_at(asked.tool), _identity(asked, keys)
     if offer is not None:
         return _explained(offer, offer.path, rules.access.view(identity).of_offer(offer), identity, rules.limits)
@@ -69,7 +70,7 @@ def _explained(
 
 
 def _identity(asked: ExplainQuery, keys: Iterable[Identity]) -> Identity:
-    """Raises InvalidInput for a key that is not there."""
+    """Who would call. Raises InvalidInput for a key that is not there."""
     if asked.key is None:
         return Identity(asked.tenant, asked.subject, "token", frozenset(asked.scopes), asked.claims)
     for key in keys:
@@ -78,9 +79,12 @@ def _identity(asked: ExplainQuery, keys: Iterable[Identity]) -> Identity:
     raise InvalidInput((Problem("key", f"There is no key named {asked.key}"),))
 
 
-def routes(catalogue: Catalogue, rules: ExplainRules, store: ApiKeyStore, now: Callable[[], float]) -> list[Route]:
-    async def ask(exchange: Exchange) -> Reply:
-        keys = [identity_of(key) for key in await store.keys() if key.state(now()) == "live"]
-        return encode_explanation(explain(catalogue, rules, decode_asked(exchange.body), keys))
+async def explain_access(parts: OperatorParts, exchange: Exchange) -> Reply:
+    server = parts.server
+    assert server is not None  # noqa: S101  # the row needs a server
+    rules, now = ExplainRules(server.access, server.limits, server.approval_rules), parts.now()
+    keys = [identity_of(key) for key in await parts.store.keys() if key.state(now) == "live"]
+    return encode_explanation(explain(server.catalogue, rules, decode_asked(exchange.body), keys))
 
-    return [Route("POST", PATH, ask, LIFECYCLE, reads_json=True, who="operator")]
+
+OPERATIONS = (Operation("POST", PATH, explain_access, reads_json=True, needs_server=True),)

@@ -1,5 +1,7 @@
-"""What whoever runs the server may do with secrets: set, list, remove, and seal anew. Beside the other routes of
-`/v1/admin`, and admitted like them. None of them tells a value."""
+"""Secrets that tools need, for operators: set, list and remove them, and seal all of them anew.
+
+No reply has a secret's value in it. The values are sealed in the ledger by the vault.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -11,26 +13,26 @@ from ...trust.sealing.vault import Vault
 from ...wires.admin import secrets as wire
 from ...wires.admin.secrets import GivenSecret
 from ...wires.contract import Reply
-from ...wires.lifecycle.calls import LIFECYCLE
 from ..http.exchange import Exchange
-from ..http.routes import Route
+from .operation import Operation, OperatorParts
 
 Served = Callable[[], Iterable[Tool]]
 
 
 class SecretAdmin:
-    """`served` gives the tools that are served; None where nobody serves any."""
+    """The secrets of a ledger, and which tools need them. `served` gives the tools that a server has; None where no
+    server runs, and nobody knows the tools."""
 
     def __init__(self, vault: Vault, now: Callable[[], float], served: Served | None = None) -> None:
         self._vault, self._secrets, self._served = vault, HeldSecrets(vault, now), served
 
     @property
     def keys(self) -> int:
-        """How many there are in the ring."""
+        """How many keys the ring has: more than one while a key is being replaced."""
         return self._vault.keys
 
     async def listed(self) -> tuple[list[HeldSecret], list[SecretNeed]]:
-        """Those that are set, and those that tools declare and that are not."""
+        """The secrets that are set, and those that tools declare and nobody has set."""
         held = await self._secrets.listed()
         missing: dict[str, set[str]] = {}
         for tool in self._served() if self._served is not None else ():
@@ -43,7 +45,7 @@ class SecretAdmin:
         return await self._secrets.put(which, given.value, given.tools)
 
     def needed_by(self, secret: HeldSecret) -> list[str] | None:
-        """The tools that will be given it; None where that is not known."""
+        """The tools that are given this secret; None where no server runs, and nobody knows."""
         if self._served is None:
             return None
         tools = [tool for tool in self._served() if secret.which.name in tool.requirements.secrets]
@@ -58,30 +60,38 @@ class SecretAdmin:
         return await self._vault.reseal()
 
 
-def routes(desk: SecretAdmin) -> list[Route]:
-    async def show_all(exchange: Exchange) -> Reply:
-        return wire.encode_secrets(*await desk.listed())
+async def list_secrets(parts: OperatorParts, exchange: Exchange) -> Reply:
+    return wire.encode_secrets(*await _secrets(parts).listed())
 
-    async def put(exchange: Exchange) -> Reply:
-        which = wire.decode_which(exchange.parameters)
-        secret = await desk.put(which, wire.decode_given(exchange.body))
-        return wire.encode_secret(secret, desk.needed_by(secret))
 
-    async def remove(exchange: Exchange) -> Reply:
-        which = wire.decode_which(exchange.parameters)
-        await desk.remove(which)
-        return wire.encode_removed(which)
+async def set_secret(parts: OperatorParts, exchange: Exchange) -> Reply:
+    which, secrets = wire.decode_which(exchange.parameters), _secrets(parts)
+    secret = await secrets.put(which, wire.decode_given(exchange.body))
+    return wire.encode_secret(secret, secrets.needed_by(secret))
 
-    async def rotate(exchange: Exchange) -> Reply:
-        return wire.encode_resealed(await desk.rotate(), desk.keys)
 
-    changes = [
-        Route(method, path, handler, LIFECYCLE, reads_json=method == "PUT", who="operator", seen_as="admin")
-        for path in (wire.ONE, wire.OF_USER)
-        for method, handler in (("PUT", put), ("DELETE", remove))
-    ]
-    return [
-        Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
-        *changes,
-        Route("POST", wire.ROTATE, rotate, LIFECYCLE, who="operator", seen_as="admin"),
-    ]
+async def remove_secret(parts: OperatorParts, exchange: Exchange) -> Reply:
+    which = wire.decode_which(exchange.parameters)
+    await _secrets(parts).remove(which)
+    return wire.encode_removed(which)
+
+
+async def rotate(parts: OperatorParts, exchange: Exchange) -> Reply:
+    """Seals everything with the first key of the ring, so that the others can be taken out of it."""
+    secrets = _secrets(parts)
+    return wire.encode_resealed(await secrets.rotate(), secrets.keys)
+
+
+def _secrets(parts: OperatorParts) -> SecretAdmin:
+    served = None if parts.server is None else parts.server.catalogue.all
+    return SecretAdmin(Vault(parts.store, parts.ring), parts.now, served)
+
+
+OPERATIONS = (
+    Operation("GET", wire.PATH, list_secrets),
+    Operation("PUT", wire.ONE, set_secret, audit_as="admin", reads_json=True),
+    Operation("DELETE", wire.ONE, remove_secret, audit_as="admin"),
+    Operation("PUT", wire.OF_USER, set_secret, audit_as="admin", reads_json=True),
+    Operation("DELETE", wire.OF_USER, remove_secret, audit_as="admin"),
+    Operation("POST", wire.ROTATE, rotate, audit_as="admin"),
+)

@@ -52,22 +52,14 @@ from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.model_text import ModelText
 from ...wires.oxp import otc, otc_draft, oxp
 from ..accounts.routes import AccountHandlers
-from ..admin import accounts as admin_connections
-from ..admin import api_keys as admin_keys
-from ..admin import audit as audit_routes
-from ..admin import calls as admin_routes
-from ..admin import explain as explain_routes
-from ..admin import secrets as admin_secrets
-from ..admin import worker_tools
-from ..admin.audit import AuditReader
-from ..admin.calls import CallAdmin
-from ..admin.explain import ExplainRules
+from ..admin import table as operator_table
+from ..admin.operation import OperatorParts, RunningServer
 from ..admin.socket import OperatorSocket
 from ..approvals import routes as approval_routes
 from ..approvals.decisions import AuditedApprovals
 from ..approvals.page import ApprovalPages
-from ..console import code
 from ..console import table as console
+from ..console.login import code_maker
 from ..console.login_sessions import Codes
 from ..http.admission import Admission, OperatorsToken
 from ..http.body import BodyReader
@@ -347,18 +339,20 @@ class Yard:
         return routes + site_routes.routes(site, lambda: [*routes, *self.mcp_routes])
 
     def _admin(self, seam: Clock) -> list[Route]:
-        """For the operator's own tools."""
-        keys = admin_keys.routes(admin_keys.ApiKeyAdmin(self.store, seam.now, self._keys.sync))
-        secrets = admin_secrets.routes(admin_secrets.SecretAdmin(self._vault, seam.now, self.catalogue.all))
-        audit = audit_routes.routes(AuditReader(self.store, self._ring))
-        rules = ExplainRules(self.access, self.limiting.limits, self.settings.approvals)
-        why = explain_routes.routes(self.catalogue, rules, self.store, seam.now)
-        users = admin_connections.routes(lambda: self._connecting(seam).connections)
-        approving = approval_routes.admin_routes(self._decisions)
-        offers = worker_tools.routes(self.store)
-        calls = admin_routes.routes(CallAdmin(self.store))
-        entering = code.routes(Codes(self.store, self._ring), Exchange.base_url)
-        return [*calls, *keys, *secrets, *audit, *why, *users, *approving, *offers, *entering]
+        """The operator's table, with everything that a running server knows."""
+        server = RunningServer(
+            self.catalogue, self.access, self.limiting.limits, self.settings.approvals, self._keys.sync
+        )
+        parts = OperatorParts(
+            self.store,
+            self._ring,
+            seam.now,
+            self._decisions,
+            lambda: self._connecting(seam).connections,
+            code_maker(Codes(self.store, self._ring), Exchange.base_url),
+            server,
+        )
+        return operator_table.routes(parts)
 
     def _console(self, seam: Clock) -> list[Route]:
         """The same operator's pages, which are no part of the API either."""

@@ -1,5 +1,9 @@
-"""What people decide about calls that wait for them: each decision, and each try that was refused, is in the audit log,
-in the same words whichever way it came."""
+"""Decisions about calls that wait for a person, with an audit entry for each.
+
+Approvers decide over the API, operators with a verb or in the console, and anybody who knows a call's code on its page.
+All of them come through `AuditedApprovals`, so a decision, and an attempt to decide that was refused, is in the audit
+log in the same words.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,11 +20,11 @@ from ..http.exchange import Exchange
 OPERATOR = "an operator"
 WITH_CODE = "a person with its code"
 Note = Callable[[Entry], Awaitable[None]]
-"""Puts an entry into the audit log."""
+"""Writes an entry to the audit log."""
 
 
 class Decider(Struct, frozen=True):
-    """Who decides; `caller` where they came with credentials of their own."""
+    """The person who decides, as the audit log names them; with the caller where they sent credentials of their own."""
 
     name: str
     address: str = ""
@@ -28,21 +32,24 @@ class Decider(Struct, frozen=True):
 
 
 class AuditedApprovals:
-    def __init__(self, desk: Approvals, note: Note, now: Callable[[], float]) -> None:
-        self.desk, self._note, self._now = desk, note, now
+    """`Approvals`, with an audit entry for each decision and each refusal. `note` writes it before the person is
+    answered."""
+
+    def __init__(self, approvals: Approvals, note: Note, now: Callable[[], float]) -> None:
+        self.approvals, self._note, self._now = approvals, note, now
 
     async def numbered(self, exchange: Exchange, by: Decider, *, approved: bool) -> CallRecord:
         """The call that an operator named in the path. Raises PathNotFound."""
         try:
-            return await self.desk.numbered(exchange.parameters["id"])
+            return await self.approvals.numbered(exchange.parameters["id"])
         except PathNotFound as error:
             await self.refused(by, approved, error.message, tool=exchange.path)
             raise
 
     async def decide(self, call: CallRecord, by: Decider, *, approved: bool, reason: str = "") -> CallRecord:
-        """Raises Refused where somebody else was first, or nothing waits any more."""
+        """Approves or rejects the call. Raises Refused where somebody else was first, or the call does not wait."""
         try:
-            decided = await self.desk.decide(call, approved=approved, by=by.name, reason=reason)
+            decided = await self.approvals.decide(call, approved=approved, by=by.name, reason=reason)
         except Refused as error:
             await self.refused(by, approved, error.message, **about(call))
             raise
@@ -51,7 +58,7 @@ class AuditedApprovals:
         return decided
 
     async def refused(self, by: Decider, approved: bool, why: str, **about: str | None) -> None:
-        """Somebody wanted to decide and may not, or came too late."""
+        """Notes that somebody wanted to decide and may not, or came too late."""
         await self._add(by, outcome="approve_refused" if approved else "reject_refused", rule=why, **about)
 
     async def _add(self, by: Decider, **more: Any) -> None:
@@ -65,7 +72,7 @@ class AuditedApprovals:
 
 
 def about(call: CallRecord) -> dict[str, str | None]:
-    """Which call it is: its id alone is only one caller's."""
+    """Which call an entry is about. Its id alone does not say: another caller may have used the same id."""
     return {
         "tool": call.reference,
         "call_id": call.key.call_id,

@@ -44,7 +44,7 @@ class ApprovalPages:
     def __init__(
         self, decisions: AuditedApprovals, forms: Forms, catalogue: Catalogue, now: Callable[[], float]
     ) -> None:
-        self._decisions, self._desk, self._forms = decisions, decisions.desk, forms
+        self._decisions, self._desk, self._forms = decisions, decisions.approvals, forms
         self._catalogue, self._now = catalogue, now
         self._wrong: dict[int, int] = {}
 

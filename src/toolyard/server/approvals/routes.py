@@ -1,7 +1,8 @@
-"""Calls that wait for a person's yes: for the operator's tools, for callers who may approve, and as a page.
+"""`/v1/approvals`: calls that wait for a person's yes, for callers who may approve them.
 
-Nobody decides about a call with the credentials that made it: an approver is another subject of its tenant with the
-scope for it, an operator has the token beside the ledger, and who comes to the page has to know the call's code.
+Nobody decides about a call with the credentials that made it. A caller who approves is another subject of the call's
+tenant, has the scope for it, and sees the tool. Two other ways lead to the same decision: an operator's
+(`server/admin/approvals.py`), and the page that asks for the call's code (`page.py`).
 """
 
 from ...catalogue import Catalogue
@@ -16,40 +17,13 @@ from ...wires.lifecycle import approvals as wire
 from ...wires.lifecycle.calls import LIFECYCLE
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
-from .decisions import OPERATOR, AuditedApprovals, Decider, about
-
-
-def admin_routes(decisions: AuditedApprovals) -> list[Route]:
-    desk = decisions.desk
-
-    async def show_all(exchange: Exchange) -> Reply:
-        approvals, base_url = desk.approvals, exchange.base_url()
-        return wire.encode_approvals(
-            [_shown(desk, call, base_url, approvals.code_of(call.name)) for call in await desk.waiting()]
-        )
-
-    def decide(approved: bool) -> Handler:
-        async def handle(exchange: Exchange) -> Reply:
-            reason, by = wire.decode_reason(exchange.body), Decider(OPERATOR, exchange.address)
-            call = await decisions.numbered(exchange, by, approved=approved)
-            decided = await decisions.decide(call, by, approved=approved, reason=reason)
-            return wire.encode_decided(decided, approved)
-
-        return handle
-
-    at = wire.ADMIN + "/{id}"
-    return [
-        Route("GET", wire.ADMIN, show_all, LIFECYCLE, who="operator"),
-        Route("POST", f"{at}/approve", decide(True), LIFECYCLE, reads_json=True, who="operator"),
-        Route("POST", f"{at}/reject", decide(False), LIFECYCLE, reads_json=True, who="operator"),
-    ]
+from .decisions import AuditedApprovals, Decider, about
 
 
 def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
-    """For callers with the scope for it, and of tools that they see."""
-    desk = decisions.desk
+    approvals = decisions.approvals
 
-    def is_there(call: CallRecord, caller: Caller) -> bool:
+    def is_visible(call: CallRecord, caller: Caller) -> bool:
         try:
             catalogue.resolve(call.reference, caller.view)
         except ToolNotFound:
@@ -57,26 +31,27 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
         return call.key.tenant == caller.tenant
 
     def allowed(call: CallRecord | None, caller: Caller) -> CallRecord:
-        """If they may decide about it; else raises why not. What they may not see is not there."""
-        _refuse_others(caller)
-        if call is None or not is_there(call, caller):
+        """The call, if this caller may decide about it. Raises PathNotFound for a call that the caller may not know of,
+        and Forbidden for one that the caller may not decide about."""
+        _refuse_unless_approver(caller)
+        if call is None or not is_visible(call, caller):
             raise PathNotFound("There is no such approval; it may have been decided long ago")
         if call.key.subject == caller.subject:
             raise Forbidden("Nobody approves a call of their own", ())
         return call
 
     async def show_all(exchange: Exchange) -> Reply:
-        _refuse_others(exchange.caller)
-        waiting = await desk.waiting(exchange.caller.tenant)
+        _refuse_unless_approver(exchange.caller)
+        waiting = await approvals.waiting(exchange.caller.tenant)
         caller = exchange.caller
-        others = [call for call in waiting if call.key.subject != caller.subject and is_there(call, caller)]
-        return wire.encode_approvals([_shown(desk, call, exchange.base_url()) for call in others])
+        others = [call for call in waiting if call.key.subject != caller.subject and is_visible(call, caller)]
+        return wire.encode_approvals([approval_of(approvals, call, exchange.base_url()) for call in others])
 
     def decide(approved: bool) -> Handler:
         async def handle(exchange: Exchange) -> Reply:
             caller, reason = exchange.caller, wire.decode_reason(exchange.body)
             by = Decider(caller.subject, exchange.address, caller)
-            found = await _found(desk, exchange.parameters["id"])
+            found = await _found(approvals, exchange.parameters["id"])
             try:
                 call = allowed(found, caller)
             except RequestError as error:
@@ -96,19 +71,20 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
     ]
 
 
-def _shown(desk: Approvals, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:
-    """`base_url` is empty where nobody serves the page."""
-    id = desk.approvals.id_of(call.name)
+def approval_of(approvals: Approvals, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:
+    """A call that waits, as it is listed. `base_url` is empty where no server serves its page; `code`, which that page
+    asks for, is for operators alone."""
+    id = approvals.approvals.id_of(call.name)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
 
 
-async def _found(desk: Approvals, id: str) -> CallRecord | None:
+async def _found(approvals: Approvals, id: str) -> CallRecord | None:
     try:
-        return await desk.find(id)
+        return await approvals.find(id)
     except PathNotFound:
         return None
 
 
-def _refuse_others(caller: Caller) -> None:
+def _refuse_unless_approver(caller: Caller) -> None:
     if not caller.may_approve:
         raise Forbidden(f"These credentials are not for {APPROVE}", (APPROVE,))

@@ -23,15 +23,15 @@ class ApprovalsPage:
         self._store, self._decisions = store, decisions
 
     def pages(self) -> list[ConsolePage]:
-        return [ConsolePage("/approvals", self.show, "ApprovalsPage")]
+        return [ConsolePage("/approvals", self.show, "Approvals")]
 
     def actions(self) -> list[Action]:
         return [Action(f"{ONE}/approve", self.approve), Action(f"{ONE}/reject", self.reject)]
 
     async def show(self, visit: Visit) -> PageContent:
-        waiting = await self._decisions.desk.waiting()
+        waiting = await self._decisions.approvals.waiting()
         body = "".join([await self._one(visit, call) for call in waiting]) or "<p>Nothing waits for you.</p>"
-        return PageContent("ApprovalsPage", body)
+        return PageContent("Approvals", body)
 
     async def approve(self, visit: Visit, fields: Mapping[str, str]) -> Done:
         return await self._decide(visit, True, "")
@@ -40,14 +40,14 @@ class ApprovalsPage:
         return await self._decide(visit, False, fields.get("reason", "")[:MOST_REASON])
 
     async def _decide(self, visit: Visit, approved: bool, reason: str) -> Done:
-        call = await self._decisions.desk.find(visit.exchange.parameters["id"])
+        call = await self._decisions.approvals.find(visit.exchange.parameters["id"])
         by = Decider(OPERATOR, visit.exchange.address)
         await self._decisions.decide(call, by, approved=approved, reason=reason)
         return Done("", f"/calls/{call.seq}")
 
     async def _one(self, visit: Visit, call: CallRecord) -> str:
         whole = call if call.input else await self._store.row(call.seq) or call
-        at = f"/approvals/{self._decisions.desk.approvals.id_of(call.name)}"
+        at = f"/approvals/{self._decisions.approvals.approvals.id_of(call.name)}"
         link = visit.link(f"/calls/{call.seq}/input", "Read all of it before you decide")
         rows = [
             ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),

@@ -27,7 +27,7 @@ class CallsPage:
 
     def pages(self) -> list[ConsolePage]:
         return [
-            ConsolePage("/calls", self.show_all, "CallsPage"),
+            ConsolePage("/calls", self.show_all, "Calls"),
             ConsolePage(ONE, self.show),
             ConsolePage(f"{ONE}/input", self.show_input),
         ]
@@ -40,7 +40,7 @@ class CallsPage:
         found = await self._store.listed(Filter(None, state=state, tool=tool, limit=MOST))
         rows = grid(COLUMNS, (_row(visit, call) for call in found)) if found else "<p>There is none.</p>"
         said = f"<p>The newest {MOST}; there may be more.</p>" if len(found) == MOST else ""
-        return PageContent("CallsPage", _filter(visit, state, tool) + said + rows, live=True)
+        return PageContent("Calls", _filter(visit, state, tool) + said + rows, live=True)
 
     async def show(self, visit: Visit) -> PageContent:
         call = await self._call(visit)

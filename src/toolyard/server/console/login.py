@@ -4,10 +4,12 @@ The operator's token never goes to a browser. The cookie is sent by this server'
 no script can read it, and over TLS its name is one that only this very host can set.
 """
 
+from collections.abc import Awaitable, Callable
 from html import escape
 
 from ...model.errors import ForeignPage, RequestError
 from ...text.addresses import is_safe
+from ...wires.admin.console_code import ConsoleCode
 from ...wires.contract import Reply
 from ..http.exchange import Exchange
 from ..intake.witness import Witness
@@ -31,6 +33,15 @@ NOT_PRIVATE = (
 )
 TOO_MANY = "This code is not good, and too many wrong codes came from your address. Get a new one with toolyard console"
 WRONG = "This code is not good: it was mistyped, used before, or is older than ten minutes. Get a new one"
+
+
+def code_maker(codes: Codes, base_url: Callable[[Exchange], str]) -> Callable[[Exchange], Awaitable[ConsoleCode]]:
+    """What makes a code for an operator. `base_url` is the address at which people find the server."""
+
+    async def make(exchange: Exchange) -> ConsoleCode:
+        return ConsoleCode(base_url(exchange) + ENTER, await codes.new(), CODE_S)
+
+    return make
 
 
 class Door:

@@ -42,9 +42,9 @@ def sections(ground: ConsoleParts) -> list[Section]:
     """A new page is a line here."""
     store, settings = ground.store, ground.settings
     return [
-        Overview(store, ground.catalogue, ground.decisions.desk, ground.readiness),
+        Overview(store, ground.catalogue, ground.decisions.approvals, ground.readiness),
         Tools(ground.catalogue, ground.workers, settings.access, settings.approvals, ground.is_open),
-        CallsPage(store, ground.decisions.desk),
+        CallsPage(store, ground.decisions.approvals),
         ApprovalsPage(store, ground.decisions),
     ]
 

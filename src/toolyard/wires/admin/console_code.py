@@ -1,4 +1,6 @@
-"""The operator's words about the console: a code that lets a browser in, once."""
+"""The operator's request for a code that lets one browser into the console, in both directions."""
+
+from msgspec import Struct
 
 from ..contract import JSON, Reply, Request
 from ..errors import encode
@@ -6,8 +8,16 @@ from ..errors import encode
 PATH = "/v1/admin/console"
 
 
-def encode_code(url: str, code: str, good_for_s: float) -> Reply:
-    return Reply(200, encode({"url": url, "code": code, "goodForS": good_for_s}), [JSON])
+class ConsoleCode(Struct, frozen=True, rename="camel"):
+    """A code, the address of the page that asks for it, and for how many seconds it is good."""
+
+    url: str
+    code: str
+    good_for_s: float
+
+
+def encode_code(made: ConsoleCode) -> Reply:
+    return Reply(200, encode(made), [JSON])
 
 
 def encode_ask() -> Request:
