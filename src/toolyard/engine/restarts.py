@@ -102,7 +102,7 @@ class Restarts:
         """The server's. A worker may have taken its name since, where the server does not have it any more; the call
         was not made to that worker. Raises ToolNotFound."""
         tool = self._catalogue.resolve(call.reference)
-        if tool.runs == "worker":
+        if self._engine.waits_for_claim(tool):
             raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="a worker has its name now")
         return tool
 
@@ -116,8 +116,7 @@ class Restarts:
             tool = self._own_tool(call)
             brought = context_of(call, self._ring)
             command, caller = command_of(call, brought), caller_of(call, brought, tool)
-            command = await self._engine.filled(tool, command, caller)
-            work = self._engine.work(tool, command, caller, _channel(call))
+            work = await self._engine.prepare(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is settled later
         except ToolNotFound as error:

@@ -110,13 +110,43 @@ Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
 
 class Runner(Protocol):
-    """A way to run a tool: on the loop, in a thread, in a child process, on a worker elsewhere.
+    """A way to run a tool: on the loop, in a thread, in a child process, at a worker elsewhere.
 
-    Returns plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
-    is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped.
+    `Tool.runs` names the runner of a tool in the composition root's table, and nothing else: whoever has to know how
+    a tool's calls are handled asks its runner. So a new kind of runner is a class with these answers and one line in
+    that table.
     """
 
-    def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]: ...
+    @property
+    def waits_for_claim(self) -> bool:
+        """Whether a call waits in the ledger until a worker claims it. Then the call is always recorded first, its
+        result comes back as the worker's answer, and nobody calls `run` here."""
+        ...
+
+    @property
+    def has_foreign_schemas(self) -> bool:
+        """Whether strangers wrote the schemas of its tools. Such a schema may be made to be costly, so the sandbox
+        checks input and results against it; an author's own schema is compiled into this process."""
+        ...
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a tool can put questions to its client while it runs."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it runs tools, in words for people."""
+        ...
+
+    def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]:
+        """The tool's result as plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
+        is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
+        ...
+
+    async def close(self) -> None:
+        """Ends what the runner has started. It can be used again afterwards."""
+        ...
 
 
 @runtime_checkable

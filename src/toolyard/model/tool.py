@@ -81,7 +81,6 @@ SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 """What the OXP family and the providers of models allow."""
 REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?").fullmatch
 
-Runs = Literal["inline", "thread", "process", "worker"]
 OnLost = Literal["rerun", "unknown"]
 OnDisconnect = Literal["cancel", "continue"]
 TaskUse = Literal["forbidden", "optional", "preferred", "required"]
@@ -185,13 +184,14 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     on_lost: OnLost = "unknown"
     on_disconnect: OnDisconnect | None = None
     """What becomes of a call whose client goes away. Unless said: with a key it goes on, without one it is stopped."""
-    runs: Runs = "thread"
+    runs: str = "thread"
+    """The name of its runner, in the table of whoever runs it."""
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()
     returns_content: bool = False
+    """Whether its result is MCP's content: one block or text, or a list of them."""
     approval: Literal["always"] | Callable[..., Any] | None = None
     """Whether a person has to agree to each call of it, or a function that says so of its input."""
-    """Whether its result is MCP's content: one block or text, or a list of them."""
     task: TaskUse = "optional"
     """Whether a client may, should or must have a call of it as a task, where its protocol has tasks."""
     asks: tuple[Asks, ...] = ()

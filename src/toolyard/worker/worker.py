@@ -118,7 +118,7 @@ class Worker:
         """Everything a run needs, and closes it again."""
         resources = {source.host: await stack.enter_async_context(source.running()) for source in self._sources}
         threads, processes = Threads(self._options.concurrency), Processes(os.cpu_count() or 1)
-        stack.callback(threads.close)
+        stack.push_async_callback(threads.close)
         stack.push_async_callback(processes.close)
         runners: dict[str, Runner] = {"inline": Inline(), "thread": threads, "process": processes}
         tools = {tool.reference: (tool, recipe_of(tool, runners[tool.runs], BOUNDS)) for tool in self._tools}
