@@ -406,7 +406,7 @@ class DurableCalls:
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
         raise _undecided(new.name(begun.seq), work, is_new=True)
 
-    async def is_collected(self, call: CallRecord) -> None:
+    async def on_collected(self, call: CallRecord) -> None:
         """Its caller has been told how it ended: the same input again is another call."""
         place = _place(call.key, call.fingerprint)
         if not call.keyed and await self._store.note(*place) == b"%d" % call.seq:

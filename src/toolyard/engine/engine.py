@@ -158,6 +158,10 @@ class Engine:
         """Whether a call with a key is looked up in the ledger before it is prepared."""
         return self._plans[tool].looks_first
 
+    def needs_filling(self, tool: Tool) -> bool:
+        """Whether `prepare` waits for others, and may take its time."""
+        return self._plans[tool].needs_filling
+
     def waits_for_claim(self, tool: Tool) -> bool:
         """Whether calls of it wait in the ledger for a worker."""
         return self._runners[tool.runs].waits_for_claim
@@ -351,9 +355,9 @@ class Engine:
         """The call that was made before with the same key, tool, user and input."""
         return await self._recorded.known(command, caller)
 
-    async def is_collected(self, call: CallRecord) -> None:
+    async def on_collected(self, call: CallRecord) -> None:
         """Its caller has been told how it ended."""
-        await self._recorded.is_collected(call)
+        await self._recorded.on_collected(call)
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""

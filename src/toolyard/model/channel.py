@@ -96,7 +96,7 @@ class Channel(Protocol):
         """The call did not end at once; `record` has it put in the ledger. On the loop."""
         ...
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         """The call is in the ledger, under that number. On the loop."""
         ...
 
@@ -141,7 +141,7 @@ class QuietChannel:
     def takes_long(self, record: Callable[[], None]) -> None:
         """Nobody is listening."""
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         """Nobody is listening."""
 
     def joins(self) -> None:

@@ -30,10 +30,13 @@ class Catapult:
     def __init__(self) -> None:
         self.thrown: list[tuple[str, dict[str, Any], bytes]] = []
         self.is_closed = False
+        self.lands = asyncio.Event()
+        self.lands.set()
 
     async def run(self, arguments: dict[str, Any], run: Run) -> Any:
         self.thrown.append((run.tool.id, arguments, run.input_json))
         await asyncio.sleep(0)
+        await self.lands.wait()
         if arguments["stone"] == "dud":
             raise ToolError("It fell short")
         return {"hit": len(arguments["stone"])} if arguments["stone"] != "strange" else "a cow"
@@ -175,18 +178,11 @@ def test_it_is_listed_and_called_over_mcp() -> None:
 
 def test_a_slow_call_goes_on_and_is_collected() -> None:
     async def scene(yard: Yard, catapult: Catapult) -> None:
-        come_back = asyncio.Event()
-        run = catapult.run
-
-        async def slowly(arguments: dict[str, Any], given: Run) -> Any:
-            await come_back.wait()
-            return await run(arguments, given)
-
-        catapult.run = slowly  # type: ignore[method-assign]
+        catapult.lands.clear()
         calling = asyncio.create_task(called(yard, "granite", None))
         while not await yard.store.listed(Filter(None)):
             await asyncio.sleep(0)
-        come_back.set()
+        catapult.lands.set()
         late = await calling
         assert late.error is not None
         assert late.error.message.startswith("The tool is still running")

@@ -210,9 +210,9 @@ class Yard:
             seam, self.limiting.limiter,
         )  # fmt: skip
         lacking = AccountNeeds(store, settings.approval_wait_s)
-        self._recovery = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
+        self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
         self._awaited = AccountWaits(store, catalogue, self.engine, ring, limits.claim_s, approvals)
-        self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
+        self._upkeep = Upkeep(node, self._restarts, self.readiness.ledger_is)
         self._workers = workers = WorkerTools(
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             OfferLimits(settings.max_tools_per_worker, settings.max_tools_per_caller),
@@ -271,9 +271,9 @@ class Yard:
                     stack.push_async_callback(runner.close)
                 stack.push_async_callback(self.engine.sandbox.close)
                 stack.push_async_callback(self._leave_calls)
-                stack.push_async_callback(self._recovery.stop)
+                stack.push_async_callback(self._restarts.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
-                await self._recovery.settle()
+                await self._restarts.start_all()
                 await self._keys.sync()
                 stack.push_async_callback(self._keys.close)
                 self._keep(stack, "API keys", self._keys.follow)
