@@ -190,8 +190,8 @@ def test_a_new_tool_a_new_version_and_one_that_is_gone() -> None:
 
 
 def test_a_worker_is_not_asked_for_what_it_cannot_say() -> None:
-    offered = replace(TOOL, runs="worker", annotations={}, icons=())
-    assert difference(lock_of(TOOL), locked(offered)) is None
+    offered = replace(TOOL, annotations={}, icons=())
+    assert difference(lock_of(TOOL), locked(offered, by_worker=True)) is None
     changed = replace(offered, description="Does that.")
-    assert difference(lock_of(TOOL), locked(changed)) is not None
+    assert difference(lock_of(TOOL), locked(changed, by_worker=True)) is not None
     assert difference(lock_of(TOOL), locked(replace(TOOL, annotations={}))) is not None, "the server's own can"

@@ -203,7 +203,7 @@ class Embedded(Content):
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.data is None):
-            raise ValueError(f"the resource {self.uri!r} has {self._has}; give either text or data")
+            raise ValueError(f"the resource {self.uri!r} has {self._given_members}; give either text or data")
         _check_uri(self.uri)
         if self.data is not None:
             _check_data(self.data)
@@ -212,7 +212,7 @@ class Embedded(Content):
         _check_annotations(self.annotations)
 
     @property
-    def _has(self) -> str:
+    def _given_members(self) -> str:
         return "neither text nor data" if self.text is None else "both text and data"
 
     def block(self) -> dict[str, Any]:

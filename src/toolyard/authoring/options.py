@@ -13,9 +13,11 @@ from ..model.channel import Asks
 from ..model.definition_text import Unseen, unseen_in
 from ..model.errors import DefinitionError, SourcePlace
 from ..model.predicate import misfit
-from ..model.tool import NAME, WIRE_NAME, WIRE_NAME_FORM, OnDisconnect, OnLost, Runs, TaskUse, Tool, ToolHints, Version
+from ..model.tool import NAME, WIRE_NAME, WIRE_NAME_FORM, OnDisconnect, OnLost, TaskUse, Tool, ToolHints, Version
 from .function import Function
 
+Runs = Literal["inline", "thread", "process"]
+"""The runners that an author can choose from."""
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}\.[0-9]{1,9})?").fullmatch
 
 
@@ -105,9 +107,7 @@ class ToolOptions:
 
     @property
     def runs(self) -> Runs:
-        chosen: Runs = self._one_of(
-            "runs", ("inline", "thread", "process"), "inline" if self._code.is_async else "thread"
-        )
+        chosen: Runs = self._one_of("runs", get_args(Runs), "inline" if self._code.is_async else "thread")
         if chosen == "thread" and self._code.is_async:
             self._refuse('is async, which does not run in a thread; use runs="inline" or "process"')
         return chosen

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeVar, overload
 
 from ..model.channel import Asks
 from ..model.errors import DefinitionError
-from ..model.tool import NAME, Host, Icon, OnDisconnect, OnLost, Requirements, Runs, TaskUse, Tool, ToolkitInfo
+from ..model.tool import NAME, Host, Icon, OnDisconnect, OnLost, Requirements, TaskUse, Tool, ToolkitInfo
 from .function import Function
-from .options import ToolOptions, _version, members_of, refuse_unseen
+from .options import Runs, ToolOptions, _version, members_of, refuse_unseen
 from .requirements import combine
 from .schemas import Recursion
 from .signature import author_place

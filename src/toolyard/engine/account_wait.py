@@ -9,6 +9,7 @@ disconnected meanwhile, the secret removed, or the provider gives no token now. 
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -25,13 +26,12 @@ from ..model.writes import Decision, WaitForAccount
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import Filter, StoreDown
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
-from ..trust.requirements.requirements import in_words
+from ..trust.approvals.rules import APPROVAL, AUTHORIZATION, ApprovalRules
+from ..trust.requirements.requirements import Requirer, in_words
 from ..trust.sealing.ring import BrokenSeal, KeyRing
 from .approvals import decision_of
 from .durable import PreparedCall
 from .engine import Engine
-from .plan import Timeouts
 from .rebuild import UNREADABLE, caller_of, command_of, context_of
 
 AT_ONCE = 100
@@ -45,13 +45,15 @@ TOGETHER_S = 0.05
 
 
 class AccountWaits:
-    """Looks whether what they wait for has come. `wait_s` is for how long they then wait for a person's yes."""
+    """Lets calls go on as soon as the account that they wait for is there."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing, limits: Timeouts, wait_s: float
+        self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing, claim_s: float, rules: ApprovalRules
     ) -> None:
+        """`claim_s`: how long a worker then has to claim a call of its tool; `rules`: how long one waits for a person's
+        yes."""
         self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
-        self._claim_s, self._wait_s = limits.claim_s, wait_s
+        self._claim_s, self._wait_s, self._base_url = claim_s, rules.wait_s, rules.base_url
 
     async def follow(self) -> None:
         """Looks whenever there may be something to see. Until cancelled."""
@@ -79,20 +81,6 @@ class AccountWaits:
                 return bool(found) or last is not None
             last = found[-1].seq
 
-    async def questions(self, call: CallRecord, looks: Caller) -> list[Question]:
-        """Where its user is sent, each time that its caller looks. What a person must show there depends on how
-        it is known who looks, and not on how that was when the call was made."""
-        try:
-            (await self._ready(call, looks.issuer)).is_known()
-        except MissingRequirements as error:
-            return [
-                Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)
-                for each in error.missing.authorization
-            ]
-        except (ToolyardError, BrokenSeal, *UNREADABLE):
-            return []
-        return []
-
     async def _let_one_go(self, call: CallRecord) -> None:
         """One that cannot be looked at, whatever is wrong with it, keeps no other waiting. It ends in its time."""
         try:
@@ -113,21 +101,52 @@ class AccountWaits:
             return
         except (ToolyardError, BrokenSeal, *UNREADABLE):
             return  # it still waits, and ends when it has waited too long
-        work.is_known()  # it counts once it runs
+        work.uncount()  # it counts once it runs
         then = work.new.waiting_for
         if then == APPROVAL and await decision_of(self._store, call) is not None:
             then = None  # a person said yes before the account was lost
         queue_s = self._claim_s if then is None and call.queue == "worker" else self._wait_s
         await self._store.decide(Decision(call.seq, AUTHORIZATION, queue_s=queue_s, then=then))
 
-    async def _ready(self, call: CallRecord, issuer: str | None = None) -> PreparedCall:
+    async def _ready(self, call: CallRecord) -> PreparedCall:
         """Raises MissingRequirements while it is not."""
         tool = self._catalogue.resolve(call.reference)
         brought = context_of(call, self._ring)
         caller = caller_of(call, brought, tool)
+        return await self._engine.prepare(tool, command_of(call, brought), caller, QuietChannel(), self._base_url)
+
+
+class AccountQuestions:
+    """Where the users of calls that wait for an account are sent. It asks who looks after requirements, and not the
+    engine: that somebody looks at a call runs nothing of the author's and counts in no limit."""
+
+    def __init__(self, catalogue: Catalogue, requirer: Requirer, ring: KeyRing, base_url: Callable[[], str]) -> None:
+        """`base_url`: this server's address, where people are sent first."""
+        self._catalogue, self._requirer, self._ring, self._base_url = catalogue, requirer, ring, base_url
+
+    async def of(self, call: CallRecord, looks: Caller) -> list[Question]:
+        """Made anew each time that its caller looks. What a person must show there depends on how it is known who
+        looks, and not on how that was when the call was made."""
+        try:
+            await self._check(call, looks.issuer)
+        except MissingRequirements as error:
+            return [
+                Question(each.provider or each.id, "url", asked_for(call.tool, each) or error.message, url=each.url)
+                for each in error.missing.authorization
+            ]
+        except (ToolyardError, BrokenSeal, *UNREADABLE):
+            return []
+        return []
+
+    async def _check(self, call: CallRecord, issuer: str | None) -> None:
+        """Raises MissingRequirements."""
+        tool = self._catalogue.resolve(call.reference)
+        brought = context_of(call, self._ring)
+        caller = caller_of(call, brought, tool)
         caller = caller if issuer is None else replace(caller, issuer=issuer)
-        command = await self._engine.filled(tool, command_of(call, brought), caller)
-        return self._engine.work(tool, command, caller, QuietChannel(), self._engine.questions.base_url)
+        command = await self._requirer.fill(tool, command_of(call, brought), caller)
+        user = command.context.user_id
+        self._requirer.check(tool, command, caller if user is None else caller.speaking_for(user), self._base_url)
 
 
 def asked_for(tool_name: str, challenge: Challenge) -> str:

@@ -56,18 +56,18 @@ Hear = Callable[[int, Channel, Caller], Awaitable[None]]
 
 
 class InputCheck(Struct, frozen=True):
-    """How a call is proved valid."""
+    """How a call is checked and prepared, once it is clear that it is not known already."""
 
-    prove: "Callable[[], PreparedCall]"
-    """Raises what is wrong with it."""
+    prepare: "Callable[[], Awaitable[PreparedCall]]"
+    """Raises what is wrong with the call."""
     base_url: Callable[[], str] = str
     """The server's address, as its client has it."""
-    runs_authors_code: bool = True
-    """Whether validators or a rule of the author's run for it: not for a call that is known already."""
+    looks_first: bool = True
+    """Whether the ledger is asked for the call before `prepare` runs."""
 
 
 class PreparedCall(Struct):
-    """A call that was proved valid: what to record, how to run it, and the line it has to stand in first."""
+    """A call that was found valid: what to record, how to run it, and the line it has to stand in first."""
 
     new: NewCall
     run: Run
@@ -80,13 +80,13 @@ class PreparedCall(Struct):
     base_url: Callable[[], str] = str
     """The server's address, as its client has it."""
 
-    def is_known(self) -> None:
-        """It was made before, so it does not count."""
+    def uncount(self) -> None:
+        """Takes it out of the limits that it counted in: it was made before, or is not made after all."""
         if self.admitted is not None:
             self.admitted.take_back()
 
-    def waits(self) -> None:
-        """It is recorded, and does not run yet: it counts among those of its minute, and not among those at once."""
+    def stop_counting(self) -> None:
+        """Takes it out of the calls that run at once: it is recorded and waits. It still counts in its minute."""
         if self.admitted is not None:
             self.admitted.end()
 
@@ -133,12 +133,12 @@ class DurableCalls:
         sync_wait_s: float,
         most_pending: int,
         quotas: Quotas,
+        hear: Hear,
     ) -> None:
         self._node, self._store, self._fingerprints, self.approvals = node, node.store, fingerprints, approvals
-        self._sync_wait_s, self._most_pending, self._quotas = sync_wait_s, most_pending, quotas
+        self._sync_wait_s, self._most_pending, self._quotas, self._hear = sync_wait_s, most_pending, quotas, hear
         self._running: dict[tuple[CallKey, bytes], RunningCall] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
-        self.hear: Hear = _in_silence
 
     async def call(self, command: CallTool, caller: Caller, check: InputCheck, channel: Channel) -> Outcome:
         """A call that waits for a person is told of at once; made again, it is held until that person has decided, or
@@ -161,10 +161,9 @@ class DurableCalls:
         return await holding(self._store, ((Topic.DECIDED, seq), (Topic.ENDED, seq)), wait, came)
 
     async def _call(self, command: CallTool, waiter: Waiter, check: InputCheck) -> Outcome:
-        """A known key with the same fingerprint is answered before anything is checked, one with another only after.
-        (Where no code of the author's runs for the check, that is one look at the ledger less: `begin` finds it.)"""
+        """A known key with the same fingerprint is answered before anything is checked, one with another only after."""
         if command.call_id is None:
-            work = check.prove()
+            work = await check.prepare()
             if work.new.waiting_for is not None:
                 return await self._collected(command, waiter, work)
             return await self._wait(work.new.key, self._start(work), waiter, can_join=False)
@@ -172,18 +171,21 @@ class DurableCalls:
         prints = self._prints(command)
         if (running := self._joinable(key, prints)) is not None:
             return await self._joined(key, running, waiter)
-        if check.runs_authors_code:
+        if check.looks_first:
             if (known := await self._known(key, prints, check.base_url, waiter)) is not None:
                 return known
-            if (running := self._joinable(key, prints)) is not None:  # it came meanwhile
+            if (running := self._joinable(key, prints)) is not None:  # it began while this one looked
                 return await self._joined(key, running, waiter)
         try:
-            work = check.prove()
+            work = await check.prepare()
         except (RequestError, LimitReached):
             known = await self._known(key, prints, check.base_url, waiter)
             if known is None:
                 raise
             return known
+        if (running := self._joinable(key, prints)) is not None:  # it began while this one was prepared
+            work.uncount()
+            return await self._joined(key, running, waiter)
         work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
         return await self._wait(key, self._start(work), waiter)
 
@@ -192,10 +194,10 @@ class DurableCalls:
 
     async def detach(self, command: CallTool, caller: Caller, check: InputCheck) -> int:
         """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
-        if check.runs_authors_code and (known := await self.known(command, caller)) is not None:
+        if check.looks_first and (known := await self.known(command, caller)) is not None:
             return known.seq
         try:
-            work = check.prove()
+            work = await check.prepare()
         except LimitReached:
             known = await self.known(command, caller)
             if known is None:
@@ -208,10 +210,10 @@ class DurableCalls:
         try:
             begun = await self._begun(work)
         except BaseException:
-            work.is_known()
+            work.uncount()
             raise
         if begun.seq == 0:
-            work.is_known()
+            work.uncount()
             if not work.new.has(_fingerprint(begun)):
                 raise _conflict(work.new.key)
             return _known_call(begun, work.new.key).seq
@@ -219,7 +221,7 @@ class DurableCalls:
         if work.new.waiting_for is None:
             self.go_on(begun.seq, 1, work)
         else:
-            work.waits()
+            work.stop_counting()
         return begun.seq
 
     async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
@@ -335,7 +337,7 @@ class DurableCalls:
         begun = await self._store.find(work.new.key) if work.new.keyed else None
         if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
             recorded.set_result(_number(begun))
-            work.is_known()
+            work.uncount()
             return await self._found(begun, work, recorded)
         async with work.slots.turn(work.run.caller):
             return await self._recorded(work, recorded)
@@ -346,7 +348,7 @@ class DurableCalls:
         if not recorded.done():
             recorded.set_result(_number(begun))
         if begun.seq == 0:
-            work.is_known()
+            work.uncount()
             return await self._found(begun, work, recorded)
         if new.waiting_for is not None:
             raise _undecided(new.name(begun.seq), work, is_new=True)
@@ -387,12 +389,12 @@ class DurableCalls:
         try:
             place, held = await self._noted(places, new)
         except BaseException:
-            work.is_known()
+            work.uncount()
             raise
         if held is None:
-            work.waits()
+            work.stop_counting()
         else:
-            work.is_known()
+            work.uncount()
             if held.waiting_for == APPROVAL:
                 raise _undecided(held.name, work)
             outcome = await self._joined(held.key, self._followed(held, prints), waiter)
@@ -404,7 +406,7 @@ class DurableCalls:
         await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
         raise _undecided(new.name(begun.seq), work, is_new=True)
 
-    async def is_collected(self, call: CallRecord) -> None:
+    async def on_collected(self, call: CallRecord) -> None:
         """Its caller has been told how it ended: the same input again is another call."""
         place = _place(call.key, call.fingerprint)
         if not call.keyed and await self._store.note(*place) == b"%d" % call.seq:
@@ -468,7 +470,7 @@ class DurableCalls:
 
         async def heard() -> None:
             await asyncio.wait((recorded,))
-            await self.hear(recorded.result(), channel, caller)
+            await self._hear(recorded.result(), channel, caller)
 
         channel.joins()
         hearing = asyncio.get_running_loop().create_task(heard())
@@ -506,10 +508,6 @@ def _place(key: CallKey, fingerprint: bytes) -> tuple[str, str, str, str]:
 
 def _number(begun: Begun) -> int:
     return begun.seq or (begun.known.seq if begun.known is not None else 0)
-
-
-async def _in_silence(seq: int, channel: Channel, caller: Caller) -> None:
-    """Where nothing can be asked."""
 
 
 def _undecided(call: CallName, work: PreparedCall, *, is_new: bool = False) -> Undecided:

@@ -71,12 +71,14 @@ class Engine:
         recorder: WriteBehind | None,
         ring: KeyRing,
         quotas: Quotas,
+        questions: Questions,
+        sandbox: Sandbox,
         seam: Clock = SYSTEM_CLOCK,
         limiter: Limiter | None = None,
-        sandbox: Sandbox | None = None,
     ) -> None:
-        """`limiter` is None where nothing is limited."""
-        self.sandbox = sandbox or Sandbox()
+        """`runners` are by the names that tools have for them (`Tool.runs`); `limiter` is None where nothing is
+        limited."""
+        self.sandbox, self.questions = sandbox, questions
         self._catalogue = catalogue
         self._runners = runners
         self._requirer, self._approvals = requirer, recorded.approvals
@@ -84,8 +86,7 @@ class Engine:
         self._bounds = AttemptBounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
         self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
-        self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox)
-        self._ask, recorded.hear = self.questions.ask, self.questions.hear
+        self._ask = questions.ask
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas
         self._retries = AccountRetries(node.store, limits.sync_wait_s, seam.monotonic)
@@ -130,8 +131,9 @@ class Engine:
     def _call(
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Coroutine[Any, Any, Outcome]:
-        if command.call_id is not None or plan.is_remote or plan.may_wait:
-            call = self._record(plan, tool, command, caller, channel, base_url)
+        if command.call_id is not None or plan.is_durable:
+            check = self._check(tool, command, caller, channel, base_url)
+            call = self._recorded.call(command, caller, check, channel)
             return call if self._limiter is None else self._patiently(call, caller)
         if self._limiter is not None or self._quotas.has_full:
             return self._limited(plan, tool, command, caller, channel, base_url)
@@ -139,37 +141,50 @@ class Engine:
             return self._run(plan, tool, command, caller, channel, base_url)
         return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller)
 
-    def _record(
-        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
-    ) -> Coroutine[Any, Any, Outcome]:
-        if plan.has_requirements or plan.is_remote:
-            return self._record_filled(plan, tool, command, caller, channel, base_url)
-        prove = partial(self.work, tool, command, caller, channel, base_url)
-        return self._recorded.call(command, caller, InputCheck(prove, base_url, plan.runs_authors_code), channel)
+    def _check(
+        self,
+        tool: Tool,
+        command: CallTool,
+        caller: Caller,
+        channel: Channel,
+        base_url: Callable[[], str],
+        *,
+        may_wait: bool = False,
+    ) -> InputCheck:
+        prepare = partial(self.prepare, tool, command, caller, channel, base_url, may_wait=may_wait)
+        return InputCheck(prepare, base_url, self.looks_first(tool))
 
-    async def _record_filled(
-        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
-    ) -> Outcome:
-        filled = await self.filled(tool, command, caller)
-        prove = partial(self.work, tool, filled, caller, channel, base_url)
-        return await self._recorded.call(filled, caller, InputCheck(prove, base_url, plan.runs_authors_code), channel)
+    def looks_first(self, tool: Tool) -> bool:
+        """Whether a call with a key is looked up in the ledger before it is prepared."""
+        return self._plans[tool].looks_first
 
-    def runs_authors_code(self, tool: Tool) -> bool:
-        """Whether the author's code runs for the check of a call."""
-        return self._plans[tool].runs_authors_code
+    def needs_filling(self, tool: Tool) -> bool:
+        """Whether `prepare` waits for others, and may take its time."""
+        return self._plans[tool].needs_filling
 
-    async def filled(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
-        """A call with what is kept here for it, as `work` needs it: each time that it may have to be made. Input for a
-        stranger's schema is checked here, as that may take its time."""
-        plan = self._plans[tool]
-        if plan.is_remote:
+    def waits_for_claim(self, tool: Tool) -> bool:
+        """Whether calls of it wait in the ledger for a worker."""
+        return self._runners[tool.runs].waits_for_claim
+
+    def can_ask(self, tool: Tool) -> bool:
+        """Whether it can put questions to its client while it runs."""
+        return self._runners[tool.runs].can_ask
+
+    def place_of(self, tool: Tool) -> str:
+        """Where it runs, in words for people."""
+        return self._runners[tool.runs].place
+
+    async def _filled(self, plan: Plan, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
+        """A call with what `_checked` needs to know of it: what is wrong with input for a stranger's schema, and what
+        is kept here for the call. Anew for each attempt, as what is kept may have been renewed or taken away."""
+        if plan.has_foreign_schemas:
             whose = (caller.tenant, caller.subject)
             command = replace(command, problems=await self.sandbox.check(tool.input_schema, command.input, whose))
         return await self._requirer.fill(tool, command, caller) if plan.has_requirements else command
 
     async def _has_accounts(self, tool: Tool, command: CallTool, caller: Caller) -> bool:
         """Whether every account that the tool needs is brought along or kept here."""
-        given = (await self.filled(tool, command, caller)).given
+        given = (await self._requirer.fill(tool, command, caller)).given
         return all(wanted.id in given.tokens for wanted in tool.requirements.authorization)
 
     async def context(self, tool: Tool, command: CallTool, caller: Caller) -> CallContext:
@@ -245,8 +260,8 @@ class Engine:
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Outcome:
         """The fast lane: a call that ends with its first step has made no task and no timer."""
-        if plan.has_requirements:
-            command = await self.filled(tool, command, caller)
+        if plan.needs_filling:
+            command = await self._filled(plan, tool, command, caller)
         try:
             arguments, run = self._checked(plan, tool, command, caller, channel, base_url)
         except ToolError as error:
@@ -275,7 +290,7 @@ class Engine:
         author's own validator fails. Without an address nobody is told what is missing, so it may be."""
         input, context = command.input, command.context
         given = command.given if plan.has_requirements else NO_CONTEXT
-        if plan.is_remote:
+        if plan.has_foreign_schemas:
             if command.problems != ():
                 raise InvalidInput(command.problems or (Problem("", "Was not checked"),))
         elif not plan.accepts(input):
@@ -304,15 +319,14 @@ class Engine:
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
         command.keep_input()
-        filled = await self.filled(tool, command, caller)
-        prove = partial(self.work, tool, filled, caller, channel, base_url, may_wait=True)
-        start = self._recorded.detach(filled, caller, InputCheck(prove, base_url, self.runs_authors_code(tool)))
+        check = self._check(tool, command, caller, channel, base_url, may_wait=True)
+        start = self._recorded.detach(command, caller, check)
         return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:
         """Whether a call that has ended is in the ledger, for whoever is told to come back for its result. One that is
         only to be written behind is written now."""
-        if command.call_id is not None or tool.runs == "worker":
+        if command.call_id is not None or self.waits_for_claim(tool):
             return True
         store, recorder, row = self._node.store, self._recorder, None
         try:
@@ -341,16 +355,16 @@ class Engine:
         """The call that was made before with the same key, tool, user and input."""
         return await self._recorded.known(command, caller)
 
-    async def is_collected(self, call: CallRecord) -> None:
+    async def on_collected(self, call: CallRecord) -> None:
         """Its caller has been told how it ended."""
-        await self._recorded.is_collected(call)
+        await self._recorded.on_collected(call)
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What is known of a call whose tool is not there any more."""
         command.keep_input()
         return await self._recorded.replay(command, caller) if command.call_id is not None else None
 
-    def work(
+    async def prepare(
         self,
         tool: Tool,
         command: CallTool,
@@ -360,11 +374,13 @@ class Engine:
         *,
         may_wait: bool = False,
     ) -> PreparedCall:
-        """What to record of a `filled` call, and how to run it then. Raises what is wrong with it. Whoever does not run
-        it after all takes back what it was admitted for. With `may_wait` a user's account that is not connected is not
-        wrong: the call waits for it."""
+        """What to record of a call, and how to run it then. Raises what is wrong with it. Whoever does not run it after
+        all says `uncount()`. With `may_wait` a user's account that is not connected is not wrong: the call waits for
+        it."""
         command.keep_input()
         plan = self._plans[tool]
+        if plan.needs_filling:
+            command = await self._filled(plan, tool, command, caller)
         self._quotas.refuse_full(caller)
         admitted = None if self._limiter is None else self._limiter.admit(tool, caller)
         try:
@@ -376,7 +392,7 @@ class Engine:
                     raise
                 arguments, run = self._checked(plan, tool, command, caller, channel, None)
                 waiting_for = AUTHORIZATION
-            if waiting_for is None and plan.may_wait and self._needs_approval(tool, command, caller):
+            if waiting_for is None and plan.may_need_approval and self._needs_approval(tool, command, caller):
                 self._approvals.refuse_where_nobody_can(tool.wire_name)
                 waiting_for = APPROVAL
         except BaseException:
@@ -397,7 +413,7 @@ class Engine:
         kept here is filled in again then: it may have been renewed, or taken away."""
         new, tool = new_call(command, run), run.tool
         new.total_s = self._limits.total_s
-        if self._plans[tool].is_remote:
+        if self.waits_for_claim(tool):
             new.queue, new.session = "worker", DIRECT
             new.queue_s, new.run_s = self._limits.claim_s, tool.timeout or self._limits.run_s
         if waiting_for is not None:
@@ -428,27 +444,37 @@ class Engine:
 
     def plan(self, tool: Tool) -> Plan:
         """From any thread: a large schema takes a while. Raises DefinitionError for one that cannot be checked."""
-        is_remote = tool.runs == "worker"
-        input_check = None if is_remote else compile_schema(tool.input_schema, tool)
+        runner = self._runners[tool.runs]
+        is_foreign = runner.has_foreign_schemas
+        input_check = None if is_foreign else compile_schema(tool.input_schema, tool)
+        may_need_approval = self._approvals.may_be_needed(tool)
+        needs_filling = is_foreign or bool(tool.requirements)
         return Plan(
             bind=tool.code.bind,
             input_check=input_check,
             accepts=_no_value if input_check is None else input_check.is_valid,
-            recipe=self._recipe(tool, is_remote=is_remote),
+            recipe=self._sandboxed(tool, runner) if is_foreign else recipe_of(tool, runner, self._bounds),
             slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
             has_requirements=bool(tool.requirements),
             has_accounts=bool(tool.requirements.authorization),
-            is_remote=is_remote,
-            may_wait=(may_wait := self._approvals.may_be_needed(tool)),
-            runs_authors_code=may_wait or tool.code.has_validators,
+            has_foreign_schemas=is_foreign,
+            needs_filling=needs_filling,
+            may_need_approval=may_need_approval,
+            is_durable=may_need_approval or runner.waits_for_claim,
+            looks_first=may_need_approval or needs_filling or tool.code.has_validators,
         )
 
-    def _recipe(self, tool: Tool, *, is_remote: bool) -> Recipe:
-        """What runs elsewhere is not checked by a validator of this process."""
-        runner = self._runners[tool.runs]
-        if is_remote:
-            return Recipe(runner.run, None, _no_value, tool.timeout or self._bounds.silent_s, self._bounds)
-        return recipe_of(tool, runner, self._bounds)
+    def _sandboxed(self, tool: Tool, runner: Runner) -> Recipe:
+        """A recipe whose result is checked as part of its run, because no validator of this process may do it."""
+
+        async def run_checked(arguments: dict[str, Any], run: Run) -> Any:
+            value = await runner.run(arguments, run)
+            broken = await self.check_result(tool, value, (run.caller.tenant, run.caller.subject))
+            if broken is not None:
+                raise broken
+            return value
+
+        return Recipe(run_checked, None, _any_value, tool.timeout or self._bounds.silent_s, self._bounds)
 
     def _slots(self, tool_id: str, size: int) -> Slots:
         shared = self._node.store if self._node.store.shared else None
@@ -456,5 +482,10 @@ class Engine:
 
 
 def _no_value(value: Any) -> bool:
-    """Of a tool whose schemas the sandbox checks."""
+    """Input that the sandbox has to check first: `_checked` reads what it found."""
     return False
+
+
+def _any_value(value: Any) -> bool:
+    """A result that the sandbox has checked already."""
+    return True

@@ -42,7 +42,7 @@ class HeldAttempt:
         """Runs the attempt in the task that calls this. Raises CancelledError if the server leaves it."""
         task = cast("asyncio.Task[Outcome]", asyncio.current_task())
         self.run.task = task
-        self.run.is_recorded(self.seq, self.attempt)
+        self.run.on_recorded(self.seq, self.attempt)
         ended = False
 
         def stop() -> None:
@@ -102,7 +102,7 @@ class HeldAttempt:
 
     def news(self) -> bytes | None:
         """How far it is, if it has said more since the last time."""
-        said = self.run.said
+        said = self.run.last_progress
         if said is None or said == self._told:
             return None
         self._told = said

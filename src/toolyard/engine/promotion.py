@@ -71,7 +71,7 @@ class PromotedCall:
 
     async def through(self, rest: Awaitable[Outcome]) -> Outcome:
         loop, run = asyncio.get_running_loop(), self._run
-        self._timer = loop.call_later(self._calls.sync_wait_s, self._is_slow)
+        self._timer = loop.call_later(self._calls.sync_wait_s, self._on_slow)
         run.task, run.promote = self.task, self._start_recording
         run.channel.takes_long(self._start_recording)
         if run.promoted is not None:
@@ -120,7 +120,7 @@ class PromotedCall:
         if self._recording is not None:
             await asyncio.wait((self._recording,))
 
-    def _is_slow(self) -> None:
+    def _on_slow(self) -> None:
         """Its client is told where to ask for the result, once that is true."""
         self._is_late = True
         if self._held is not None:
@@ -146,7 +146,7 @@ class PromotedCall:
         self._held = HeldAttempt(self._calls.node, begun.seq, 1, new.on_lost, run)
         self._calls.node.held.add(self._held)
         self._forget = store.hints.watch(Topic.ENDED, begun.seq, lambda: self._stop("ledger"))
-        run.is_recorded(begun.seq, 1)
+        run.on_recorded(begun.seq, 1)
         if self._is_late:
             run.channel.answer(ask_later(run.call_id))
 

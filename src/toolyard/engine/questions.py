@@ -30,6 +30,8 @@ CANNOT: dict[Asks, str] = {
     "sampling": "ask its model",
     "roots": "say in which folders it works",
 }
+AskForAccounts = Callable[[CallRecord, Caller], Awaitable[list[Question]]]
+"""Where the user of a call is sent whose account is not connected, for whoever looks at the call."""
 _encode = msgspec.json.Encoder().encode
 _decode_question = msgspec.json.Decoder(Question).decode
 
@@ -37,11 +39,17 @@ _decode_question = msgspec.json.Decoder(Question).decode
 class Questions:
     """Of every call on this node, and answers to those of any node."""
 
-    def __init__(self, store: Store, wait_s: float, approvals: ApprovalRules, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        store: Store,
+        wait_s: float,
+        approvals: ApprovalRules,
+        sandbox: Sandbox,
+        ask_for_accounts: AskForAccounts,
+    ) -> None:
+        """`wait_s`: how long a tool waits for an answer."""
         self._store, self._wait_s, self.approvals, self._sandbox = store, wait_s, approvals, sandbox
-        self.base_url = approvals.base_url
-        self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
-        """Where the user of a call is sent whose account is not connected, for who looks at it."""
+        self._ask_for_accounts = ask_for_accounts
 
     async def ask(self, run: Run, question: Question) -> Any:
         """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time, and ValueError
@@ -96,7 +104,7 @@ class Questions:
         if call.waiting_for == APPROVAL:
             return [self.approvals.question(call.tool, call.name)]
         if call.waiting_for == AUTHORIZATION:
-            return await self.awaited(call, looks)
+            return await self._ask_for_accounts(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:
@@ -163,10 +171,6 @@ class Questions:
         return any(
             question.name not in known for question in await self.open(call, Caller(call.key.tenant, call.key.subject))
         )
-
-
-async def _none(call: CallRecord, looks: Caller) -> list[Question]:
-    return []
 
 
 def _is_open(asked: StoredQuestion) -> bool:

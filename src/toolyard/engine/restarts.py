@@ -1,8 +1,13 @@
-"""What becomes of calls whose holder is gone: a second attempt where the tool allows it, an honest end where not.
+"""Where every call starts that is recorded and has nobody who runs it: one that a person approved, one whose account
+was connected, one that a stopping node handed back, one whose node died.
 
-`on_lost` is the tool's word. `rerun`: the attempt had no effect that a second one would double. `unknown`: nobody can
-say whether it had its effect, so nobody says so, and nothing is run again. A call that was handed back has not been
-lost: it is simply run.
+All of these are rows that say the same: this call should run here and no node holds it. So whoever lets a call go on
+(`approvals`, `account_wait`, a node that stops) only writes that to the ledger, and `Upkeep` has them started from
+here, on this node or another, whichever looks first: `store.restart` is the fence.
+
+Only a call whose node died was lost. What that means is the tool's word, `on_lost`. `rerun`: the attempt had no effect
+that a second one would double, so there is another, up to `max_attempts`. `unknown`: nobody can say whether it had its
+effect, so nobody says so, and nothing is run again.
 """
 
 import asyncio
@@ -33,7 +38,7 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class Restarts:
-    """Settles what was lost."""
+    """Starts the recorded calls that nobody runs, or ends those that cannot be started."""
 
     def __init__(
         self,
@@ -48,18 +53,20 @@ class Restarts:
         self._store, self._catalogue, self._engine, self._recorded = store, catalogue, engine, recorded
         self._ring, self._lacking, self._max_attempts = ring, lacking, max_attempts
         self._beginning: dict[int, asyncio.Task[bool]] = {}
-        """By the call's number: those that wait for what is kept for them."""
+        """By the call's number: the calls that are being prepared beside the others."""
 
-    async def settle(self) -> None:
-        """Once: all that is lost now."""
+    async def start_all(self) -> None:
+        """Starts every call that is unstarted now. Calls that come later are for the next time."""
         while True:
-            lost = await self._store.lost(AT_ONCE)
-            settled = [await self._settle_one(call) for call in lost if call.seq not in self._beginning]
-            if len(lost) < AT_ONCE or not any(settled):
+            found = await self._store.lost(AT_ONCE)
+            started = [await self._start_one(call) for call in found if call.seq not in self._beginning]
+            # Where nothing can be done about any of them, the same ones would be found again.
+            if len(found) < AT_ONCE or not any(started):
                 return
 
     async def stop(self) -> None:
-        """What has not begun soon is left to the next start, or to others."""
+        """Waits a moment for the calls that are being prepared. What has not begun by then is left to the next start,
+        or to other nodes: the ledger still says that nobody runs it."""
         tasks = list(self._beginning.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=SOON_S)
@@ -67,59 +74,60 @@ class Restarts:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def _settle_one(self, call: CallRecord) -> bool:
-        """One that cannot be settled, whatever is wrong with it, keeps no other from it: it ends."""
+    async def _start_one(self, call: CallRecord) -> bool:
+        """Whether anything was done about it. A call that cannot be started, whatever is wrong with it, keeps no other
+        from starting: it ends."""
         try:
-            return await self._settle(call)
+            return await self._start(call)
         except StoreDown:
             raise
         except Exception:
-            _log.exception("%s (call %s) cannot be settled", call.reference, call.key.call_id)
+            _log.exception("%s (call %s) cannot be started", call.reference, call.key.call_id)
             return await self._end(call, Move.UNKNOWN, NOT_KNOWN)
 
-    async def _settle(self, call: CallRecord) -> bool:
-        """Whether anything was done about it."""
+    async def _start(self, call: CallRecord) -> bool:
         was_running = call.state is State.PROCESSING
         if was_running and call.on_lost != "rerun":
             return await self._end(call, Move.UNKNOWN, NOT_KNOWN)
         if was_running and call.losses + 1 >= self._max_attempts:
             message = f"The tool was started {call.attempt} times and never ended"
             return await self._end(call, Move.ABANDON, message)
-        if not self._needs_something(call):
-            return await self._run_again(call)
-        self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._run_again(call))
+        if not self._takes_time(call):
+            return await self._begin(call)
+        self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._begin(call))
         task.add_done_callback(partial(self._begun, call.seq))
         return True
 
-    def _needs_something(self, call: CallRecord) -> bool:
-        """Then it is begun beside the others: the provider of a token may take its time."""
+    def _takes_time(self, call: CallRecord) -> bool:
+        """Whether preparing it waits for others, such as the provider of a token. Then it begins beside the others."""
         try:
-            return bool(self._own_tool(call).requirements)
+            return self._engine.needs_filling(self._own_tool(call))
         except ToolNotFound:
             return False
 
     def _own_tool(self, call: CallRecord) -> Tool:
-        """The server's. A worker may have taken its name since, where the server does not have it any more; the call
-        was not made to that worker. Raises ToolNotFound."""
+        """The tool, if this node runs it. Where the server does not have it any more, a worker may have taken its name
+        since; the call was not made to that worker. Raises ToolNotFound."""
         tool = self._catalogue.resolve(call.reference)
-        if tool.runs == "worker":
+        if self._engine.waits_for_claim(tool):
             raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="a worker has its name now")
         return tool
 
     def _begun(self, seq: int, task: "asyncio.Task[bool]") -> None:
+        """The ledger still has a call that failed to begin, so it is tried again the next time."""
         del self._beginning[seq]
         if not task.cancelled() and task.exception() is not None:
             _log.warning("a call cannot be begun yet: %s", task.exception())
 
-    async def _run_again(self, call: CallRecord) -> bool:
+    async def _begin(self, call: CallRecord) -> bool:
+        """Prepares the call as it was made and runs it, or ends it with the reason why it cannot run."""
         try:
             tool = self._own_tool(call)
             brought = context_of(call, self._ring)
             command, caller = command_of(call, brought), caller_of(call, brought, tool)
-            command = await self._engine.filled(tool, command, caller)
-            work = self._engine.work(tool, command, caller, _channel(call))
+            work = await self._engine.prepare(tool, command, caller, _channel(call))
         except StoreDown:
-            raise  # it is settled later
+            raise  # it is started later
         except ToolNotFound as error:
             if self._store.shared:
                 return False  # another node may have it
@@ -143,7 +151,8 @@ class Restarts:
         return True
 
     async def _lacks(self, call: CallRecord, error: MissingRequirements | Unavailable) -> bool:
-        """What is kept for it is not there any more. One whose attempt was lost is taken over first."""
+        """What was kept for the call is not there any more, so it waits for that or ends. A call whose attempt was lost
+        is taken over first: the wait is a write of the attempt that holds it."""
         if call.state is State.PROCESSING:
             number = await self._store.restart(call.seq, call.attempt)
             if number is None:
@@ -153,7 +162,7 @@ class Restarts:
         return True
 
     async def _end(self, call: CallRecord, move: Move, message: str) -> bool:
-        if call.attempt == 0:  # it waited for a person, and never began
+        if call.attempt == 0:  # it waited for a person and never began, so nothing can have happened
             move, effects = Move.FAIL, "none"
         else:
             effects = "unknown"
@@ -163,11 +172,11 @@ class Restarts:
 
 
 def _why_not(call: CallRecord, error: ToolyardError) -> str:
-    """One that only waited was never run."""
+    """What its caller is told; one that only waited was never run."""
     what = "The tool cannot be run again" if call.attempt else "The call was not begun"
     return f"{what}: {error.message}"
 
 
 def _channel(call: CallRecord) -> Channel:
-    """Nobody waits for it now. Who called over MCP comes back for what it asks."""
+    """Nobody waits for it now. A client that called over MCP comes back for what it asks."""
     return LedgerChannel() if call.wire.startswith("mcp") else QuietChannel()

@@ -44,10 +44,10 @@ class Use(Struct):
     counted: CountedCall | None = None
     """Where it does not."""
 
-    def is_known(self) -> None:
-        """It is not new, so it does not count."""
+    def uncount(self) -> None:
+        """Takes it out of the limits that it counted in: it is not new."""
         if self.work is not None:
-            self.work.is_known()
+            self.work.uncount()
         if self.counted is not None:
             self.counted.take_back()
 
@@ -112,7 +112,7 @@ class Sessions:
             begun = await self._store.add_turn(id, [use.new for use in planned]) if planned else []
         except BaseException:
             for each in planned:
-                each.is_known()
+                each.uncount()
             raise
         for each, found in zip(planned, begun, strict=True):
             self._go_on(each, found)
@@ -204,11 +204,10 @@ class Sessions:
                     raise InvalidInput(problems)
                 return Use(self._new(session, use))
         hosted = self._hosted(use.name, caller)
-        if self._engine.runs_authors_code(hosted) and await self._is_known(session, caller, use):
+        if self._engine.looks_first(hosted) and await self._is_known(session, caller, use):
             return Use(self._new(session, use))
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
-        command = await self._engine.filled(hosted, command, caller)
-        work = self._engine.work(hosted, command, caller, QuietChannel(), base_url, may_wait=True)
+        work = await self._engine.prepare(hosted, command, caller, QuietChannel(), base_url, may_wait=True)
         work.stops_when_gone, work.new.tool = False, use.name
         return Use(work.new, work)
 
@@ -238,19 +237,19 @@ class Sessions:
         """Starts what is new, and what was recorded while the store seemed to fail."""
         if use.work is None:
             if not begun.seq:
-                use.is_known()
+                use.uncount()
             return
         known = begun.known
         if use.new.waiting_for is not None:
             if begun.seq:
-                use.work.waits()
+                use.work.stop_counting()
             else:
-                use.is_known()
+                use.uncount()
             return
         if begun.seq:
             self._recorded.go_on(begun.seq, 1, use.work)
             return
-        use.is_known()
+        use.uncount()
         if known is not None and self._recorded.is_nobodys(known):
             self._recorded.go_on(known.seq, known.attempt, use.work)
 

@@ -23,9 +23,9 @@ _log = logging.getLogger("toolyard.ledger")
 class Upkeep:
     """`tell` is told whether the ledger can be used."""
 
-    def __init__(self, node: Node, recovery: Restarts, tell: Callable[[bool], None]) -> None:
+    def __init__(self, node: Node, restarts: Restarts, tell: Callable[[bool], None]) -> None:
         self._store: Store = node.store
-        self._node, self._recovery, self._tell = node, recovery, tell
+        self._node, self._restarts, self._tell = node, restarts, tell
         self._is_up = True
 
     async def run(self) -> None:
@@ -46,17 +46,17 @@ class Upkeep:
             try:
                 async with asyncio.timeout(CHECK_S):
                     await self._store.check()
-                self._is(True)
+                self._note_store(True)
             except StoreDown as down:
-                self._is(False, down.developer_message)
+                self._note_store(False, down.developer_message)
             except TimeoutError:
-                self._is(False, f"a write is not made in {CHECK_S:g} s")
+                self._note_store(False, f"a write is not made in {CHECK_S:g} s")
             await asyncio.sleep(EVERY_S)
 
     async def _once(self) -> None:
         while await self._store.expire(SETTLED_AT_ONCE) == SETTLED_AT_ONCE:
             pass
-        await self._recovery.settle()
+        await self._restarts.start_all()
         await self._node.tell_progress()
 
     async def _sweep(self) -> None:
@@ -64,7 +64,7 @@ class Upkeep:
         while await self._store.sweep(SWEPT_AT_ONCE) == SWEPT_AT_ONCE:
             await asyncio.sleep(0.05)
 
-    def _is(self, up: bool, why: str | None = None) -> None:
+    def _note_store(self, up: bool, why: str | None = None) -> None:
         if up != self._is_up:
             _log.warning("the ledger can be used again" if up else f"the ledger cannot be used: {why}")
             self._is_up = up

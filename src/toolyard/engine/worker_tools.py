@@ -70,10 +70,17 @@ class RemoteCode:
 
 
 class WorkerRunner:
-    """The runner of tools that are not run here."""
+    """The runner of workers' tools. A call waits in the ledger, and a worker comes for it (`engine/requests.py`)."""
+
+    waits_for_claim = has_foreign_schemas = True
+    can_ask = False
+    place = "at a worker"
 
     async def run(self, arguments: dict[str, Any], run: Run) -> Any:
         return run.tool.code.invoke(arguments, run)
+
+    async def close(self) -> None:
+        """Nothing is kept between calls."""
 
 
 class Made(Struct, frozen=True):

@@ -107,7 +107,7 @@ class Channel(Protocol):
         back for it. Called on the event loop."""
         ...
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         """Notes that the call is in the ledger now, under that number. Called on the event loop."""
         ...
 
@@ -153,7 +153,7 @@ class QuietChannel:
     def takes_long(self, record: Callable[[], None]) -> None:
         """Nobody is listening."""
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         """Nobody is listening."""
 
     def joins(self) -> None:

@@ -33,18 +33,19 @@ class Run(Struct, eq=False):
     secrets: Mapping[str, str] = {}
     tokens: Mapping[str, str] = {}
     resources: Any = None
-    alive_at: float = 0.0
+    last_sign_of_life: float = 0.0
     """When it last said how far it is, by the monotonic clock."""
-    said: tuple[float, float | None, str | None] | None = None
-    """How far it is."""
+    last_progress: tuple[float, float | None, str | None] | None = None
+    """How far it said that it is: what is done, of how much, and a message."""
     asking: "Asking | None" = None
     answers: Mapping[str, Any] = {}
     """What the client knew would be asked, by name."""
     seq: int = 0
-    """Its number in the ledger, once it is there, and which attempt at it this is."""
+    """Its number in the ledger; 0 while it is not there."""
     attempt: int = 0
-    waits: int = 0
-    """How many of its questions are open. Who waits for an answer is not stuck."""
+    """Which attempt at the recorded call this is."""
+    open_questions: int = 0
+    """How many of its questions nobody has answered. A run that waits for an answer is not stuck."""
     task: "asyncio.Task[Any] | None" = None
     """What it runs in, once it did not end at once."""
     promote: Callable[[], None] | None = None
@@ -58,12 +59,13 @@ class Run(Struct, eq=False):
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
         number cannot be told."""
-        self.alive_at = time.monotonic()
+        self.last_sign_of_life = time.monotonic()
         done_now = _finite(done)
         if done_now is None:
             return
-        self.said = done_now, _finite(total), None if message is None else self._without_secrets(tellable(message))
-        self.channel.progress(*self.said)
+        said = None if message is None else self._without_secrets(tellable(message))
+        self.last_progress = done_now, _finite(total), said
+        self.channel.progress(*self.last_progress)
 
     async def ask(self, question: Question) -> Any:
         """The client's answer, as the protocol has it. On the loop."""
@@ -71,12 +73,12 @@ class Run(Struct, eq=False):
             raise ToolError(f"{self.tool.id} has to ask '{question.name}', which cannot be done where it runs")
         if self.scrubber is not None:
             question = scrub_question(self.scrubber, question)
-        self.waits += 1
+        self.open_questions += 1
         try:
             return await self.asking(self, question)
         finally:
-            self.waits -= 1
-            self.alive_at = time.monotonic()
+            self.open_questions -= 1
+            self.last_sign_of_life = time.monotonic()
 
     async def recorded(self) -> int:
         """Its number in the ledger, where it is recorded now if it was not."""
@@ -86,9 +88,10 @@ class Run(Struct, eq=False):
                 self.promote()
         return self.seq or await asyncio.shield(self.promoted)  # type: ignore[arg-type]
 
-    def is_recorded(self, seq: int, attempt: int) -> None:
+    def on_recorded(self, seq: int, attempt: int) -> None:
+        """The call is in the ledger now, or was from the start. On the loop."""
         self.seq, self.attempt = seq, attempt
-        self.channel.is_recorded(seq)
+        self.channel.on_recorded(seq)
         if self.promoted is not None and not self.promoted.done():
             self.promoted.set_result(seq)
 
@@ -110,13 +113,43 @@ Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
 
 class Runner(Protocol):
-    """A way to run a tool: on the loop, in a thread, in a child process, on a worker elsewhere.
+    """A way to run a tool: on the loop, in a thread, in a child process, at a worker elsewhere.
 
-    Returns plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
-    is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped.
+    `Tool.runs` names the runner of a tool in the composition root's table, and nothing else: whoever has to know how
+    a tool's calls are handled asks its runner. So a new kind of runner is a class with these answers and one line in
+    that table.
     """
 
-    def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]: ...
+    @property
+    def waits_for_claim(self) -> bool:
+        """Whether a call waits in the ledger until a worker claims it. Then the call is always recorded first, its
+        result comes back as the worker's answer, and nobody calls `run` here."""
+        ...
+
+    @property
+    def has_foreign_schemas(self) -> bool:
+        """Whether strangers wrote the schemas of its tools. Such a schema may be made to be costly, so the sandbox
+        checks input and results against it; an author's own schema is compiled into this process."""
+        ...
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a tool can put questions to its client while it runs."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it runs tools, in words for people."""
+        ...
+
+    def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]:
+        """The tool's result as plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
+        is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
+        ...
+
+    async def close(self) -> None:
+        """Ends what the runner has started. It can be used again afterwards."""
+        ...
 
 
 @runtime_checkable

@@ -82,7 +82,6 @@ SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 REFERENCE = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?").fullmatch
 _HASH_LENGTH = 8
 
-Runs = Literal["inline", "thread", "process", "worker"]
 OnLost = Literal["rerun", "unknown"]
 """What becomes of a call whose attempt was lost: it is run again, or ends as `outcome_unknown`."""
 OnDisconnect = Literal["cancel", "continue"]
@@ -187,7 +186,8 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     on_lost: OnLost = "unknown"
     on_disconnect: OnDisconnect | None = None
     """What becomes of a call whose client goes away. None: with a key it goes on, without one it is stopped."""
-    runs: Runs = "thread"
+    runs: str = "thread"
+    """The name of its runner, in the table of whoever runs it."""
     tags: tuple[str, ...] = ()
     icons: tuple[Icon, ...] = ()
     returns_content: bool = False

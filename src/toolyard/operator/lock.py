@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from ..catalogue import Catalogue
 from ..client.client import Transport
 from ..engine.worker_tools import tool_of
@@ -27,7 +25,7 @@ def tools_at(targets: Iterable[str]) -> list[LockedTool]:
     for target in given:
         if target.endswith(OFFER):
             catalogue.add(*(_tool(each, target) for each in _offered(Path(target))))
-    return [replace(locked(tool), by_worker=False) for tool in catalogue.all()]
+    return [locked(tool) for tool in catalogue.all()]
 
 
 def tools_of_workers(sending: Transport | None) -> list[LockedTool]:
@@ -37,7 +35,7 @@ def tools_of_workers(sending: Transport | None) -> list[LockedTool]:
             "there is no ledger here that could know of workers; name it with --store, or the server with --server"
         )
     with OperatorClient(sending) as operator:
-        return [locked(_tool(each, "worker")) for each in operator.offers()]
+        return [locked(_tool(each, "worker"), by_worker=True) for each in operator.offers()]
 
 
 def to_be_locked(before: Lock, own: Iterable[LockedTool] | None, workers: Iterable[LockedTool] | None) -> Lock:

@@ -167,8 +167,8 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
     def expire() -> None:
         nonlocal expired, timer
         now = time.monotonic()
-        alive_at = now if run.waits else run.alive_at
-        left = min(alive_at + timeout - now, started + total - now)
+        last_sign_of_life = now if run.open_questions else run.last_sign_of_life
+        left = min(last_sign_of_life + timeout - now, started + total - now)
         if left > 0:
             timer = loop.call_later(left, expire)
             return
@@ -183,8 +183,8 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
             raise
         run.channel.cancelled = True
         task.uncancel()
-        limit = f"said nothing for {timeout:g} seconds" if run.said else f"took longer than {timeout:g} seconds"
-        raise ToolTimedOut(f"{run.tool.id} {limit} and was stopped", can_retry=False) from None
+        limit = "said nothing for" if run.last_progress else "took longer than"
+        raise ToolTimedOut(f"{run.tool.id} {limit} {timeout:g} seconds and was stopped", can_retry=False) from None
     finally:
         timer.cancel()
 

@@ -6,7 +6,11 @@ from ..model.run import Run
 
 
 class Inline:
-    """Async functions are awaited, plain ones called."""
+    """Runs a tool in the task of its call: an async function is awaited, a plain one called."""
+
+    waits_for_claim = has_foreign_schemas = False
+    can_ask = True
+    place = "here, on the event loop"
 
     async def run(self, arguments: dict[str, Any], run: Run) -> Any:
         code = run.tool.code
@@ -14,3 +18,6 @@ class Inline:
         if code.is_async:
             value = await value
         return code.dump(value)
+
+    async def close(self) -> None:
+        """Nothing is kept between calls."""

@@ -102,6 +102,9 @@ def _result(frame: Frame) -> Any:
 class Processes:
     """At most `size` children; idle ones are kept for the next call of the same target."""
 
+    waits_for_claim = has_foreign_schemas = can_ask = False
+    place = "here, in a process of its own"
+
     def __init__(self, size: int) -> None:
         self._free = asyncio.Semaphore(size)
         self._idle: defaultdict[str, list[ChildProcess]] = defaultdict(list)

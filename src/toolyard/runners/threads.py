@@ -22,7 +22,10 @@ Job = tuple["asyncio.Future[Any]", Callable[[], Any]]
 
 
 class Threads:
-    """A pool for one event loop at a time. `close` lets running jobs end by themselves: daemon threads."""
+    """A pool of threads for one event loop at a time."""
+
+    waits_for_claim = has_foreign_schemas = can_ask = False
+    place = "here, in a thread"
 
     def __init__(self, size: int, supervisor: Supervisor | None = None) -> None:
         self._size, self._supervisor = size, supervisor or Supervisor()
@@ -50,7 +53,8 @@ class Threads:
             loop.call_later(GROW_AFTER_S if self._threads else 0, self._grow)
         return future
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Lets the jobs that run end by themselves: the threads are daemons, and no thread can be stopped."""
         for _ in self._threads:
             self._put(None)
         self._threads.clear()

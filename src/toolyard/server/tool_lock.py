@@ -67,7 +67,7 @@ class LockGate:
 
     def objection(self, tool: Tool) -> str | None:
         """Why a worker's tool must not be served. What is only warned about is in the log."""
-        found = self._difference(tool)
+        found = self._difference(tool, by_worker=True)
         if found is None:
             return None
         _log.warning("%s, %s", "A worker's tool differs from the lock" if self._warns else "Not served", found)
@@ -82,8 +82,8 @@ class LockGate:
             told = "\n".join(["the tools are not those that were locked", *map(str, found), f"What to do: {HOW}"])
             raise DefinitionError(told, _place(self._path))
 
-    def _difference(self, tool: Tool) -> LockDifference | None:
-        found = difference(self._lock, model.locked(tool))
+    def _difference(self, tool: Tool, *, by_worker: bool = False) -> LockDifference | None:
+        found = difference(self._lock, model.locked(tool, by_worker=by_worker))
         return None if found is None or (found.is_new and self._allows_new) else found
 
 

@@ -45,7 +45,7 @@ class HeldRequest:
 
     def renewal(self) -> Renewal:
         """With how far the run is, if the server does not know that yet."""
-        said = self._telling = self.run.said
+        said = self._telling = self.run.last_progress
         news = None if said is None or said == self._told else _progress(said)
         return Renewal(self.claimed.session, self.claimed.request, self.claimed.attempt, news)
 

@@ -86,7 +86,7 @@ class Worker:
             refused = asyncio.wrap_future(pulse.refused)
             refused.add_done_callback(lambda _: self._leaving.set())
             pulse.start()
-            if await self._is_registered(pulse):
+            if await self._wait_for_registration(pulse):
                 self._announce()
                 await self._claim(ClaimLoop(claims, name, room, runs, pulse, self._connection))
                 left = await runs.drain(self._options.grace_s)
@@ -98,7 +98,7 @@ class Worker:
             if refused.done():
                 raise refused.result()
 
-    async def _is_registered(self, pulse: HeartbeatLoop) -> bool:
+    async def _wait_for_registration(self, pulse: HeartbeatLoop) -> bool:
         """Waits for it; False where the worker leaves before."""
         registered, leaving = asyncio.wrap_future(pulse.registered), asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait((registered, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -118,7 +118,7 @@ class Worker:
         """Everything a run needs, and closes it again."""
         resources = {source.host: await stack.enter_async_context(source.running()) for source in self._sources}
         threads, processes = Threads(self._options.concurrency), Processes(os.cpu_count() or 1)
-        stack.callback(threads.close)
+        stack.push_async_callback(threads.close)
         stack.push_async_callback(processes.close)
         runners: dict[str, Runner] = {"inline": Inline(), "thread": threads, "process": processes}
         tools = {tool.reference: (tool, recipe_of(tool, runners[tool.runs], BOUNDS)) for tool in self._tools}

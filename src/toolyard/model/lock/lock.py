@@ -65,9 +65,9 @@ class LockDifference(Struct, frozen=True):
         return "\n  ".join([f"{self.reference} {self.sentence}", *map(str, self.changes)])
 
 
-def locked(tool: Tool) -> LockedTool:
-    """A tool as it would be approved now."""
-    return LockedTool(tool.reference, described(tool), by_worker=tool.runs == "worker")
+def locked(tool: Tool, *, by_worker: bool = False) -> LockedTool:
+    """A tool as it would be approved now. `by_worker`: a worker offers it, and no file here has it."""
+    return LockedTool(tool.reference, described(tool), by_worker)
 
 
 def described(tool: Tool) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...engine.account_wait import AccountNeeds, AccountWaits
+from ...engine.account_wait import AccountNeeds, AccountQuestions, AccountWaits
 from ...engine.approvals import Approvals
 from ...engine.durable import DurableCalls
 from ...engine.engine import Engine
 from ...engine.node import Node
 from ...engine.plan import Timeouts
+from ...engine.questions import Questions
 from ...engine.requests import Requests
 from ...engine.restarts import Restarts
 from ...engine.sessions import Sessions
@@ -31,6 +32,7 @@ from ...model.run import Runner, Source
 from ...model.tool import Tool
 from ...runners.inline import Inline
 from ...runners.processes import Processes
+from ...runners.sandbox import Sandbox
 from ...runners.threads import Threads
 from ...supervision import Supervisor
 from ...text.log_scrubbing import scrub_logs
@@ -116,7 +118,13 @@ class Yard:
         self._lock = gate_of(settings)
         self._served = Served(self.sources, self._check)
         self.catalogue = self._served.catalogue
-        self._threads, self._processes = Threads(settings.threads, self.supervisor), Processes(settings.processes)
+        self._threads = Threads(settings.threads, self.supervisor)
+        self.runners: dict[str, Runner] = {
+            "inline": Inline(),
+            "thread": self._threads,
+            "process": Processes(settings.processes),
+            "worker": WorkerRunner(),
+        }
         self.store, self._ring = open_store(settings, seam, self.supervisor)
         self._recorder = WriteBehind(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
@@ -174,34 +182,29 @@ class Yard:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
         limits, fingerprints = limits_of(settings), Fingerprints(ring)
-        runners: dict[str, Runner] = {
-            "inline": Inline(),
-            "thread": self._threads,
-            "process": self._processes,
-            "worker": WorkerRunner(),
-        }
         self._node = node = Node(store)
         self.approvals = approvals = ApprovalRules(settings.approvals, ring, settings.approval_wait_s, self._own_url)
         approving = Approvals(store, approvals, settings.claim_wait_s)
         self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
-        self._recorded = recorded = DurableCalls(
-            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas
-        )
         self._vault = Vault(store, ring)
         self.connecting = connecting = self._connect(seam)
         keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
         keepers += [connecting.connections] if connecting is not None else []
         desk = RequirementResolver(seam.new_id, keepers, None if connecting is None else connecting.challenge)
-        limiter = self.limiting.limiter
-        self.engine = Engine(
-            catalogue, runners, desk, limits, node, recorded, self._recorder, ring, quotas, seam, limiter
+        accounts, sandbox = AccountQuestions(catalogue, desk, ring, self._own_url), Sandbox()
+        questions = Questions(store, limits.answer_s, approvals, sandbox, accounts.of)
+        self._recorded = recorded = DurableCalls(
+            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas, questions.hear
         )
+        self.engine = Engine(
+            catalogue, self.runners, desk, limits, node, recorded, self._recorder, ring, quotas, questions, sandbox,
+            seam, self.limiting.limiter,
+        )  # fmt: skip
         lacking = AccountNeeds(store, settings.approval_wait_s)
-        self._recovery = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
-        self._awaited = AccountWaits(store, catalogue, self.engine, ring, limits, settings.approval_wait_s)
-        self.engine.questions.awaited = self._awaited.questions
-        self._upkeep = Upkeep(node, self._recovery, self.readiness.ledger_is)
+        self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
+        self._awaited = AccountWaits(store, catalogue, self.engine, ring, limits.claim_s, approvals)
+        self._upkeep = Upkeep(node, self._restarts, self.readiness.ledger_is)
         self._workers = workers = WorkerTools(
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             OfferLimits(settings.max_tools_per_worker, settings.max_tools_per_caller),
@@ -256,13 +259,13 @@ class Yard:
                 for source in self.sources:
                     stack.callback(source.subscribe(self._served.follow))
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
-                stack.callback(self._threads.close)
-                stack.push_async_callback(self._processes.close)
+                for runner in self.runners.values():
+                    stack.push_async_callback(runner.close)
                 stack.push_async_callback(self.engine.sandbox.close)
                 stack.push_async_callback(self._leave_calls)
-                stack.push_async_callback(self._recovery.stop)
+                stack.push_async_callback(self._restarts.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
-                await self._recovery.settle()
+                await self._restarts.start_all()
                 await self._keys.sync()
                 stack.push_async_callback(self._keys.close)
                 self._keep(stack, "API keys", self._keys.follow)
@@ -357,8 +360,8 @@ class Yard:
     def _console(self, seam: Clock) -> list[Route]:
         """The same operator's pages, which are no part of the API either."""
         ground = console.ConsoleParts(
-            self.store, self._ring, self.catalogue, self._workers, self._decisions, self.readiness, self.witness,
-            self.settings, lambda: not self.needs_credentials,
+            self.store, self._ring, self.catalogue, self.engine, self._workers, self._decisions, self.readiness,
+            self.witness, self.settings, lambda: not self.needs_credentials,
         )  # fmt: skip
         return console.routes(ground, seam.now)
 

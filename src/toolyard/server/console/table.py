@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ...catalogue import Catalogue
+from ...engine.engine import Engine
 from ...engine.worker_tools import WorkerTools
 from ...store.contract import Store
 from ...trust.sealing.ring import KeyRing
@@ -30,6 +31,7 @@ class ConsoleParts(Struct, frozen=True):
     store: Store
     ring: KeyRing
     catalogue: Catalogue
+    engine: Engine
     workers: WorkerTools
     decisions: AuditedApprovals
     readiness: Readiness
@@ -43,7 +45,7 @@ def sections(ground: ConsoleParts) -> list[Section]:
     store, settings = ground.store, ground.settings
     return [
         Overview(store, ground.catalogue, ground.decisions.approvals, ground.readiness),
-        Tools(ground.catalogue, ground.workers, settings.access, settings.approvals, ground.is_open),
+        Tools(ground.catalogue, ground.engine, ground.workers, settings.access, settings.approvals, ground.is_open),
         CallsPage(store, ground.decisions.approvals),
         ApprovalsPage(store, ground.decisions),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from ...catalogue import Catalogue
+from ...engine.engine import Engine
 from ...engine.worker_tools import WorkerTools
 from ...model.tool import Tool
 from ...trust.access.access import Rule
@@ -14,11 +15,6 @@ from .page import Action, ConsolePage, PageContent, Visit
 from .rules_in_words import approvals_of, exposed_to
 
 MOST = 200
-PLACES = {
-    "inline": "here, on the event loop",
-    "thread": "here, in a thread",
-    "process": "here, in a process of its own",
-}
 
 
 class Tools:
@@ -27,12 +23,13 @@ class Tools:
     def __init__(
         self,
         catalogue: Catalogue,
+        engine: Engine,
         workers: WorkerTools,
         access: Sequence[Rule],
         approvals: Sequence[ApprovalRule],
         is_open: Callable[[], bool],
     ) -> None:
-        self._catalogue, self._workers = catalogue, workers
+        self._catalogue, self._engine, self._workers = catalogue, engine, workers
         self._access, self._approvals, self._is_open = access, approvals, is_open
 
     def pages(self) -> list[ConsolePage]:
@@ -67,10 +64,8 @@ class Tools:
         return f"<h2 id='{escape(tool.reference)}'>{code(tool.id)}{title}</h2>{facts(rows)}"
 
     def _place(self, tool: Tool) -> str:
-        if tool.runs != "worker":
-            return PLACES[tool.runs]
         at = [f"worker {name} of {subject} ({tenant})" for tenant, subject, name in self._workers.at(tool.reference)]
-        return bullets(map(shown, at)) if at else "at a worker that is not there any more"
+        return bullets(map(shown, at)) if at else shown(self._engine.place_of(tool))
 
 
 def _search(visit: Visit, wanted: str) -> str:

@@ -229,11 +229,11 @@ class Audit:
                 batch.block, self._place = None, await end_of(self._store, self.chain)
                 return False
         except ToolyardError as error:
-            self._is(False, error)
+            self._note_store(False, error)
             self._tell(error)
             await self._pause()
             return False
-        self._is(True)
+        self._note_store(True)
         self._place = place
         return True
 
@@ -255,7 +255,7 @@ class Audit:
             else:
                 self._waiters.append((target, waiter))
 
-    def _is(self, up: bool, why: ToolyardError | None = None) -> None:
+    def _note_store(self, up: bool, why: ToolyardError | None = None) -> None:
         if up != self._is_up:
             self._is_up = up
             reason = "" if why is None else why.developer_message or why.message

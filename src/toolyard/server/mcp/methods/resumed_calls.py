@@ -148,7 +148,7 @@ class Following:
             wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet.when_gone)
             after = await self._questions.next_step(call.seq, wait, asked)
             if after is not None and after.state in ENDED:
-                await self._engine.is_collected(after)
+                await self._engine.on_collected(after)
                 self._given.keep(tool, after.outcome(), peer.caller)
                 return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
             call = after or await self._store.row(call.seq) or call

@@ -116,7 +116,7 @@ class Calling:
                 return await self._as_task(tool, command, peer, base_url, ended)
             command.is_patient = not peer.has_tasks
             channel = self._channel(tool, params, meta, peer, outlet)
-            if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
+            if command.call_id is not None and self._engine.can_ask(tool):
                 known = await self._engine.known(command, peer.caller)
                 if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
                     return await self.following.joined(tool, known, params, peer, outlet, lambda: channel)

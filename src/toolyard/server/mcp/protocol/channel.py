@@ -71,8 +71,8 @@ class McpChannel:
     def takes_long(self, record: Callable[[], None]) -> None:
         self._outlet.takes_long(record)
 
-    def is_recorded(self, seq: int) -> None:
-        self._outlet.is_recorded(seq)
+    def on_recorded(self, seq: int) -> None:
+        self._outlet.on_recorded(seq)
 
     def joins(self) -> None:
         self._outlet.is_followed()

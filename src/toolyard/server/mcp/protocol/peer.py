@@ -46,7 +46,7 @@ class Outlet(Protocol):
         """What runs did not end at once; `record` has it put in the ledger."""
         ...
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         """What runs is a call in the ledger, under that number."""
         ...
 

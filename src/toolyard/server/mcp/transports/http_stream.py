@@ -172,7 +172,7 @@ class HttpOutlet:
             if self._events is not None:
                 record()
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         if self.seq:
             return
         self.seq = seq

@@ -67,7 +67,7 @@ class StdioOutlet:
     def takes_long(self, record: Callable[[], None]) -> None:
         """There is one pipe: nothing to take up again."""
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         self.seq = seq
 
     def is_followed(self) -> None:
