@@ -90,12 +90,12 @@ class LedgerTransport:
             route = self._table.exact.get((request.method, request.path))
             if route is None:
                 route, exchange.parameters = self._table.find(request.method, request.path)
-            self._ring.may_make = bool(route.seen_as)
-            if route.seen_as:
+            self._ring.may_make = route.audit_as is not None
+            if route.audit_as is not None:
                 self._ring.subkey("fingerprint")  # nothing is changed that could not be signed
             reply = await route.handler(exchange)
-            if route.seen_as:
-                await self._note(Entry(SYSTEM_CLOCK.now(), route.seen_as, tool=f"{request.method} {request.path}"))
+            if route.audit_as is not None:
+                await self._note(Entry(SYSTEM_CLOCK.now(), route.audit_as, tool=f"{request.method} {request.path}"))
         except SetupError:
             raise  # a key that is none, say: there is no server here whose fault it could be
         except ToolyardError as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...model.errors import PathNotFound
+from ...trust.audit.entry import AuditKind
 from ...wires.admin import accounts as wire
 from ...wires.contract import Reply
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -38,5 +39,5 @@ def routes(connections: "Callable[[], Accounts]") -> list[Route]:
     end = f"{wire.PATH}/disconnect"
     return [
         Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
-        Route("POST", end, disconnect, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
+        Route("POST", end, disconnect, LIFECYCLE, reads_json=True, who="operator", audit_as=AuditKind.ADMIN),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from ...model.api_key import ApiKey
 from ...model.errors import InvalidInput, PathNotFound, Problem, Refused
 from ...store.contract import ApiKeyStore
+from ...trust.audit.entry import AuditKind
 from ...trust.credentials.api_keys import digest_of, make_api_key
 from ...wires.admin import api_keys as wire
 from ...wires.admin.api_keys import WantedKey
@@ -66,6 +67,6 @@ def routes(desk: ApiKeyAdmin) -> list[Route]:
 
     return [
         Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
-        Route("POST", wire.PATH, make, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
-        Route("POST", wire.PATH + "/{name}/revoke", revoke, LIFECYCLE, who="operator", seen_as="admin"),
+        Route("POST", wire.PATH, make, LIFECYCLE, reads_json=True, who="operator", audit_as=AuditKind.ADMIN),
+        Route("POST", wire.PATH + "/{name}/revoke", revoke, LIFECYCLE, who="operator", audit_as=AuditKind.ADMIN),
     ]

@@ -14,6 +14,7 @@ from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord, Ending
 from ...store.contract import Store
 from ...store.values import Filter
+from ...trust.audit.entry import AuditKind
 from ...wires.admin import calls as wire
 from ...wires.admin.calls import caller_name
 from ...wires.contract import Reply
@@ -119,8 +120,8 @@ def routes(desk: CallAdmin) -> list[Route]:
     return [
         Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
         Route("GET", ONE, show, LIFECYCLE, who="operator"),
-        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE, who="operator", seen_as="admin"),
-        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True, who="operator", seen_as="admin"),
+        Route("POST", f"{ONE}/cancel", cancel, LIFECYCLE, who="operator", audit_as=AuditKind.ADMIN),
+        Route("POST", f"{ONE}/resolve", resolve, LIFECYCLE, reads_json=True, who="operator", audit_as=AuditKind.ADMIN),
     ]
 
 

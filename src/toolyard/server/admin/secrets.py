@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from ...model.errors import PathNotFound
 from ...model.sealed import HeldSecret, Resealed, SecretNeed, WhichSecret
 from ...model.tool import Tool
+from ...trust.audit.entry import AuditKind
 from ...trust.requirements.secrets import HeldSecrets, is_for
 from ...trust.sealing.vault import Vault
 from ...wires.admin import secrets as wire
@@ -76,12 +77,12 @@ def routes(desk: SecretAdmin) -> list[Route]:
         return wire.encode_resealed(await desk.rotate(), desk.keys)
 
     changes = [
-        Route(method, path, handler, LIFECYCLE, reads_json=method == "PUT", who="operator", seen_as="admin")
+        Route(method, path, handler, LIFECYCLE, reads_json=method == "PUT", who="operator", audit_as=AuditKind.ADMIN)
         for path in (wire.ONE, wire.OF_USER)
         for method, handler in (("PUT", put), ("DELETE", remove))
     ]
     return [
         Route("GET", wire.PATH, show_all, LIFECYCLE, who="operator"),
         *changes,
-        Route("POST", wire.ROTATE, rotate, LIFECYCLE, who="operator", seen_as="admin"),
+        Route("POST", wire.ROTATE, rotate, LIFECYCLE, who="operator", audit_as=AuditKind.ADMIN),
     ]

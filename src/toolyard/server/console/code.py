@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ...trust.audit.entry import AuditKind
 from ...wires.admin.console_code import PATH, encode_code
 from ...wires.contract import Reply
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -18,4 +19,4 @@ def routes(codes: Codes, address: Address) -> list[Route]:
     async def make(exchange: Exchange) -> Reply:
         return encode_code(address(exchange) + ENTER, await codes.new(), CODE_S)
 
-    return [Route("POST", PATH, make, LIFECYCLE, who="operator", seen_as="admin")]
+    return [Route("POST", PATH, make, LIFECYCLE, who="operator", audit_as=AuditKind.ADMIN)]

@@ -12,6 +12,7 @@ from ....model.asset import Asset
 from ....model.caller import Caller
 from ....model.errors import Forbidden, ToolyardError
 from ....trust.access.access import refuse_offer
+from ....trust.audit.entry import AuditKind
 from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, Incoming, RpcError
 from ....wires.mcp.params import OfResource, decode_params, raw_params
 from ....wires.mcp.revisions import Revision
@@ -76,14 +77,14 @@ class Offers:
 
     async def _get(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
         offer = Asset("prompts", str(raw_params(message).get("name", "")))
-        async with self._seen("prompt", offer, peer), self._engine.counted(offer, peer.caller):
+        async with self._seen(AuditKind.PROMPT, offer, peer), self._engine.counted(offer, peer.caller):
             _check(offer, peer)
             return _encode(await lane.answer(message, peer, outlet))
 
     async def _read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
         """The author's, and else what a tool gave out: that is whoever's who got it, whatever the rules say."""
         offer = Asset("resources", decode_params(message, OfResource).uri)
-        async with self._seen("resource", offer, peer), self._engine.counted(offer, peer.caller):
+        async with self._seen(AuditKind.RESOURCE, offer, peer), self._engine.counted(offer, peer.caller):
             if self._lane is None:
                 return await self._given.read(message, peer, outlet, base_url)
             try:
@@ -108,18 +109,18 @@ class Offers:
             return _encode(await lane.answer(message, peer, outlet))
 
     @asynccontextmanager
-    async def _seen(self, kind: str, offer: Asset, peer: Peer) -> AsyncIterator[None]:
+    async def _seen(self, kind: AuditKind, offer: Asset, peer: Peer) -> AsyncIterator[None]:
         """Whatever becomes of it is in the audit log: as `refused`, where it was not had."""
         self._witness.ready()
         try:
             yield
         except BaseException as error:
             is_refused = is_not_found(error) if isinstance(error, RpcError) else isinstance(error, ToolyardError)
-            await self._note("refused" if is_refused else kind, offer, peer)
+            await self._note(AuditKind.REFUSED if is_refused else kind, offer, peer)
             raise
         await self._note(kind, offer, peer)
 
-    async def _note(self, kind: str, offer: Asset, peer: Peer) -> None:
+    async def _note(self, kind: AuditKind, offer: Asset, peer: Peer) -> None:
         self._witness.did(kind, offer.path, peer.caller, peer.address)
         await self._witness.written()
 

@@ -18,6 +18,7 @@ from ....store.contract import Store
 from ....store.values import Filter
 from ....text import base64url
 from ....trust.approvals.rules import APPROVAL, AUTHORIZATION
+from ....trust.audit.entry import AuditKind
 from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, Incoming, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import RELATED_TASK, OfTask, PageParams, decode_params
@@ -91,7 +92,7 @@ class Tasks:
             status = status_of(call)
             raise RpcError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status '{status}'", status=200)
         await self._store.cancel(call.seq)
-        self._witness.did("cancel", f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
+        self._witness.did(AuditKind.CANCEL, f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
         await self._witness.written()
         if peer.revision.is_modern:
             return b'{"resultType":"complete",%b}' % peer.revision.meta
