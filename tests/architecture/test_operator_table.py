@@ -48,7 +48,7 @@ def test_nothing_else_is_below_the_operators_path(served: list[Route]) -> None:
 @ROWS
 def test_a_server_serves_the_row_as_it_stands(row: Operation, served: list[Route]) -> None:
     (route,) = (route for route in served if (route.method, route.path) == (row.method, row.path))
-    assert (route.who, route.seen_as, route.reads_json) == ("operator", row.audit_as, row.reads_json)
+    assert (route.who, route.audit_as, route.reads_json) == ("operator", row.audit_as, row.reads_json)
 
 
 @ROWS

@@ -80,12 +80,12 @@ class LedgerTransport:
         try:
             route, exchange.parameters = self._table.find(request.method, request.path)
             # Reading must not leave a new key file behind. A change needs the key at once: it could not be signed else.
-            self._ring.may_make = bool(route.seen_as)
-            if route.seen_as:
+            self._ring.may_make = route.audit_as is not None
+            if route.audit_as is not None:
                 self._ring.subkey("fingerprint")
             reply = await route.handler(exchange)
-            if route.seen_as:
-                await self._note(Entry(SYSTEM_CLOCK.now(), route.seen_as, tool=f"{request.method} {request.path}"))
+            if route.audit_as is not None:
+                await self._note(Entry(SYSTEM_CLOCK.now(), route.audit_as, tool=f"{request.method} {request.path}"))
         except SetupError:
             raise  # such as a bad key in the settings: whoever runs the verb has to mend that, no server has failed
         except ToolyardError as error:

@@ -7,7 +7,7 @@ from ..model.errors import SettingsError
 from ..server.ledger import open_store
 from ..server.settings.table import Settings
 from ..store.contract import Store
-from ..trust.audit.entry import Entry
+from ..trust.audit.entry import AuditKind, Entry
 from ..trust.audit.key_check import MARK, hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
 from ..trust.sealing.ring import KeyRing
@@ -42,4 +42,5 @@ async def _mark(store: Store, ring: KeyRing, *, is_audited: bool) -> None:
     """From now on something in the ledger fits the key."""
     await Vault(store, ring).put(MARK, b"", {"since": SYSTEM_CLOCK.now()})
     if is_audited:
-        await put(store, ring, VERBS if store.shared else MAIN, Entry(SYSTEM_CLOCK.now(), "admin", tool=SAID))
+        entry = Entry(SYSTEM_CLOCK.now(), AuditKind.ADMIN, tool=SAID)
+        await put(store, ring, VERBS if store.shared else MAIN, entry)

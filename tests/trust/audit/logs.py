@@ -13,7 +13,7 @@ from toolyard.store.contract import AuditStore, Store
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import StoreDown, Timing
 from toolyard.trust.audit.chain import verify
-from toolyard.trust.audit.entry import Entry
+from toolyard.trust.audit.entry import AuditKind, Entry
 from toolyard.trust.audit.log import MAIN, Audit, AuditSettings
 from toolyard.trust.sealing.ring import KeyRing
 
@@ -59,7 +59,7 @@ def audit(store: AuditStore, chain: str = MAIN, now: Callable[[], float] = lambd
 
 
 def entry(number: int = 0, **members: Any) -> Entry:
-    return Entry(100.0 + number, "call", tenant="default", subject="ada", call_id=f"call-{number}", **members)
+    return Entry(100.0 + number, AuditKind.CALL, tenant="default", subject="ada", call_id=f"call-{number}", **members)
 
 
 class Flaky:

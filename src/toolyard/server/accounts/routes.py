@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from ...lazy import load
 from ...model.errors import ForeignPage, LimitReached, RequestError
 from ...text.addresses import is_safe
+from ...trust.audit.entry import AuditKind
 from ...trust.limits.credential_failures import CredentialFailures
 from ...trust.requirements.challenges import Challenged
 from ...wires.contract import JSON, Reply
@@ -188,7 +189,8 @@ class AccountHandlers:
         if self._failures is not None:
             self._failures.note(exchange.address, exchange.headers)
         if await self._authorizing.challenges.status(exchange.parameters["challenge"]) == "failed":
-            self._witness.did("connection", f"failed {asked.provider}: wrong codes", asked.caller, exchange.address)
+            what = f"failed {asked.provider}: wrong codes"
+            self._witness.did(AuditKind.CONNECTION, what, asked.caller, exchange.address)
             await self._witness.written()
             return _failed(exchange, NO_MORE, 410)
         return await self._ask(exchange, asked, WRONG)

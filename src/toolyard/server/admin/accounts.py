@@ -4,6 +4,7 @@
 """
 
 from ...model.errors import PathNotFound
+from ...trust.audit.entry import AuditKind
 from ...wires.admin import accounts as wire
 from ...wires.contract import Reply
 from ..http import query
@@ -32,5 +33,5 @@ async def disconnect(parts: OperatorParts, exchange: Exchange) -> Reply:
 
 OPERATIONS = (
     Operation("GET", wire.PATH, list_accounts),
-    Operation("POST", f"{wire.PATH}/disconnect", disconnect, audit_as="admin", reads_json=True),
+    Operation("POST", f"{wire.PATH}/disconnect", disconnect, audit_as=AuditKind.ADMIN, reads_json=True),
 )

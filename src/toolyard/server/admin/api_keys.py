@@ -6,6 +6,7 @@ its being refused.
 
 from ...model.api_key import ApiKey
 from ...model.errors import InvalidInput, PathNotFound, Problem, Refused
+from ...trust.audit.entry import AuditKind
 from ...trust.credentials.api_keys import digest_of, make_api_key
 from ...wires.admin import api_keys as wire
 from ...wires.contract import Reply
@@ -58,6 +59,6 @@ async def _changed(parts: OperatorParts) -> None:
 
 OPERATIONS = (
     Operation("GET", wire.PATH, list_keys),
-    Operation("POST", wire.PATH, make_key, audit_as="admin", reads_json=True),
-    Operation("POST", wire.PATH + "/{name}/revoke", revoke_key, audit_as="admin"),
+    Operation("POST", wire.PATH, make_key, audit_as=AuditKind.ADMIN, reads_json=True),
+    Operation("POST", wire.PATH + "/{name}/revoke", revoke_key, audit_as=AuditKind.ADMIN),
 )

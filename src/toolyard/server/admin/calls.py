@@ -5,6 +5,7 @@ from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord, Ending
 from ...store.contract import Store
 from ...store.values import Filter
+from ...trust.audit.entry import AuditKind
 from ...wires.admin import calls as wire
 from ...wires.admin.calls import caller_name
 from ...wires.contract import Reply
@@ -123,6 +124,6 @@ def _which(exchange: Exchange) -> tuple[str, str | None]:
 OPERATIONS = (
     Operation("GET", wire.PATH, list_calls),
     Operation("GET", ONE, show_call),
-    Operation("POST", f"{ONE}/cancel", cancel_call, audit_as="admin"),
-    Operation("POST", f"{ONE}/resolve", resolve_call, audit_as="admin", reads_json=True),
+    Operation("POST", f"{ONE}/cancel", cancel_call, audit_as=AuditKind.ADMIN),
+    Operation("POST", f"{ONE}/resolve", resolve_call, audit_as=AuditKind.ADMIN, reads_json=True),
 )

@@ -3,6 +3,7 @@
 Only `server/console` knows what a code is, so making one is handed in with the parts.
 """
 
+from ...trust.audit.entry import AuditKind
 from ...wires.admin.console_code import PATH, encode_code
 from ...wires.contract import Reply
 from ..http.exchange import Exchange
@@ -13,4 +14,4 @@ async def make_code(parts: OperatorParts, exchange: Exchange) -> Reply:
     return encode_code(await parts.console_code(exchange))
 
 
-OPERATIONS = (Operation("POST", PATH, make_code, audit_as="admin"),)
+OPERATIONS = (Operation("POST", PATH, make_code, audit_as=AuditKind.ADMIN),)

@@ -18,6 +18,7 @@ from ...catalogue import Catalogue
 from ...store.contract import Store
 from ...trust.access.access import Access
 from ...trust.approvals.rules import ApprovalRule
+from ...trust.audit.entry import AuditKind
 from ...trust.limits.limits import Limit
 from ...trust.sealing.ring import KeyRing
 from ...wires.admin.console_code import ConsoleCode
@@ -68,8 +69,8 @@ class Operation(Struct, frozen=True):
     method: str
     path: str
     handler: Callable[[OperatorParts, Exchange], Awaitable[Reply]]
-    audit_as: str = ""
-    """The kind of the audit entry that is written once the operation is done; empty where it changes nothing, or where
+    audit_as: AuditKind | None = None
+    """The kind of the audit entry that is written once the operation is done; None where it changes nothing, or where
     its handler writes an entry of its own."""
     reads_json: bool = False
     needs_server: bool = False
@@ -78,4 +79,6 @@ class Operation(Struct, frozen=True):
     def route(self, parts: OperatorParts) -> Route:
         """The row as a route that is the operator's alone."""
         handler = partial(self.handler, parts)
-        return Route(self.method, self.path, handler, LIFECYCLE, self.reads_json, who="operator", seen_as=self.audit_as)
+        return Route(
+            self.method, self.path, handler, LIFECYCLE, self.reads_json, who="operator", audit_as=self.audit_as
+        )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from ...model.errors import PathNotFound
 from ...model.sealed import HeldSecret, Resealed, SecretNeed, WhichSecret
 from ...model.tool import Tool
+from ...trust.audit.entry import AuditKind
 from ...trust.requirements.secrets import HeldSecrets, is_for
 from ...trust.sealing.vault import Vault
 from ...wires.admin import secrets as wire
@@ -89,9 +90,9 @@ def _secrets(parts: OperatorParts) -> SecretAdmin:
 
 OPERATIONS = (
     Operation("GET", wire.PATH, list_secrets),
-    Operation("PUT", wire.ONE, set_secret, audit_as="admin", reads_json=True),
-    Operation("DELETE", wire.ONE, remove_secret, audit_as="admin"),
-    Operation("PUT", wire.OF_USER, set_secret, audit_as="admin", reads_json=True),
-    Operation("DELETE", wire.OF_USER, remove_secret, audit_as="admin"),
-    Operation("POST", wire.ROTATE, rotate, audit_as="admin"),
+    Operation("PUT", wire.ONE, set_secret, audit_as=AuditKind.ADMIN, reads_json=True),
+    Operation("DELETE", wire.ONE, remove_secret, audit_as=AuditKind.ADMIN),
+    Operation("PUT", wire.OF_USER, set_secret, audit_as=AuditKind.ADMIN, reads_json=True),
+    Operation("DELETE", wire.OF_USER, remove_secret, audit_as=AuditKind.ADMIN),
+    Operation("POST", wire.ROTATE, rotate, audit_as=AuditKind.ADMIN),
 )

@@ -39,6 +39,7 @@ from ...text.log_scrubbing import scrub_logs
 from ...trust.access.access import Access
 from ...trust.access.worker_rules import WorkerRules
 from ...trust.approvals.rules import ApprovalRules, check_functions
+from ...trust.audit.entry import AuditKind
 from ...trust.audit.key_check import hold_to_ledger
 from ...trust.credentials.api_keys import ApiKeys
 from ...trust.credentials.authentication import NOBODY, Credentials, read_keys, token_verifier
@@ -225,7 +226,7 @@ class Yard:
         return self._connecting(seam) if self.settings.providers else None
 
     def _connecting(self, seam: Clock) -> "AccountParts":
-        did = partial(self.witness.did, "connection")
+        did = partial(self.witness.did, AuditKind.CONNECTION)
         connecting: AccountParts = load("connecting")(self.settings, self.store, self._ring, seam.now, did)
         return connecting
 

@@ -14,7 +14,7 @@ from ...engine.approvals import Approvals
 from ...model.caller import Caller
 from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord
-from ...trust.audit.entry import Entry
+from ...trust.audit.entry import AuditKind, Entry
 from ..http.exchange import Exchange
 
 OPERATOR = "an operator"
@@ -65,7 +65,7 @@ class AuditedApprovals:
         caller = by.caller
         await self._note(
             Entry(
-                self._now(), "approval", caller.tenant or None, caller.subject or None, caller.user_id,
+                self._now(), AuditKind.APPROVAL, caller.tenant or None, caller.subject or None, caller.user_id,
                 caller.key, caller.how, by.address or None, by=by.name, **more,
             )
         )  # fmt: skip

@@ -9,6 +9,7 @@ from html import escape
 
 from ...model.errors import ForeignPage, RequestError
 from ...text.addresses import is_safe
+from ...trust.audit.entry import AuditKind
 from ...wires.admin.console_code import ConsoleCode
 from ...wires.contract import Reply
 from ..http.exchange import Exchange
@@ -74,12 +75,12 @@ class Door:
         if not await self._codes.take(fields.get("code", "")):
             if not is_one_of_few:
                 return self._ask(exchange, TOO_MANY)
-            self._witness.did("auth", "a wrong code for the console", None, exchange.address)
+            self._witness.did(AuditKind.AUTH, "a wrong code for the console", None, exchange.address)
             await self._witness.written()
             return self._ask(exchange, WRONG)
         self._tries.forget(exchange.address)
         id = await self._sessions.begin()
-        self._witness.did("admin", "console: a browser came in", None, exchange.address)
+        self._witness.did(AuditKind.ADMIN, "console: a browser came in", None, exchange.address)
         await self._witness.written()
         return _go(exchange, ROOT, _cookie(exchange, id, SESSION_S))
 
@@ -94,7 +95,7 @@ class Door:
             return self._page(exchange, alert(error.message), 403)
         if await self.session_of(exchange) is not None:
             await self._sessions.end(id)
-            self._witness.did("admin", "console: a browser signed out", None, exchange.address)
+            self._witness.did(AuditKind.ADMIN, "console: a browser signed out", None, exchange.address)
             await self._witness.written()
         return _go(exchange, ENTER, _cookie(exchange, "", 0))
 

@@ -6,6 +6,7 @@ from html import escape
 from urllib.parse import parse_qsl, urlencode
 
 from ...model.errors import InvalidInput, PathNotFound, RequestError
+from ...trust.audit.entry import AuditKind
 from ...wires.contract import Reply
 from ...wires.oxp import oxp
 from ..http.exchange import Exchange
@@ -67,7 +68,7 @@ class Console:
             except RequestError as error:
                 return self._refused(visit, error, "Nothing was changed")
             if done.what:
-                self._witness.did("admin", f"console: {done.what}", None, exchange.address)
+                self._witness.did(AuditKind.ADMIN, f"console: {done.what}", None, exchange.address)
             await self._witness.written()
             return Reply(303, b"", [(b"location", visit.url(done.to).encode()), (b"cache-control", b"no-store")])
 

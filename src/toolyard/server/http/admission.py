@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ...model.caller import Caller
 from ...model.errors import NotAuthenticated
 from ...store.values import StoreDown
+from ...trust.audit.entry import AuditKind
 from ...trust.credentials.authentication import Authenticate
 from ...trust.limits.credential_failures import CREDENTIALS, CredentialFailures
 from ..intake.witness import Witness
@@ -63,10 +64,10 @@ class Admission:
             failures.let_in(exchange.address, exchange.headers)
         return caller if not self._by_address else _at(caller, exchange.address)
 
-    async def done(self, seen_as: str, method: str, exchange: Exchange) -> None:
+    async def done(self, kind: AuditKind, method: str, exchange: Exchange) -> None:
         """Something was done that is worth knowing."""
         caller = exchange.caller if exchange.is_admitted else None
-        self._witness.did(seen_as, f"{method} {exchange.path}", caller, exchange.address)
+        self._witness.did(kind, f"{method} {exchange.path}", caller, exchange.address)
         await self._witness.written()
 
     async def turned_away(self, error: NotAuthenticated, route: Route | None, exchange: Exchange) -> None:

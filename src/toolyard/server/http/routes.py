@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from ...model.errors import MethodNotAllowed, PathNotFound
+from ...trust.audit.entry import AuditKind
 from ...wires.contract import ErrorEncoder, Reply, Stream
 from .exchange import Exchange
 
@@ -28,8 +29,9 @@ class Route(Struct, frozen=True):
     who: Literal["caller", "anyone", "operator"] = "caller"
     """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
     guess: Callable[[bytes, bytes], ErrorEncoder] | None = None
-    seen_as: str = ""
-    """What it is in the audit log once it is done, where it belongs there and nobody else puts it there."""
+    audit_as: AuditKind | None = None
+    """The kind of the audit entry that is written once the handler is done. None where the request does not belong into
+    the log, or the handler writes an entry of its own that says more."""
 
 
 class RouteTable:

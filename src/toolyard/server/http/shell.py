@@ -111,8 +111,8 @@ class Shell:
             elif route.reads_form:
                 exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             reply = await route.handler(exchange)
-            if route.seen_as:
-                await self._done(route.seen_as, method, exchange)
+            if route.audit_as is not None:
+                await self._done(route.audit_as, method, exchange)
             if type(reply) is Stream:
                 reply = self._stream_count.counted(reply, exchange.caller)
         except ToolyardError as error:

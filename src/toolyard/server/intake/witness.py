@@ -10,7 +10,7 @@ from ...model.caller import Caller
 from ...model.errors import StillRunning, ToolyardError, Unavailable
 from ...model.record import CallRecord
 from ...model.tool import Tool
-from ...trust.audit.entry import Entry
+from ...trust.audit.entry import AuditKind, Entry
 from ...trust.audit.log import Audit
 from .metrics import Metrics
 
@@ -69,7 +69,7 @@ class Witness:
         self._audit.add(
             Entry(
                 self._now(),
-                "refused" if ended.refused else "call",
+                AuditKind.REFUSED if ended.refused else AuditKind.CALL,
                 caller.tenant,
                 caller.subject,
                 command.context.user_id,
@@ -92,8 +92,9 @@ class Witness:
         """A call goes on, and its client is about to be told something of it. Its end is an entry of its own. Raises
         StoreDown."""
         entry = Entry(
-            self._now(), "call", caller.tenant, caller.subject, call.user_id, caller.key, caller.how, at.address,
-            call.wire, call.reference, call.key.call_id, input=Raw(call.input), outcome=code, trace_id=call.trace_id,
+            self._now(), AuditKind.CALL, caller.tenant, caller.subject, call.user_id, caller.key, caller.how,
+            at.address, call.wire, call.reference, call.key.call_id,
+            input=Raw(call.input), outcome=code, trace_id=call.trace_id,
         )  # fmt: skip
         await self.note(entry)
 
@@ -101,22 +102,22 @@ class Witness:
         """A model's tool uses that were taken."""
         for call in calls:
             self._add(
-                "call", caller, address, wire=wire, tool=call.reference, call_id=call.key.call_id,
+                AuditKind.CALL, caller, address, wire=wire, tool=call.reference, call_id=call.key.call_id,
                 outcome=call.code or str(call.state), fingerprint=call.fingerprint.hex() if call.fingerprint else None,
             )  # fmt: skip
 
     async def claimed(self, claims: list[tuple[CallRecord, CallContext]], caller: Caller, address: str) -> None:
         """Calls that a worker was given."""
         for call, _ in claims:
-            self._add("claim", caller, address, tool=call.reference, call_id=call.key.call_id)
+            self._add(AuditKind.CLAIM, caller, address, tool=call.reference, call_id=call.key.call_id)
         await self.written()
 
     def refused(self, error: ToolyardError, caller: Caller | None, address: str, path: str) -> None:
         """A request that never became a call: who sent it is not known, or may not."""
         why = error.developer_message or error.message
-        self._add("auth", caller or NOBODY, address, tool=path, rule=why, outcome=type(error).__name__)
+        self._add(AuditKind.AUTH, caller or NOBODY, address, tool=path, rule=why, outcome=type(error).__name__)
 
-    def did(self, kind: str, what: str, caller: Caller | None = None, address: str = "") -> None:
+    def did(self, kind: AuditKind, what: str, caller: Caller | None = None, address: str = "") -> None:
         """Something else that is worth knowing: a key was made, a call settled, a worker came."""
         self._add(kind, caller or NOBODY, address, tool=what)
 
@@ -131,7 +132,7 @@ class Witness:
         if self._audit is not None and self.is_strict:
             await self._audit.written()
 
-    def _add(self, kind: str, caller: Caller, address: str, **more: Any) -> None:
+    def _add(self, kind: AuditKind, caller: Caller, address: str, **more: Any) -> None:
         if self._audit is not None:
             self._audit.add(
                 Entry(

@@ -8,6 +8,7 @@ from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...store.contract import Store
 from ...store.values import Filter
+from ...trust.audit.entry import AuditKind
 from ...wires.contract import Reply
 from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.model_text import ModelText
@@ -43,7 +44,7 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
     return [
         Route("GET", "/v1/calls", show_all, LIFECYCLE),
         Route("GET", "/v1/calls/{call_id}", show, LIFECYCLE),
-        Route("POST", "/v1/calls/{call_id}/cancel", cancel, LIFECYCLE, seen_as="cancel"),
+        Route("POST", "/v1/calls/{call_id}/cancel", cancel, LIFECYCLE, audit_as=AuditKind.CANCEL),
     ]
 
 

@@ -6,6 +6,7 @@ from ...engine.worker_tools import WorkerTools
 from ...model.lifecycle import State
 from ...model.writes import Claimant
 from ...store.values import ClaimFilter
+from ...trust.audit.entry import AuditKind
 from ...wires.contract import Reply
 from ...wires.lifecycle import requests as wire
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -16,6 +17,7 @@ from ..http.routes import Handler, Route
 from ..intake.witness import Witness
 
 AT = "/v1/tools/request/{sessionId}/{requestId}"
+RESPONSE = "/v1/tools/response/{sessionId}/{requestId}"
 
 
 class RequestHandlers:
@@ -37,9 +39,11 @@ class RequestHandlers:
     def routes(self) -> list[Route]:
         return [
             _post(f"{AT}/heartbeat", self.heartbeat, reads_json=True),
-            _post("/v1/tools/response/{sessionId}/{requestId}", self.respond, reads_json=True, seen_as="answer"),
-            _post(f"{AT}/release", self.release, seen_as="release"),
-            _post(f"{AT}/cancel", self.cancel, seen_as="cancel"),
+            _post(
+                "/v1/tools/response/{sessionId}/{requestId}", self.respond, reads_json=True, audit_as=AuditKind.ANSWER
+            ),
+            _post(f"{AT}/release", self.release, audit_as=AuditKind.RELEASE),
+            _post(f"{AT}/cancel", self.cancel, audit_as=AuditKind.CANCEL),
             Route("GET", AT, self.show, LIFECYCLE),
             Route("GET", "/v1/tools/requests", self.listed, LIFECYCLE),
             _post("/v1/tools/claim", self.claim, reads_json=True),
@@ -102,5 +106,5 @@ def _where(exchange: Exchange) -> tuple[str, str]:
     return exchange.parameters["sessionId"], exchange.parameters["requestId"]
 
 
-def _post(path: str, handler: Handler, *, reads_json: bool = False, seen_as: str = "") -> Route:
-    return Route("POST", path, handler, LIFECYCLE, reads_json=reads_json, seen_as=seen_as)
+def _post(path: str, handler: Handler, *, reads_json: bool = False, audit_as: AuditKind | None = None) -> Route:
+    return Route("POST", path, handler, LIFECYCLE, reads_json=reads_json, audit_as=audit_as)

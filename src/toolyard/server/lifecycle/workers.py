@@ -4,6 +4,7 @@ import asyncio
 
 from ...engine.worker_tools import WorkerTools, some
 from ...model.errors import InvalidInput, Problem
+from ...trust.audit.entry import AuditKind
 from ...wires.contract import Reply
 from ...wires.lifecycle import worker_tools as wire
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -20,7 +21,7 @@ def routes(workers: WorkerTools, witness: Witness, lease_s: float, most: int) ->
         caller, name = exchange.caller, _name(exchange)
         tools = await asyncio.to_thread(wire.decode_worker, exchange.body, most)  # large ones take a while
         await workers.register(caller, name, tools)
-        witness.did("worker", f"{name} offers {some([tool.id for tool in tools])}", caller, exchange.address)
+        witness.did(AuditKind.WORKER, f"{name} offers {some([tool.id for tool in tools])}", caller, exchange.address)
         await witness.written()
         return wire.encode_worker(name, tools, int(lease_s * 1000))
 
@@ -36,7 +37,7 @@ def routes(workers: WorkerTools, witness: Witness, lease_s: float, most: int) ->
     return [
         Route("PUT", at, put, LIFECYCLE, reads_json=True),
         Route("POST", f"{at}/heartbeat", beat, LIFECYCLE),
-        Route("DELETE", at, drop, LIFECYCLE, seen_as="worker"),
+        Route("DELETE", at, drop, LIFECYCLE, audit_as=AuditKind.WORKER),
     ]
 
 

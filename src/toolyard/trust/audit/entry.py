@@ -5,6 +5,7 @@ input by its fingerprint. The input itself is only here where the operator asked
 """
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -22,6 +23,44 @@ Fingerprint = Callable[[str, str | None, Any], bytes]
 """Of an input: what shows that two are the same, and nothing else."""
 
 
+class AuditKind(StrEnum):
+    """What an entry is about. The values are what stands in the log; `docs/guides/audit.md` explains each to who reads
+    it, and a test holds that none is missing there."""
+
+    CALL = "call"
+    """A call was taken, or a client was told something of one that goes on."""
+    REFUSED = "refused"
+    """A call, a prompt or a resource was asked for and not had: it is not there for the caller, or may not be used."""
+    AUTH = "auth"
+    """Credentials were not accepted."""
+    CANCEL = "cancel"
+    """A caller cancelled a call or a task."""
+    PROMPT = "prompt"
+    """An author's prompt was got."""
+    RESOURCE = "resource"
+    """A resource was read, an author's or one that a tool gave out."""
+    WORKER = "worker"
+    """A worker registered its tools, or went."""
+    CLAIM = "claim"
+    """A worker was given a call."""
+    ANSWER = "answer"
+    """A worker said how a call of its own ended."""
+    RELEASE = "release"
+    """A worker gave a call back without having run it."""
+    APPROVAL = "approval"
+    """Somebody decided about a call that waits for approval, or wanted to and could not."""
+    CONNECTION = "connection"
+    """A person connected an account or disconnected it, or tried to."""
+    ADMIN = "admin"
+    """An operator changed something."""
+    START = "start"
+    """A server began to write the log, or went on with it."""
+    STOP = "stop"
+    """A server stopped in order."""
+    LOST = "lost"
+    """Entries are missing here: the store was away for too long."""
+
+
 class Entry(
     Struct,
     omit_defaults=True,
@@ -31,10 +70,10 @@ class Entry(
         "outcome": "code", "trace_id": "trace", "request_id": "request", "count": "n",
     },
 ):  # fmt: skip
-    """`kind` is call, refused, auth, cancel, worker, claim, answer, release, admin, approval, start, stop or lost."""
+    """One thing that somebody did, with those of its members that there is something to say of."""
 
     at: float
-    kind: str
+    kind: AuditKind
     tenant: str | None = None
     subject: str | None = None
     user_id: str | None = None

@@ -21,7 +21,7 @@ from ...supervision import SupervisedTask, Supervisor
 from ..sealing.fingerprints import Fingerprints
 from ..sealing.ring import KeyRing
 from .chain import HEAD, ChainPosition, is_ours, place_after, sealed, signed
-from .entry import Entry, line_of
+from .entry import AuditKind, Entry, line_of
 from .retention import Retention
 
 FLUSH_S = 0.05
@@ -97,7 +97,7 @@ class Audit:
             )
         self._place = await end_of(self._store, self.chain)
         self._room, self._tries_left = MOST_WAITING, None
-        self.add(Entry(self._now(), "start", outcome="continued" if self._place.number else "began"))
+        self.add(Entry(self._now(), AuditKind.START, outcome="continued" if self._place.number else "began"))
         self._kept = [
             self._supervisor.task("audit log", self._run),
             self._supervisor.task("audit retention", self._retention.run),
@@ -107,7 +107,7 @@ class Audit:
         """Writes what is left, and that this is the end."""
         for each in self._kept:
             await each.stop()
-        self._waiting.append(Entry(self._now(), "stop", outcome="closed"))
+        self._waiting.append(Entry(self._now(), AuditKind.STOP, outcome="closed"))
         self._added += 1
         self._room, self._tries_left = 0, LAST_TRIES
         await self._write()
@@ -204,7 +204,7 @@ class Audit:
         del self._waiting[:taken]
         if self._lost:
             times.append(self._now())
-            lost = Entry(times[-1], "lost", outcome="lost", count=self._lost)
+            lost = Entry(times[-1], AuditKind.LOST, outcome="lost", count=self._lost)
             lines.append(line_of(lost, self._fingerprint, with_input=False))
             _log.error("%d entries are missing in the audit log: its store was away for too long", self._lost)
             self._lost = 0

@@ -1,7 +1,7 @@
 """Prompts, resources and completion: the author's, and what tools gave out. Here they pass what calls pass: limits, the
 caller's rules, the audit log. What a caller may not have is not there for it."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -12,11 +12,12 @@ from ....model.asset import Asset
 from ....model.caller import Caller
 from ....model.errors import Forbidden, ToolyardError
 from ....trust.access.access import refuse_offer
-from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, Incoming, RpcError
+from ....trust.audit.entry import AuditKind
+from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from ....wires.mcp.params import OfResource, decode_params, raw_params
 from ....wires.mcp.revisions import Revision
 from ...intake.witness import Witness
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest, Peer
 from .resources import GivenResources, is_not_found
 
 LISTS: dict[str, tuple[Any, str, str]] = {
@@ -39,7 +40,7 @@ class Lane(Protocol):
 
     def capabilities(self, revision: Revision) -> dict[str, object]: ...
 
-    def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> Coroutine[Any, Any, dict[str, Any]]: ...
+    def answer(self, request: McpRequest) -> Coroutine[Any, Any, dict[str, Any]]: ...
 
 
 class Offers:
@@ -52,74 +53,72 @@ class Offers:
         """What is too long for a model is read as a resource, so there may always be one."""
         return {"resources": {}} | ({} if self._lane is None else self._lane.capabilities(revision))
 
-    def answer(
-        self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]
-    ) -> Coroutine[Any, Any, bytes] | None:
+    def answer(self, request: McpRequest) -> Coroutine[Any, Any, bytes] | None:
         """None for a method that is not served."""
-        name, lane = str(message.method), self._lane
+        name, lane = str(request.message.method), self._lane
         if name == "resources/read":
-            return self._read(message, peer, outlet, base_url)
-        if lane is not None and lane.serves(name, peer.revision):
+            return self._read(request)
+        if lane is not None and lane.serves(name, request.peer.revision):
             if name in LISTS:
-                return self._list(lane, message, peer, outlet)
-            return (self._get if name == "prompts/get" else self._complete)(lane, message, peer, outlet)
+                return self._list(lane, request)
+            return (self._get if name == "prompts/get" else self._complete)(lane, request)
         if name in ("resources/list", "resources/templates/list"):
-            return self._given.list(message, peer, outlet, base_url)
+            return self._given.list(request)
         return None
 
-    async def _list(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
-        result = await lane.answer(message, peer, outlet)
-        kind, place, name = LISTS[str(message.method)]
-        view = peer.caller.view
+    async def _list(self, lane: Lane, request: McpRequest) -> bytes:
+        result = await lane.answer(request)
+        kind, place, name = LISTS[str(request.message.method)]
+        view = request.peer.caller.view
         result[place] = [each for each in result[place] if view.lists_offer(Asset(kind, str(each[name])))]
         return _encode(result)
 
-    async def _get(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
-        offer = Asset("prompts", str(raw_params(message).get("name", "")))
-        async with self._seen("prompt", offer, peer), self._engine.counted(offer, peer.caller):
-            _check(offer, peer)
-            return _encode(await lane.answer(message, peer, outlet))
+    async def _get(self, lane: Lane, request: McpRequest) -> bytes:
+        offer = Asset("prompts", str(raw_params(request.message).get("name", "")))
+        async with self._seen(AuditKind.PROMPT, offer, request.peer), self._engine.counted(offer, request.peer.caller):
+            _check(offer, request.peer)
+            return _encode(await lane.answer(request))
 
-    async def _read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+    async def _read(self, request: McpRequest) -> bytes:
         """The author's, and else what a tool gave out: that is whoever's who got it, whatever the rules say."""
-        offer = Asset("resources", decode_params(message, OfResource).uri)
-        async with self._seen("resource", offer, peer), self._engine.counted(offer, peer.caller):
+        offer, peer = Asset("resources", decode_params(request.message, OfResource).uri), request.peer
+        async with self._seen(AuditKind.RESOURCE, offer, peer), self._engine.counted(offer, peer.caller):
             if self._lane is None:
-                return await self._given.read(message, peer, outlet, base_url)
+                return await self._given.read(request)
             try:
                 _check(offer, peer)
-                return _encode(await self._lane.answer(message, peer, outlet))
+                return _encode(await self._lane.answer(request))
             except (RpcError, Forbidden) as error:
                 if isinstance(error, RpcError) and not is_not_found(error):
                     raise
                 try:
-                    return await self._given.read(message, peer, outlet, base_url)
+                    return await self._given.read(request)
                 except RpcError:
                     raise error from None
 
-    async def _complete(self, lane: Lane, message: Incoming, peer: Peer, outlet: Outlet) -> bytes:
+    async def _complete(self, lane: Lane, request: McpRequest) -> bytes:
         """Whatever it is about must be there for the caller."""
-        offer = _completed(raw_params(message))
-        async with self._engine.counted(offer, peer.caller):
+        offer = _completed(raw_params(request.message))
+        async with self._engine.counted(offer, request.peer.caller):
             if offer.name:
-                _check(offer, peer)
+                _check(offer, request.peer)
                 if not lane.has(offer):
-                    raise _unknown(offer, peer)
-            return _encode(await lane.answer(message, peer, outlet))
+                    raise _unknown(offer, request.peer)
+            return _encode(await lane.answer(request))
 
     @asynccontextmanager
-    async def _seen(self, kind: str, offer: Asset, peer: Peer) -> AsyncIterator[None]:
+    async def _seen(self, kind: AuditKind, offer: Asset, peer: Peer) -> AsyncIterator[None]:
         """Whatever becomes of it is in the audit log: as `refused`, where it was not had."""
         self._witness.ready()
         try:
             yield
         except BaseException as error:
             is_refused = is_not_found(error) if isinstance(error, RpcError) else isinstance(error, ToolyardError)
-            await self._note("refused" if is_refused else kind, offer, peer)
+            await self._note(AuditKind.REFUSED if is_refused else kind, offer, peer)
             raise
         await self._note(kind, offer, peer)
 
-    async def _note(self, kind: str, offer: Asset, peer: Peer) -> None:
+    async def _note(self, kind: AuditKind, offer: Asset, peer: Peer) -> None:
         self._witness.did(kind, offer.path, peer.caller, peer.address)
         await self._witness.written()
 

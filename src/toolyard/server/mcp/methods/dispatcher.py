@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from ....version import VERSION
-from ....wires.mcp.envelope import METHOD_NOT_FOUND, Incoming, RpcError
+from ....wires.mcp.envelope import METHOD_NOT_FOUND, RpcError
 from ....wires.mcp.params import TASKS
 from ....wires.mcp.revisions import REVISIONS, Revision, spoken_by
 from ....wires.mcp.tools import LIST_TTL_MS
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest
 from .assets import Offers
 from .client_answers import ClientAnswers
 from .subscriptions import Subscriptions
@@ -23,8 +23,7 @@ from .tasks import Tasks
 from .tools_call import Calling
 from .tools_list import ToolPages
 
-BaseUrl = Callable[[], str]
-Method = Callable[[Incoming, Peer, Outlet, BaseUrl], Coroutine[Any, Any, bytes]]
+Method = Callable[[McpRequest], Coroutine[Any, Any, bytes]]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -82,14 +81,14 @@ class Dispatcher:
             for name, revision in REVISIONS.items()
         }
 
-    def answer(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> Coroutine[Any, Any, bytes]:
+    def answer(self, request: McpRequest) -> Coroutine[Any, Any, bytes]:
         """The result. Raises RpcError, at once or when awaited."""
-        methods = self._methods[peer.revision.name]
-        name = str(message.method)
+        methods = self._methods[request.peer.revision.name]
+        name = str(request.message.method)
         method = methods.get(name)
         if method is not None:
-            return method(message, peer, outlet, base_url)
-        offered = self._offers.answer(message, peer, outlet, base_url)
+            return method(request)
+        offered = self._offers.answer(request)
         if offered is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}", status=404)
         return offered
@@ -112,24 +111,24 @@ class Dispatcher:
             made["extensions"] = {TASKS: {}}
         return made | self._offers.capabilities(revision)
 
-    async def _discover(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
+    async def _discover(self, request: McpRequest) -> bytes:
         made = {
             "resultType": "complete",
             "supportedVersions": list(REVISIONS),
-            "capabilities": self.capabilities(peer.revision),
+            "capabilities": self.capabilities(request.peer.revision),
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "private",
         }
-        return _encode(made | self._instructions() | {"_meta": peer.revision.server_info})
+        return _encode(made | self._instructions() | {"_meta": request.peer.revision.server_info})
 
     def _instructions(self) -> dict[str, str]:
         return {"instructions": self._identity.instructions} if self._identity.instructions else {}
 
-    async def _list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
-        return self._pages.page(message, peer.revision, peer.caller.view)
+    async def _list(self, request: McpRequest) -> bytes:
+        return self._pages.page(request.message, request.peer.revision, request.peer.caller.view)
 
 
-async def _nothing(message: Incoming, peer: Peer, outlet: Outlet, base_url: BaseUrl) -> bytes:
+async def _nothing(request: McpRequest) -> bytes:
     return b"{}"
 
 

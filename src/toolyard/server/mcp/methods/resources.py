@@ -2,7 +2,6 @@
 results that were too long for a model."""
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,13 +13,13 @@ from ....model.lifecycle import State
 from ....model.record import CallKey, CallRecord
 from ....model.tool import Tool
 from ....store.values import Note
-from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, Incoming, RpcError
+from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from ....wires.mcp.outcomes import blocks_of, call_of, text_and_kind
 from ....wires.mcp.params import OfResource, decode_params
 from ....wires.mcp.revisions import Revision
 from ....wires.mcp.tools import LIST_TTL_MS
 from ....wires.model_text import ModelText
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest
 
 KIND = "mcp resource"
 _NOT_FOUND = (INVALID_PARAMS, RESOURCE_NOT_FOUND)
@@ -43,8 +42,8 @@ class GivenResources:
                 note = Note(KIND, caller.tenant, caller.subject, resource["uri"], _encode(resource))
                 self._node.beside(self._node.store.put_note(note, self._keep_s))
 
-    async def read(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        uri = decode_params(message, OfResource).uri
+    async def read(self, request: McpRequest) -> bytes:
+        peer, uri = request.peer, decode_params(request.message, OfResource).uri
         call_id = call_of(uri)
         found = await (self._embedded(uri, peer.caller) if call_id is None else self._result(uri, call_id, peer.caller))
         if found is None:
@@ -78,10 +77,10 @@ class GivenResources:
             return begun.known
         return await self._node.store.get(caller.tenant, caller.subject, call_id)
 
-    async def list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+    async def list(self, request: McpRequest) -> bytes:
         """They can be read and not listed: a link is in the result that gave them."""
-        name = "resourceTemplates" if message.method == "resources/templates/list" else "resources"
-        return _encode({**_cached(peer.revision), name: []})
+        name = "resourceTemplates" if request.message.method == "resources/templates/list" else "resources"
+        return _encode({**_cached(request.peer.revision), name: []})
 
 
 def is_not_found(error: RpcError) -> bool:

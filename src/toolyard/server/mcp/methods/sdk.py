@@ -36,7 +36,7 @@ from ....wires.mcp.envelope import (
 )
 from ....wires.mcp.params import CLIENT_INFO, raw_params
 from ....wires.mcp.revisions import Revision
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest, Peer
 from .client_requests import Asking
 from .subscriptions import Subscriptions
 
@@ -162,7 +162,8 @@ class SdkLane:
             made["completions"] = {}
         return made
 
-    async def answer(self, message: Incoming, peer: Peer, outlet: Outlet) -> dict[str, Any]:
+    async def answer(self, request: McpRequest) -> dict[str, Any]:
+        message, peer = request.message, request.peer
         params = raw_params(message)
         meta = params.get("_meta") or {}
         connection = Connection.from_envelope(
@@ -171,7 +172,7 @@ class SdkLane:
             dict(peer.capabilities),
             outbound=NoStream(),
         )
-        context = RequestContext(message, peer, outlet, self._asking, meta)
+        context = RequestContext(request, self._asking, meta)
         try:
             result = await serve_one(
                 self._server, context, str(message.method), params, connection=connection, lifespan_state={}
@@ -212,7 +213,8 @@ class NoStream:
 class RequestContext:
     """One request, as the SDK sees it: its way back to the client."""
 
-    def __init__(self, message: Incoming, peer: Peer, outlet: Outlet, asking: Asking, meta: Mapping[str, Any]) -> None:
+    def __init__(self, request: McpRequest, asking: Asking, meta: Mapping[str, Any]) -> None:
+        message, peer, outlet = request.message, request.peer, request.outlet
         self._peer, self._outlet, self._asking = peer, outlet, asking
         self._token = meta.get("progressToken")
         self.can_send_request = outlet.is_open and not peer.revision.is_modern

@@ -14,10 +14,10 @@ from ....model.caller import EVERYTHING, Caller, View
 from ....store.contract import Store
 from ....store.hints import Topic
 from ....trust.credentials.expiry import CredentialExpiry
-from ....wires.mcp.envelope import Incoming, encode_notification
+from ....wires.mcp.envelope import encode_notification
 from ....wires.mcp.params import SUBSCRIPTION, Listen, SubscriptionFilter, decode_params
 from ...http.streams import StreamCount
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest, Outlet, Peer
 from ..protocol.sessions import refuse_many
 from .tasks import Tasks
 from .tools_call import needs_tasks
@@ -102,13 +102,14 @@ class Subscriptions:
         finally:
             self._subscribers.discard(subscriber)
 
-    async def listen(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+    async def listen(self, request: McpRequest) -> bytes:
         """`subscriptions/listen`: until the client goes, its credentials end, or the server stops."""
-        wanted = decode_params(message, Listen).notifications
+        peer, outlet = request.peer, request.outlet
+        wanted = decode_params(request.message, Listen).notifications
         if wanted.tasks and not peer.has_tasks:
             raise needs_tasks()
         refuse_many((*wanted.uris, *wanted.tasks), self.most)
-        mark = {"_meta": {SUBSCRIPTION: message.id}}
+        mark = {"_meta": {SUBSCRIPTION: request.message.id}}
 
         def tell(method: str, params: dict[str, Any]) -> None:
             outlet.send(encode_notification(method, {**mark, **params}))
@@ -120,7 +121,9 @@ class Subscriptions:
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
             await self.until_gone(outlet, peer.caller)
-        return _encode({"resultType": "complete", "_meta": {SUBSCRIPTION: message.id, **peer.revision.server_info}})
+        return _encode(
+            {"resultType": "complete", "_meta": {SUBSCRIPTION: request.message.id, **peer.revision.server_info}}
+        )
 
     async def until_gone(self, outlet: Outlet, caller: Caller) -> None:
         hints, gone = self._store.hints, False

@@ -1,7 +1,6 @@
 """`tasks/*`: calls of the ledger under another name. Any node serves them."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -18,7 +17,8 @@ from ....store.contract import Store
 from ....store.values import Filter
 from ....text import base64url
 from ....trust.approvals.rules import APPROVAL, AUTHORIZATION
-from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, Incoming, RpcError, encode_request
+from ....trust.audit.entry import AuditKind
+from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import RELATED_TASK, OfTask, PageParams, decode_params
 from ....wires.mcp.questions import encode_question, question_id
@@ -26,7 +26,7 @@ from ....wires.mcp.revisions import Revision
 from ....wires.mcp.tasks import encode_listed, encode_task, status_of
 from ....wires.model_text import ModelText
 from ...intake.witness import Witness
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest, Peer
 from .resumed_calls import Following
 from .tools_call import needs_tasks
 
@@ -55,13 +55,13 @@ class Tasks:
         self._told: OrderedDict[int, str | None] = OrderedDict()
         """What each task waited for when it was last shown."""
 
-    async def get(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+    async def get(self, request: McpRequest) -> bytes:
         """Whoever was told that the task waits for a person, and asks again, is told when it no longer does, or after a
         while: people take longer than clients have patience to ask."""
-        call = await self._find(message, peer)
+        call = await self._find(request)
         if call.waiting_for in (APPROVAL, AUTHORIZATION) and self._was_told(call):
-            call = await self._following.until_decided(call, outlet)
-        return await self.shown(call, peer)
+            call = await self._following.until_decided(call, request.outlet)
+        return await self.shown(call, request.peer)
 
     def _was_told(self, call: CallRecord) -> bool:
         """Whether somebody was, of what it waits for, before this time."""
@@ -76,42 +76,42 @@ class Tasks:
         questions = await self._questions.open(call, peer.caller)
         return encode_task(self._telling.record(call), peer.revision, self._ttl_ms, questions, result)
 
-    async def update(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+    async def update(self, request: McpRequest) -> bytes:
         """Answers what the task asks."""
-        call = await self._find(message, peer)
-        params = decode_params(message, OfTask)
+        call = await self._find(request)
+        params = decode_params(request.message, OfTask)
         if params.responses is UNSET:
             raise RpcError(INVALID_PARAMS, "Invalid params: inputResponses is missing")
         await self._following.answer(call, params.responses)
-        return b'{"resultType":"complete",%b}' % peer.revision.meta
+        return b'{"resultType":"complete",%b}' % request.peer.revision.meta
 
-    async def cancel(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        call = await self._find(message, peer)
+    async def cancel(self, request: McpRequest) -> bytes:
+        call, peer = await self._find(request), request.peer
         if not peer.revision.is_modern and call.state in ENDED:
             status = status_of(call)
             raise RpcError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status '{status}'", status=200)
         await self._store.cancel(call.seq)
-        self._witness.did("cancel", f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
+        self._witness.did(AuditKind.CANCEL, f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
         await self._witness.written()
         if peer.revision.is_modern:
             return b'{"resultType":"complete",%b}' % peer.revision.meta
         return await self.shown(await self._store.row(call.seq) or call, peer)
 
-    async def list(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        params = decode_params(message, PageParams)
+    async def list(self, request: McpRequest) -> bytes:
+        params = decode_params(request.message, PageParams)
         before = None if params.cursor is UNSET else _decoded(params.cursor)
-        caller = peer.caller
+        caller = request.peer.caller
         wanted = Filter(caller.tenant, caller.subject, before=before, limit=MOST_LISTED + 1, wire="mcp-task")
         calls = await self._store.listed(wanted)
         shown = calls[:MOST_LISTED]
         cursor = _encoded(shown[-1].seq) if len(calls) > MOST_LISTED else None
-        return encode_listed(list(map(self._telling.record, shown)), peer.revision, self._ttl_ms, cursor)
+        return encode_listed(list(map(self._telling.record, shown)), request.peer.revision, self._ttl_ms, cursor)
 
-    async def result(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
+    async def result(self, request: McpRequest) -> bytes:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
-        call = await self._find(message, peer)
+        call, peer = await self._find(request), request.peer
         asked = partial(_asked, call=call, revision=peer.revision)
-        call = await self._following.until_ended(call, outlet, asked, peer)
+        call = await self._following.until_ended(call, request.outlet, asked, peer)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = msgspec.json.decode(self.result_of(call, peer.revision))
@@ -127,11 +127,12 @@ class Tasks:
         except ToolNotFound:
             return None
 
-    async def _find(self, message: Incoming, peer: Peer) -> CallRecord:
+    async def _find(self, request: McpRequest) -> CallRecord:
         """Raises RpcError. What is another caller's looks like what is not there."""
+        peer = request.peer
         if peer.revision.is_modern and not peer.has_tasks:
             raise needs_tasks()
-        params = decode_params(message, OfTask)
+        params = decode_params(request.message, OfTask)
         call = await self._store.get(peer.caller.tenant, peer.caller.subject, params.id)
         if call is None:
             raise RpcError(INVALID_PARAMS, f"Task not found: {params.id[:200]}", status=400)

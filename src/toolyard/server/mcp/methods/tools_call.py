@@ -33,7 +33,6 @@ from ....wires.mcp.envelope import (
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     URL_ELICITATION_REQUIRED,
-    Incoming,
     RpcError,
 )
 from ....wires.mcp.outcomes import encode_failure, encode_outcome
@@ -45,7 +44,7 @@ from ...intake.readiness import Readiness
 from ...intake.witness import CallOutcomeNote, Witness
 from ...wire_check import headers_of
 from ..protocol.channel import McpChannel
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest, Outlet, Peer
 from ..protocol.request_state import States, digest_of
 from .resources import GivenResources
 from .resumed_calls import Following
@@ -90,8 +89,9 @@ class Calling:
         """Which of their arguments are repeated in headers, of tools that were called."""
         catalogue.subscribe(self._forget)
 
-    async def call(self, message: Incoming, peer: Peer, outlet: Outlet, base_url: Callable[[], str]) -> bytes:
-        params = decode_params(message, CallParams)
+    async def call(self, request: McpRequest) -> bytes:
+        peer, outlet, base_url = request.peer, request.outlet, request.base_url
+        params = decode_params(request.message, CallParams)
         meta = _NO_META if params.meta is UNSET else params.meta
         try:
             tool = self.find(params.name, peer.caller, meta)

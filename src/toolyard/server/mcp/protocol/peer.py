@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ....model.caller import Caller
 from ....model.record import CallRecord
+from ....wires.mcp.envelope import Incoming
 from ....wires.mcp.params import Capabilities, Level
 from ....wires.mcp.revisions import Revision
 
@@ -55,6 +56,16 @@ class Outlet(Protocol):
         ...
 
     def when_gone(self, callback: Callable[[], object]) -> None: ...
+
+
+class McpRequest(Struct, frozen=True):
+    """A request on its way to its method: the message, who sent it, the way back to them, and the address under which
+    they reach this server (asked for only where a link has to be made)."""
+
+    message: Incoming
+    peer: Peer
+    outlet: Outlet
+    base_url: Callable[[], str]
 
 
 def owns(caller: Caller, call: CallRecord) -> bool:

@@ -17,7 +17,7 @@ from ...http.routes import Route
 from ..methods.client_answers import ClientAnswers
 from ..methods.dispatcher import Dispatcher
 from ..protocol.eras import modern_peer, params_of
-from ..protocol.peer import Peer
+from ..protocol.peer import McpRequest, Peer
 from ..protocol.refusals import ACCEPTED, MCP, as_rpc, refused
 from ..protocol.sessions import McpSessions
 from .cancellation import RunningRequests
@@ -80,7 +80,7 @@ class McpHttp:
         stream_s = self._stream_s if peer.session is not None and message.method == "tools/call" else None
         outlet = HttpOutlet(exchange, peer, id, self._keeping, stream_s)
         try:
-            steps = self._dispatcher.answer(message, peer, outlet, exchange.base_url)
+            steps = self._dispatcher.answer(McpRequest(message, peer, outlet, exchange.base_url))
             try:
                 waiting_for = steps.send(None)
             except StopIteration as done:

@@ -30,7 +30,7 @@ from ..methods.dispatcher import McpParts
 from ..methods.resumed_calls import stopping
 from ..methods.subscriptions import Subscriber
 from ..protocol.eras import SETTINGS, change, modern_peer, params_of
-from ..protocol.peer import Peer
+from ..protocol.peer import McpRequest, Peer
 from ..protocol.refusals import as_rpc
 from ..protocol.sessions import SessionState, kept
 from .pipes import OutputPipe
@@ -203,7 +203,7 @@ class StdioServer:
 
     async def _result(self, message: Incoming, peer: Peer | None, outlet: StdioOutlet) -> bytes:
         if peer is not None:
-            return await self._parts.dispatcher.answer(message, peer, outlet, self._around.base_url)
+            return await self._parts.dispatcher.answer(McpRequest(message, peer, outlet, self._around.base_url))
         if message.method == "initialize":
             return self._initialize(message)
         if self._state is None and message.method != "ping":
@@ -215,7 +215,7 @@ class StdioServer:
             return b"{}"
         revision = HANDSHAKE[state.version]
         older = Peer(revision, self._around.caller, state.stated(), state.log_level, SESSION)
-        return await self._parts.dispatcher.answer(message, older, outlet, self._around.base_url)
+        return await self._parts.dispatcher.answer(McpRequest(message, older, outlet, self._around.base_url))
 
     def _initialize(self, message: Incoming) -> bytes:
         params = decode_params(message, Initialize)
