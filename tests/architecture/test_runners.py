@@ -17,7 +17,7 @@ def asked_in(path: Path) -> Iterator[int]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         compares = isinstance(node, ast.Compare) and any(map(_is_name, (node.left, *node.comparators)))
         if compares or (isinstance(node, ast.Subscript) and _is_name(node.slice) and not _is_table(node.value)):
-            yield node.lineno
+            yield node.lineno  # type: ignore[attr-defined]
 
 
 def _is_name(node: ast.expr) -> bool:
