@@ -15,6 +15,8 @@ SOURCE = Path(toolyard.__file__).parent
 def asked_in(path: Path) -> Iterator[int]:
     """The lines of a file that compare the name of a tool's runner, or look something up by it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.expr):
+            continue
         compares = isinstance(node, ast.Compare) and any(map(_is_name, (node.left, *node.comparators)))
         if compares or (isinstance(node, ast.Subscript) and _is_name(node.slice) and not _is_table(node.value)):
             yield node.lineno  # type: ignore[attr-defined]

@@ -179,6 +179,8 @@ class DurableCalls:
         try:
             work = await check.prepare()
         except (RequestError, LimitReached):
+            if (running := self._joinable(key, prints)) is not None:  # what was refused is no new call
+                return await self._joined(key, running, waiter)
             known = await self._known(key, prints, check.base_url, waiter)
             if known is None:
                 raise
