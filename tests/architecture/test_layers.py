@@ -73,7 +73,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "testing": {"model", "client", "server", "wires"},
     "reference": {"toolyard"},
-    "demo": {"toolyard", "model", "text", "client", "server", "operator", "lazy"},
+    "demo": {"toolyard", "model", "text", "wires", "client", "server", "operator", "lazy"},
     "__init__": {"model", "authoring", "client", "lazy"},
     "__main__": {"cli"},
 }

@@ -3,7 +3,7 @@
 They wait by yielding a `Pause`. `client.py` drives them, with or without `await`.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,16 +13,7 @@ from msgspec import Raw, Struct
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, Challenge, RequestError, ToolError
 from ..model.lifecycle import ENDED, State
-from ..model.sealed import WhichSecret
-from ..wires.admin import accounts as admin_connections
-from ..wires.admin import api_keys as admin_keys
-from ..wires.admin import calls as admin
-from ..wires.admin import console_code
-from ..wires.admin import secrets as admin_secrets
-from ..wires.admin.explain import ExplainQuery, Explanation, encode_asked
-from ..wires.admin.worker_tools import decode_offers, encode_ask
 from ..wires.contract import OxpFamilyWire, Reply, Request
-from ..wires.lifecycle import approvals
 from ..wires.lifecycle.calls import LIFECYCLE
 from ..wires.lifecycle.worker_client import encode_cancel_call
 
@@ -90,16 +81,16 @@ def _ended(call_id: str) -> Flow:
     state = None
     while state not in ENDED:
         try:
-            shown = yield from show_call(call_id, WAIT_S)
+            found = yield from show_call(call_id, WAIT_S)
         except RequestError:
             return None
         except Busy as busy:
             yield pause_after(busy)
             continue
-        state = shown.get("state")
+        state = found.get("state")
         if state is None:
             return None
-    return _outcome(shown)
+    return _outcome(found)
 
 
 def _outcome(shown: Mapping[str, Any]) -> Outcome:
@@ -122,7 +113,7 @@ def list_tools(wire: OxpFamilyWire, *, all_versions: bool, for_model: bool) -> F
 
 def show_call(call_id: str, wait_s: float) -> Flow:
     """A call of the caller's, as the ledger has it."""
-    return (yield from _shown(lambda seconds: LIFECYCLE.encode_show(call_id, seconds), wait_s))
+    return (yield from shown(lambda seconds: LIFECYCLE.encode_show(call_id, seconds), wait_s))
 
 
 def list_calls(wanted: Mapping[str, str | None]) -> Flow:
@@ -135,100 +126,20 @@ def cancel_call(call_id: str) -> Flow:
     return LIFECYCLE.decode((yield from _reply(encode_cancel_call(call_id))))
 
 
-def show_any_call(call_id: str, caller: str | None, wait_s: float) -> Flow:
-    """A call of any caller's. Operators may."""
-    return (yield from _shown(lambda seconds: admin.encode_show(call_id, caller, seconds), wait_s))
-
-
-def list_all_calls(wanted: Mapping[str, str | None]) -> Flow:
-    """All callers' calls, newest first."""
-    return LIFECYCLE.decode((yield from _reply(admin.encode_list(wanted))))["calls"]
-
-
-def cancel_any_call(call_id: str, caller: str | None) -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin.encode_cancel(call_id, caller))))
-
-
-def settle_call(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Flow:
-    """A person says how a call ended of which nobody knows it, or has it run once more."""
-    return LIFECYCLE.decode((yield from _reply(admin.encode_settlement(call_id, caller, how))))
-
-
-def make_key(wanted: Mapping[str, Any]) -> Flow:
-    """An API key, with the key itself."""
-    return LIFECYCLE.decode((yield from _reply(admin_keys.encode_new(wanted))))
-
-
-def explain(asked: ExplainQuery) -> Flow:
-    """Why a caller may call a tool, or may not."""
-    return msgspec.convert(LIFECYCLE.decode((yield from _reply(encode_asked(asked)))), Explanation)
-
-
-def make_console_code() -> Flow:
-    return LIFECYCLE.decode((yield from _reply(console_code.encode_ask())))
-
-
-def list_keys() -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin_keys.encode_list())))["keys"]
-
-
-def list_offers() -> Flow:
-    """The definitions of the tools that workers offer."""
-    return decode_offers((yield from _reply(encode_ask())))
-
-
-def revoke_key(name: str) -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin_keys.encode_revoke(name))))
-
-
 def check_challenge(challenge: Challenge) -> Flow:
     reply: Reply = yield from _reply(Request("GET", urlsplit(challenge.check_url).path))
     return str(msgspec.json.decode(reply.body)["status"])
 
 
-def list_approvals() -> Flow:
-    return LIFECYCLE.decode((yield from _reply(approvals.encode_list())))["approvals"]
-
-
-def decide_approval(id: str, approved: bool, reason: str) -> Flow:
-    return LIFECYCLE.decode((yield from _reply(approvals.encode_decision(id, approved, reason))))
-
-
-def list_connections(wanted: Mapping[str, str | None]) -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin_connections.encode_list(wanted))))["connections"]
-
-
-def disconnect(unwanted: Mapping[str, str | None]) -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin_connections.encode_disconnect(unwanted))))
-
-
-def set_secret(which: WhichSecret, value: str, tools: Sequence[str]) -> Flow:
-    """What is known of it then."""
-    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_set(which, value, tools))))
-
-
-def list_secrets() -> Flow:
-    """Also those that tools declare and nobody has set."""
-    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_list())))["secrets"]
-
-
-def remove_secret(which: WhichSecret) -> Flow:
-    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_remove(which))))
-
-
-def rotate_secrets() -> Flow:
-    """Has everything sealed with the first of the keys."""
-    return LIFECYCLE.decode((yield from _reply(admin_secrets.encode_rotate())))
-
-
-def _shown(encode: Callable[[float], Request], wait_s: float) -> Flow:
-    """A server waits only so long for one request."""
+def shown(encode: Callable[[float], Request], wait_s: float) -> Flow:
+    """A call, once it has ended or `wait_s` is over. A server waits only so long for one request, so there may be
+    several; `encode` makes one that waits for the given seconds."""
     while True:
         wait = min(wait_s, WAIT_S)
-        shown = LIFECYCLE.decode((yield from _reply(encode(wait))))
+        call = LIFECYCLE.decode((yield from _reply(encode(wait))))
         wait_s -= wait
-        if wait_s <= 0 or shown.get("state") in ENDED:
-            return shown
+        if wait_s <= 0 or call.get("state") in ENDED:
+            return call
 
 
 def _reply(request: Request) -> Generator[Request | Pause, Reply | None, Reply]:

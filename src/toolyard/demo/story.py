@@ -12,6 +12,8 @@ import msgspec
 from ..client.client import CallOptions, Client
 from ..model.clock import random_id
 from ..model.errors import Challenge, MissingRequirements, ServerError, ToolError
+from ..wires.admin import accounts
+from ..wires.lifecycle import approvals
 from .screen import Screen
 from .stage import Stage
 from .visitor import Visitor
@@ -95,7 +97,8 @@ class Story:
         (challenge,) = refusal.missing.authorization
         screen.printed([f"waiting for approval: {challenge.url}"])
         with self._stage.operator() as operator:
-            (waiting,) = (each for each in operator.approvals() if each["callId"] == options["call_id"])
+            listed = operator.ask(approvals.encode_list())["approvals"]
+        (waiting,) = (each for each in listed if each["callId"] == options["call_id"])
         number = waiting["id"].partition("-")[0]
         screen.tell("Who called cannot say yes. Whoever runs the server can, in another terminal:")
         screen.typed(self._beside(f"toolyard approve {number}"))
@@ -149,7 +152,8 @@ class Story:
     def _connected(self) -> list[str]:
         """The user's accounts, whichever link they were connected by."""
         with self._stage.operator() as operator:
-            return [connection["account"] for connection in operator.connections(user="you")]
+            connected = operator.ask(accounts.encode_list(user="you"))["connections"]
+        return [connection["account"] for connection in connected]
 
     def _settled(self, challenge: Challenge, is_needless: Callable[[], object] = lambda: False) -> str:
         """What became of it, once somebody did something here, or elsewhere so that it is needless."""

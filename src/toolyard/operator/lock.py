@@ -1,4 +1,5 @@
-"""What `toolyard lock` looks at: the tools of files, the offers of workers in files, and those of workers that live."""
+"""Which tools `toolyard lock` writes to the lock: those of Python files, those that a worker's registration in a file
+offers, and those that live workers offer."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,15 +12,16 @@ from ..model.lock.lock import Lock, LockedTool, difference, locked
 from ..model.tool import Tool
 from ..model.worker import ToolDefinition
 from ..runners.loader import sources_of
+from ..wires.admin.worker_tools import decode_offers, encode_ask
 from ..wires.lifecycle.worker_tools import decode_worker
 from .client import OperatorClient
 
 OFFER = ".json"
-"""The end of a file that has what a worker sends when it registers."""
+"""The suffix of a file with a worker's registration: the body that the worker sends to offer its tools."""
 
 
 def tools_at(targets: Iterable[str]) -> list[LockedTool]:
-    """Those of Python files and modules, and those that a worker offers in a file. Raises SetupError."""
+    """The tools of Python files and modules, and of files with a worker's registration. Raises SetupError."""
     given = list(targets)
     catalogue = Catalogue(tool for source in sources_of(_code(given)) for tool in source.tools)
     for target in given:
@@ -28,19 +30,22 @@ def tools_at(targets: Iterable[str]) -> list[LockedTool]:
     return [locked(tool) for tool in catalogue.all()]
 
 
-def tools_of_workers(sending: Transport | None) -> list[LockedTool]:
-    """Those that workers offer now, from the server that runs or from its ledger. Raises SetupError."""
-    if sending is None:
+def tools_of_workers(transport: Transport | None) -> list[LockedTool]:
+    """The tools that workers offer now, as the server or its ledger knows them. Raises SetupError where neither is
+    there."""
+    if transport is None:
         raise SetupError(
             "there is no ledger here that could know of workers; name it with --store, or the server with --server"
         )
-    with OperatorClient(sending) as operator:
-        return [locked(_tool(each, "worker"), by_worker=True) for each in operator.offers()]
+    with OperatorClient(transport) as operator:
+        offers = decode_offers(operator.ask(encode_ask()))
+        return [locked(_tool(each, "worker"), by_worker=True) for each in offers]
 
 
 def to_be_locked(before: Lock, own: Iterable[LockedTool] | None, workers: Iterable[LockedTool] | None) -> Lock:
-    """What was not looked at stays as it is: without files their tools, and always what a worker offered once, unless
-    a file has it now. Workers come and go."""
+    """The lock as it is to be written. `own` are the tools of files and `workers` those of live workers; None where
+    they were not looked at. What was not looked at stays in the lock, and so does every tool that a worker offered
+    once, unless a file has it now: workers come and go."""
     kept = {ref: each for ref, each in before.items() if own is None or each.by_worker}
     found = {each.reference: each for each in own or ()}
     offered = {each.reference: each for each in workers or () if each.reference not in found}
@@ -48,7 +53,8 @@ def to_be_locked(before: Lock, own: Iterable[LockedTool] | None, workers: Iterab
 
 
 def _with_what_is_not_offered(offered: Lock, before: Lock) -> Lock:
-    """A tool that was locked from its file keeps what a worker cannot say of it."""
+    """A tool that was locked from its file, and that a worker offers unchanged, stays as it was locked: the file says
+    more about it than a worker's registration can."""
     return {
         reference: before[reference] if reference in before and _is_same(before[reference], each) else each
         for reference, each in offered.items()
@@ -64,7 +70,7 @@ def _code(targets: Iterable[str]) -> list[str]:
 
 
 def _tool(definition: ToolDefinition, where: str) -> Tool:
-    """As it is if its worker is trusted: the lock is about what it says."""
+    """The tool as if its worker were trusted: the lock is about what the worker says of it."""
     return tool_of(definition, where, None, is_trusted=True)
 
 
@@ -74,7 +80,7 @@ def _offered(path: Path) -> list[ToolDefinition]:
     except OSError as error:
         raise SetupError(f"cannot be read: {error.strerror}", SourcePlace(str(path))) from None
     except InvalidInput as error:
-        told = "; ".join(f"{problem.path}: {problem.sentence}" for problem in error.problems)
-        raise SetupError(f"is not what a worker offers: {told}", SourcePlace(str(path))) from None
+        problems = "; ".join(f"{problem.path}: {problem.sentence}" for problem in error.problems)
+        raise SetupError(f"is not what a worker offers: {problems}", SourcePlace(str(path))) from None
     except ToolyardError as error:
         raise SetupError(f"is not what a worker offers: {error.message}", SourcePlace(str(path))) from None

@@ -1,4 +1,9 @@
-"""How an operator goes on without the key that the ledger was signed and sealed with: once, and on purpose."""
+"""`toolyard secrets new-key`: an operator who has lost the key of a ledger goes on with a new one, on purpose.
+
+A server refuses a key that does not fit what the ledger has signed and sealed. Here the refusal is lifted once, and a
+note in the ledger, sealed with the new key, makes that key fit from then on. What was sealed with the old one stays
+lost.
+"""
 
 import asyncio
 
@@ -14,11 +19,12 @@ from ..trust.sealing.ring import KeyRing
 from ..trust.sealing.vault import Vault
 
 SAID = "toolyard secrets new-key"
+"""How the audit log names it."""
 
 
 def begin_anew(settings: Settings) -> str:
-    """Where the key is that the ledger has from now on. A key file that is missing is made. Raises SettingsError where
-    the key fits already, and StoreInUse while a server has the ledger."""
+    """Makes the key of the settings the key of the ledger, and says where that key is. A key file that is missing is
+    made. Raises SettingsError where the key fits already, and StoreInUse while a server has the ledger open."""
     return asyncio.run(_begin_anew(settings))
 
 
@@ -39,7 +45,7 @@ async def _begin_anew(settings: Settings) -> str:
 
 
 async def _mark(store: Store, ring: KeyRing, *, is_audited: bool) -> None:
-    """From now on something in the ledger fits the key."""
+    """Leaves something in the ledger that fits the new key, and an entry in the audit log."""
     await Vault(store, ring).put(MARK, b"", {"since": SYSTEM_CLOCK.now()})
     if is_audited:
         entry = Entry(SYSTEM_CLOCK.now(), AuditKind.ADMIN, tool=SAID)

@@ -1,9 +1,10 @@
-"""How the operator's tools get at a ledger: through a server that is named, through the one that has it, or by opening
-it.
+"""How an operator's verb reaches a ledger: through a server that is named, through the server that has the ledger open,
+or by opening it.
 
-A SQLite file has one writer. A server that has it says how it can be asked, in a file beside it; what a server that was
-killed left there answers to nobody, and the ledger is then free to be opened. In between, while a server starts or
-stops, it is neither: that does not take long.
+A SQLite file has one writer. A server that has it open says how it can be asked, in an endpoint file beside it
+(`server/admin/endpoint_file.py`). A file that a killed server left there leads to no answer, and the ledger is then
+free to be opened. While a server starts or stops, the ledger is neither free nor answered for; that does not take long,
+so it is tried again for a moment.
 """
 
 import time
@@ -22,13 +23,15 @@ from ..wires.admin import calls as wire
 from ..wires.lifecycle.calls import LIFECYCLE
 
 PATIENCE_S = 3.0
+"""How long a ledger may be in use by a server that cannot be asked."""
 LOOK_AGAIN_S = 0.1
 ANSWERS_WITHIN_S = 5.0
+"""How long a server may take to show that it is there."""
 TIMEOUT_S = 60.0
 
 
 def named(server: str, token: str | None) -> Transport:
-    """The server at this address, `https://…` or `unix:PATH`. Raises SetupError."""
+    """A transport to the server at this address, `https://…` or `unix:PATH`. Raises SetupError."""
     if not server.startswith(UNIX) and not is_safe(server):
         raise SetupError(
             f"--server {server}: the operator's token goes to https://… alone, to http:// on this machine, or to "
@@ -43,7 +46,8 @@ def named(server: str, token: str | None) -> Transport:
 
 
 def reach(settings: Settings) -> Transport | None:
-    """None: there is no ledger. Raises SetupError where there is one that cannot be had."""
+    """A transport to the ledger that the settings name, through its server or by opening it; None where there is no
+    ledger. Raises SetupError where there is one that cannot be reached."""
     path = ledger_file(settings.store)
     if path is None:
         return None if settings.store == MEMORY else _opened(settings)
@@ -51,16 +55,16 @@ def reach(settings: Settings) -> Transport | None:
 
 
 def running(settings: Settings) -> Transport | None:
-    """The server that has the ledger now, if one has it."""
+    """A transport to the server that has the ledger open now; None where none has."""
     path = ledger_file(settings.store)
-    access = None if path is None else read(path)
-    if access is None or not _answers(access):
+    endpoint = None if path is None else read(path)
+    if endpoint is None or not _is_answering(endpoint):
         return None
-    return _sending(access, TIMEOUT_S)
+    return _transport(endpoint, TIMEOUT_S)
 
 
 def reach_or_make(settings: Settings) -> Transport:
-    """The ledger that the settings name, made if it is not there. Raises SetupError where it cannot be had."""
+    """The same as `reach`, but a ledger that is not there is made. Raises SetupError where it cannot be reached."""
     if settings.store == MEMORY:
         raise SetupError(
             "a ledger in memory is gone before anybody could use it; name another with --store sqlite:FILE"
@@ -72,9 +76,9 @@ def reach_or_make(settings: Settings) -> Transport:
 def _file(path: Path, settings: Settings) -> Transport:
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        access = read(path)
-        if access is not None and _answers(access):
-            return _sending(access, TIMEOUT_S)
+        endpoint = read(path)
+        if endpoint is not None and _is_answering(endpoint):
+            return _transport(endpoint, TIMEOUT_S)
         try:
             return _opened(settings)
         except StoreInUse:
@@ -95,18 +99,19 @@ def _opened(settings: Settings) -> Transport:
     return opened
 
 
-def _sending(access: Endpoint, timeout_s: float) -> HttpTransport:
-    return HttpTransport(f"{UNIX}{access.socket}", access.token, timeout_s, proxies=False)
+def _transport(endpoint: Endpoint, timeout_s: float) -> HttpTransport:
+    return HttpTransport(f"{UNIX}{endpoint.socket}", endpoint.token, timeout_s, proxies=False)
 
 
-def _answers(access: Endpoint) -> bool:
-    """Whether it is that server, and not one that came after it or another program at its socket."""
-    sending = _sending(access, ANSWERS_WITHIN_S)
+def _is_answering(endpoint: Endpoint) -> bool:
+    """Whether the server of this endpoint file runs still. Another program at its socket, or a server that came after
+    it and has another token, does not answer as an operator expects."""
+    transport = _transport(endpoint, ANSWERS_WITHIN_S)
     try:
-        return "calls" in LIFECYCLE.decode(sending.send(wire.encode_list({"limit": "1"})))
+        return "calls" in LIFECYCLE.decode(transport.send(wire.encode_list({"limit": "1"})))
     except Busy:
-        return True
+        return True  # it is there, and has no time now
     except ToolyardError:
         return False
     finally:
-        sending.close()
+        transport.close()

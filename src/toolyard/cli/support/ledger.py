@@ -57,15 +57,13 @@ def looking_after(
         yield operator
 
 
-def operator_of(
-    server: str | None, store: str | None, where: str, *, caller: str | None = None, makes: bool = False
-) -> OperatorClient:
+def operator_of(server: str | None, store: str | None, where: str, *, makes: bool = False) -> OperatorClient:
     """Where there must be a ledger, or one is made. `where` says in which one what is looked for is."""
     refuse_servers(server, store, where)
     sending = _sending(server_operated(server, store), store, makes=makes)
     if sending is None:
         raise SetupError(f"there is no ledger here; {where}")
-    return OperatorClient(sending, caller)
+    return OperatorClient(sending)
 
 
 def _sending(elsewhere: str | None, store: str | None, *, makes: bool = False) -> Transport | None:

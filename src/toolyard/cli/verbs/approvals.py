@@ -7,6 +7,7 @@ import typer
 
 from ...model.errors import SetupError
 from ...text.hidden import in_one_line
+from ...wires.lifecycle import approvals as wire
 from ..support.ledger import WHERE, OperatedServer, operator_of
 from ..support.refusals import told
 from ..support.screen import in_json, pretty, say
@@ -32,7 +33,7 @@ Store = Annotated[str | None, typer.Option(help="The ledger that has the calls (
 def approvals(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List the calls that wait for a person's yes."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        waiting = operator.approvals()
+        waiting = operator.ask(wire.encode_list())["approvals"]
     if json:
         say(pretty(waiting))
     elif not waiting:
@@ -58,7 +59,7 @@ def reject(
 
 def _decide(id: str, approved: bool, reason: str, server: str | None, store: str | None) -> None:
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        decided = operator.decide(id, approved, reason)
+        decided = operator.ask(wire.encode_decision(id, approved, reason))
     say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 
 

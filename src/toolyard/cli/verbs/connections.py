@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...wires.admin import accounts as wire
 from ..support.ledger import WHERE, OperatedServer, operator_of
 from ..support.refusals import told
 from ..support.screen import complain, pretty, say
@@ -38,7 +39,7 @@ def list_connections(
     if context.invoked_subcommand is not None:
         return
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        listed = operator.connections(tenant=tenant, user=user)
+        listed = operator.ask(wire.encode_list(tenant, user))["connections"]
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
@@ -52,7 +53,7 @@ def disconnect(
 ) -> None:
     """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        ended = operator.disconnect(provider, user, tenant)
+        ended = operator.ask(wire.encode_disconnect(provider, user, tenant))
     account = f" ({ended['account']})" if ended["account"] else ""
     say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
     if not ended["revoked"]:

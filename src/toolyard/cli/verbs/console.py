@@ -10,6 +10,7 @@ from ...model.errors import SetupError
 from ...operator.client import OperatorClient
 from ...operator.reach import reach, running
 from ...server.settings.table import load_settings
+from ...wires.admin.console_code import encode_ask
 from ..support.ledger import OperatedServer, named_server, server_operated, tell_ledger
 from ..support.refusals import told
 from ..support.screen import complain, pretty, say
@@ -29,7 +30,7 @@ def console(open: Open = False, server: OperatedServer = None, store: Store = No
     The code is good once, for ten minutes; the browser is then known for eight hours.
     """
     with told(), _operator(server, store) as operator:
-        made = operator.console_code()
+        made = operator.ask(encode_ask())
     minutes = made["goodForS"] / 60
     said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"
     say(pretty(made) if json else said)

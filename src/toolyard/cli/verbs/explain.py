@@ -6,8 +6,7 @@ import msgspec
 import typer
 
 from ...model.errors import SetupError
-from ...operator.client import OperatorClient
-from ...operator.explain import found_out
+from ...operator.explain import explained, explained_by
 from ...server.settings.table import load_settings
 from ...wires.admin.explain import ExplainQuery, Explanation
 from ..support.ledger import OperatedServer, named_server, server_operated, tell_ledger
@@ -36,24 +35,23 @@ def explain(
         raise SetupError("say who would call it, with --as SUBJECT or --key NAME")
     if as_ is not None and key is not None:
         raise SetupError("--as and --key are two callers; name one of them (a key is its own subject's)")
-    asked = ExplainQuery(tool, as_ or "", tenant, key, tuple(scope or ()), dict(map(_claim, claim or ())))
+    query = ExplainQuery(tool, as_ or "", tenant, key, tuple(scope or ()), dict(map(_claim, claim or ())))
     with told():
-        found = _found(asked, server, store, tools or [])
+        found = _explained(query, server, store, tools or [])
     say(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))
     if not found.may_call:
         raise typer.Exit(1)
 
 
-def _found(asked: ExplainQuery, server: str | None, store: str | None, tools: list[str]) -> Explanation:
+def _explained(query: ExplainQuery, server: str | None, store: str | None, tools: list[str]) -> Explanation:
     elsewhere = server_operated(server, store)
     if elsewhere is not None and not tools:
-        with OperatorClient(named_server(elsewhere)) as operator:
-            return operator.explain(asked)
+        return explained_by(named_server(elsewhere), query)
     if server is not None:
         raise SetupError("--server and --tools are two places; name one of them")
     settings = load_settings({} if store is None else {"store": store})
     tell_ledger(settings, store)
-    return found_out(asked, settings, tools)
+    return explained(query, settings, tools)
 
 
 def _in_words(found: Explanation, who: str) -> str:

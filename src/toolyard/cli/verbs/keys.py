@@ -10,6 +10,7 @@ from ...model.api_key import key_name, key_scope
 from ...model.errors import SetupError
 from ...model.patterns import tool_pattern
 from ...operator.client import OperatorClient
+from ...wires.admin import api_keys as wire
 from ..support.ledger import WHERE, OperatedServer, checked, operator_of
 from ..support.options import seconds_in
 from ..support.refusals import told
@@ -58,7 +59,7 @@ def new(
         "subject": subject,
     }
     with told(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
-        made = operator.new_key(wanted)
+        made = operator.ask(wire.encode_new(wanted))
         _show(operator, made, pretty(made) if json else f"{made['key']}\n")
     complain(
         "Shown this once. Send it as 'OXP-API-Key: KEY' or 'Authorization: Bearer KEY', or export TOOLYARD_KEY=KEY\n"
@@ -70,7 +71,7 @@ def new(
 def list_keys(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List all API keys, also those that are revoked or expired."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        listed = operator.keys()
+        listed = operator.ask(wire.encode_list())["keys"]
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
@@ -79,7 +80,7 @@ def revoke(name: Name, server: OperatedServer = None, store: Store = None) -> No
     """Revoke an API key: servers refuse it at once, and for good."""
     checked(name, key_name, "NAME")
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        revoked = operator.revoke_key(name)
+        revoked = operator.ask(wire.encode_revoke(name))
     say(f"{revoked['name']} is revoked\n")
 
 
@@ -89,7 +90,7 @@ def _show(operator: OperatorClient, made: dict[str, Any], text: str) -> None:
         say(text)
         sys.stdout.flush()
     except OSError as error:
-        operator.revoke_key(made["name"])
+        operator.ask(wire.encode_revoke(made["name"]))
         raise SetupError(
             f"the key could not be shown ({error.strerror}), so it is revoked again; make another"
         ) from None

@@ -7,6 +7,7 @@ import typer
 from msgspec import Raw
 
 from ...model.errors import SetupError
+from ...wires.admin import calls as wire
 from ..support.ledger import WHERE, Caller, OperatedServer, Store, operator_of
 from ..support.refusals import told
 from ..support.screen import pretty, say
@@ -32,8 +33,8 @@ def resolve(
     toolyard resolve order-7 --done '{"receipt": 42}'
     """
     how = _how(done, failed, message, rerun)
-    with told(), operator_of(server, store, NO_LEDGER, caller=caller) as operator:
-        resolved = operator.resolve(call_id, how)
+    with told(), operator_of(server, store, NO_LEDGER) as operator:
+        resolved = operator.ask(wire.encode_settlement(call_id, caller, how))
     say(pretty(resolved) if json else line(resolved))
 
 

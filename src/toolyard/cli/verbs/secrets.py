@@ -20,6 +20,7 @@ from ...model.patterns import tool_pattern
 from ...model.sealed import EVERY_TENANT, WhichSecret, secret_name, secret_value, tenant_name, user_name
 from ...server.ledger import ledger_file
 from ...server.settings.table import MEMORY, load_settings
+from ...wires.admin import secrets as wire
 from ..support.ledger import WHERE, OperatedServer, checked, operator_of, refuse_servers
 from ..support.refusals import told
 from ..support.screen import complain, pretty, say
@@ -71,7 +72,7 @@ def set_secret(
     refuse_servers(server, store, NO_LEDGER)
     value = _value(name, from_env)
     with told(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
-        made = operator.set_secret(which, value, patterns)
+        made = operator.ask(wire.encode_set(which, value, patterns))
     say(f"{made['name']} is set for {_whose(made)}\n")
     needed_by = made.get("neededBy")
     if needed_by:
@@ -84,7 +85,7 @@ def set_secret(
 def list_secrets(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List the secrets, and what tools of a running server declare and nobody has set. Never their values."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        listed = operator.secrets()
+        listed = operator.ask(wire.encode_list())["secrets"]
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
@@ -95,7 +96,7 @@ def remove(
     """Remove a secret. Calls that begin from now on do not have it."""
     which = _which(name, tenant, user)
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        removed = operator.remove_secret(which)
+        removed = operator.ask(wire.encode_remove(which))
     say(f"{removed['name']} is removed for {_whose(removed)}\n")
 
 
@@ -106,7 +107,7 @@ def rotate(server: OperatedServer = None, store: Store = None) -> None:
     Put the new key in front of the old one and start the server again; then run this.
     """
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        done = operator.rotate_secrets()
+        done = operator.ask(wire.encode_rotate())
     say(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
     if done["keys"] == 1:
         complain("There is one key alone; 'toolyard secrets rotate --help' says how to change it\n")

@@ -1,7 +1,8 @@
-"""Calls that wait for a person's yes, each with its input as text and two forms: approve, or reject with a reason.
+"""The console's page of calls that wait for a person's yes: each with its input as text, and two forms, to approve it
+or to reject it with a reason.
 
-Nothing is loaded anew here by itself: whoever reads must not find another call under the button. Who is at the console
-is an operator, so no code is asked for.
+The page does not reload itself: whoever reads must not find another call under the button. Whoever is at the console is
+an operator, so the call's code is not asked for.
 """
 
 from collections.abc import Mapping
@@ -11,14 +12,16 @@ from ...store.contract import Store
 from ...wires.admin.calls import caller_name
 from ...wires.lifecycle.approvals import MOST_REASON
 from ..approvals.decisions import OPERATOR, AuditedApprovals, Decider
-from ..pages.layout import age
-from .html import code, facts, json_text, shown
+from ..pages.layout import age, shown
+from .html import code, facts, json_text
 from .page import Action, ConsolePage, Done, PageContent, Visit
 
 ONE = "/approvals/{id}"
 
 
 class ApprovalsPage:
+    """Shows the calls that wait for approval, and decides about them as an operator does."""
+
     def __init__(self, store: Store, decisions: AuditedApprovals) -> None:
         self._store, self._decisions = store, decisions
 

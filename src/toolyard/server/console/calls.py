@@ -1,10 +1,11 @@
-"""The calls of all callers, as they run; one of them with what went in and came out; and a button that cancels it."""
+"""The console's pages of calls: those of all callers, one call with what went in and came out, and its whole input. A
+button cancels a call that has not ended."""
 
 from collections.abc import Mapping
 from html import escape
 
 from ...engine.approvals import Approvals
-from ...model.errors import InvalidInput, PathNotFound, Problem, Refused
+from ...model.errors import PathNotFound, Refused
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
 from ...store.contract import Store
@@ -12,18 +13,21 @@ from ...store.values import Filter
 from ...trust.approvals.rules import APPROVAL
 from ...wires.admin.calls import caller_name
 from ..http import query
-from ..pages.layout import age
-from .html import NOTHING, brief, code, facts, grid, json_text, shown, whole_json
+from ..pages.layout import age, shown
+from .html import NOTHING, brief, code, facts, grid, json_text, whole_json
 from .page import Action, ConsolePage, Done, PageContent, Visit
 
 MOST = 100
+"""How many calls the list shows."""
 COLUMNS = ("Call", "Tool", "State", "Caller", "Wire", "Waits for", "Age", "Attempt", "Progress")
 ONE = "/calls/{number}"
 
 
 class CallsPage:
-    def __init__(self, store: Store, desk: Approvals) -> None:
-        self._store, self._desk = store, desk
+    """Shows calls from the ledger, with the decision of whoever approved or rejected one."""
+
+    def __init__(self, store: Store, approvals: Approvals) -> None:
+        self._store, self._approvals = store, approvals
 
     def pages(self) -> list[ConsolePage]:
         return [
@@ -36,7 +40,9 @@ class CallsPage:
         return [Action(f"{ONE}/cancel", self.cancel)]
 
     async def show_all(self, visit: Visit) -> PageContent:
-        state, tool = _state(visit), query.text(visit.exchange, "tool") or None
+        # The form sends an empty field for "any"; the API refuses an empty state.
+        state = query.state(visit.exchange) if query.text(visit.exchange, "state") else None
+        tool = query.text(visit.exchange, "tool") or None
         found = await self._store.listed(Filter(None, state=state, tool=tool, limit=MOST))
         rows = grid(COLUMNS, (_row(visit, call) for call in found)) if found else "<p>There is none.</p>"
         said = f"<p>The newest {MOST}; there may be more.</p>" if len(found) == MOST else ""
@@ -55,7 +61,7 @@ class CallsPage:
         return PageContent(f"Call {call.seq}", body, live=call.state not in ENDED)
 
     async def show_input(self, visit: Visit) -> PageContent:
-        """All of it, however long: whoever decides may read what they decide about."""
+        """The input, however long it is: whoever decides about a call may read all that they decide about."""
         call = await self._call(visit)
         back = f"<p>{visit.link('/approvals', 'Approvals')}</p>" if call.waiting_for == APPROVAL else ""
         body = whole_json(call.input) if call.input else "<p>It is not kept any more.</p>"
@@ -78,7 +84,7 @@ class CallsPage:
         return call
 
     async def _facts(self, visit: Visit, call: CallRecord) -> list[tuple[str, str]]:
-        decided = await self._desk.decision(call)
+        decided = await self._approvals.decision(call)
         rows = [
             ("Call id", code(call.key.call_id)),
             ("Tool", code(call.reference)),
@@ -134,15 +140,6 @@ def _progress(call: CallRecord) -> str:
 def _said(decided: Mapping[str, object]) -> str:
     because = f": {decided['reason']}" if decided["reason"] else ""
     return f"{decided['by']} has {'approved' if decided['approved'] else 'rejected'} it{because}"
-
-
-def _state(visit: Visit) -> State | None:
-    given = query.text(visit.exchange, "state")
-    if not given:
-        return None
-    if given not in State.__members__:
-        raise InvalidInput((Problem("state", f"Must be one of {', '.join(State)}"),))
-    return State(given)
 
 
 def _filter(visit: Visit, state: State | None, tool: str | None) -> str:

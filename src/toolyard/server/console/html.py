@@ -1,26 +1,24 @@
-"""What the console's pages are made of. Whatever callers, tools and workers wrote is text here: it is escaped, and what
-would be hidden in it is spelled out."""
+"""The pieces of HTML that the console's pages are made of: code, JSON, tables, lists.
+
+Whatever callers, tools and workers wrote is text here: it is escaped, and hidden characters in it are spelled out.
+"""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
 import msgspec
 
-from ...text.hidden import escaped, escaped_json
-from ..pages.layout import age as age
+from ...text.hidden import escaped_json
+from ..pages.layout import shown
 
 MOST_CHARACTERS = 20_000
+"""How much of a JSON document is shown before it is cut."""
 MOST_IN_A_CELL = 200
 NOTHING = "–"
 
 
-def shown(text: object) -> str:
-    """As HTML."""
-    return escape(escaped(str(text)))
-
-
 def brief(text: object) -> str:
-    """The same, cut where it is longer than a line or two."""
+    """Text as HTML, cut where it is longer than a line or two."""
     whole = str(text)
     return shown(whole if len(whole) <= MOST_IN_A_CELL else whole[:MOST_IN_A_CELL] + "…")
 
@@ -30,8 +28,8 @@ def code(text: object) -> str:
 
 
 def json_text(data: bytes, whole: str = "") -> str:
-    """JSON, laid out to be read; what is too long is cut, and that is said. `whole` is a link to where it is not, as
-    HTML."""
+    """JSON as HTML, laid out to be read. A long document is cut, which is said; `whole` is HTML that links to all of
+    it."""
     text = msgspec.json.format(data, indent=2).decode()
     cut = ""
     if len(text) > MOST_CHARACTERS:
@@ -41,23 +39,23 @@ def json_text(data: bytes, whole: str = "") -> str:
 
 
 def whole_json(data: bytes) -> str:
-    """The same, and nothing is cut."""
+    """JSON as HTML, laid out to be read, with nothing cut."""
     return f"<pre tabindex='0'>{escape(escaped_json(msgspec.json.format(data, indent=2).decode()))}</pre>"
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Two columns: a name, and HTML."""
+    """A table of two columns: names, which are text, and values, which are HTML."""
     cells = "".join(f"<tr><th scope='row'>{escape(name)}</th><td>{value}</td></tr>" for name, value in rows)
     return f"<table>{cells}</table>"
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with a heading for each column. Cells are HTML."""
+    """A table with a heading for each column. Headings are text, cells HTML."""
     heads = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
     lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class='wide' tabindex='0'><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>"
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """Of HTML."""
+    """A list. Its lines are HTML."""
     return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"

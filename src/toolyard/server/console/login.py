@@ -1,4 +1,5 @@
-"""The console's door: a code from `toolyard console` lets a browser in, once, and a cookie knows it from then on.
+"""How a browser logs in to the console and out of it: with a code from `toolyard console`, which is good once, and from
+then on with a cookie that names its session.
 
 The operator's token never goes to a browser. The cookie is sent by this server's own pages alone (`SameSite=Strict`),
 no script can read it, and over TLS its name is one that only this very host can set.
@@ -16,7 +17,7 @@ from ..http.exchange import Exchange
 from ..intake.witness import Witness
 from ..pages.forms import Browser, Forms, cookie_name, cookie_of, is_https
 from ..pages.layout import FORM, alert, html, page, paragraph
-from .login_sessions import CODE_S, SESSION_S, Codes, LoginSessions, Tries
+from .login_sessions import CODE_S, SESSION_S, Codes, LoginSessions, WrongCodes
 from .page import ROOT
 
 ENTER, LEAVE = f"{ROOT}/enter", f"{ROOT}/leave"
@@ -45,15 +46,18 @@ def code_maker(codes: Codes, base_url: Callable[[Exchange], str]) -> Callable[[E
     return make
 
 
-class Door:
-    """Lets browsers in and out."""
+class ConsoleLogin:
+    """Handles the page that asks for a code, the session that a good code begins, and its end. Wrong codes, logins and
+    logouts are in the audit log."""
 
-    def __init__(self, forms: Forms, codes: Codes, sessions: LoginSessions, tries: Tries, witness: Witness) -> None:
+    def __init__(
+        self, forms: Forms, codes: Codes, sessions: LoginSessions, wrong_codes: WrongCodes, witness: Witness
+    ) -> None:
         self._forms, self._codes, self._sessions = forms, codes, sessions
-        self._tries, self._witness = tries, witness
+        self._wrong_codes, self._witness = wrong_codes, witness
 
     async def session_of(self, exchange: Exchange) -> str | None:
-        """Of the browser that sent this; None where it has none that is good."""
+        """The session of the browser that sent this request; None where it has none, or one that is over."""
         id = cookie_of(exchange, COOKIE) if is_safe(exchange.base_url()) else None
         return id if id is not None and await self._sessions.has(id) else None
 
@@ -71,21 +75,23 @@ class Door:
             fields = self._forms.read(exchange, _url(exchange, ENTER))
         except RequestError as error:
             return self._page(exchange, alert(error.message), 403)
-        is_one_of_few = self._tries.add(exchange.address)
+        # Counted before the code is looked up, so that of many requests at once only a few are written down.
+        is_one_of_few = self._wrong_codes.add(exchange.address)
         if not await self._codes.take(fields.get("code", "")):
             if not is_one_of_few:
                 return self._ask(exchange, TOO_MANY)
             self._witness.did(AuditKind.AUTH, "a wrong code for the console", None, exchange.address)
             await self._witness.written()
             return self._ask(exchange, WRONG)
-        self._tries.forget(exchange.address)
+        self._wrong_codes.forget(exchange.address)
         id = await self._sessions.begin()
         self._witness.did(AuditKind.ADMIN, "console: a browser came in", None, exchange.address)
         await self._witness.written()
         return _go(exchange, ROOT, _cookie(exchange, id, SESSION_S))
 
     async def leave(self, exchange: Exchange) -> Reply:
-        """Also where the session is over already: the cookie goes either way, if the form is one of this server's."""
+        """Ends the session and takes the cookie away, also where the session is over already, if the form is one of
+        this server's."""
         id = cookie_of(exchange, COOKIE)
         try:
             if id is None:
@@ -100,7 +106,7 @@ class Door:
         return _go(exchange, ENTER, _cookie(exchange, "", 0))
 
     def turn_away(self, exchange: Exchange) -> Reply:
-        """Whoever is not known, whatever they asked for."""
+        """The reply to a browser without a session, whatever it asked for."""
         if exchange.method in ("GET", "HEAD"):
             return _go(exchange, ENTER)
         said = alert("You are not signed in, or no longer. Nothing was changed")

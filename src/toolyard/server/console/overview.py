@@ -1,4 +1,5 @@
-"""The console's first page: what there is, what runs, and what waits for a person."""
+"""The console's first page: the server's health, how many tools and calls there are, which workers live, and what waits
+for a person."""
 
 from ...catalogue import Catalogue
 from ...engine.approvals import Approvals
@@ -7,16 +8,19 @@ from ...model.worker import WorkerRecord
 from ...store.contract import Store
 from ...version import VERSION
 from ..intake.readiness import Readiness
-from .html import NOTHING, bullets, facts, shown
+from ..pages.layout import shown
+from .html import NOTHING, bullets, facts
 from .page import Action, ConsolePage, PageContent, Visit
 
 NEWEST = 10_000
-"""Of the calls that have ended, those among so many are counted."""
+"""Among how many of the newest calls those that have ended are counted: a ledger may have millions."""
 
 
 class Overview:
-    def __init__(self, store: Store, catalogue: Catalogue, desk: Approvals, readiness: Readiness) -> None:
-        self._store, self._catalogue, self._desk, self._readiness = store, catalogue, desk, readiness
+    """Shows how the server is, and links to the pages that say more."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, approvals: Approvals, readiness: Readiness) -> None:
+        self._store, self._catalogue, self._approvals, self._readiness = store, catalogue, approvals, readiness
 
     def pages(self) -> list[ConsolePage]:
         return [ConsolePage("", self.show, "Overview")]
@@ -25,7 +29,7 @@ class Overview:
         return []
 
     async def show(self, visit: Visit) -> PageContent:
-        waiting, workers = len(await self._desk.waiting()), await self._store.workers()
+        waiting, workers = len(await self._approvals.waiting()), await self._store.workers()
         rows = [
             ("Server", f"{shown(self._readiness.health)}, toolyard {VERSION}, node {shown(self._store.node)}"),
             ("Tools", visit.link("/tools", str(len(self._catalogue)))),

@@ -1,5 +1,8 @@
-"""The console's pages as routes: each looks for the browser's session first, and whatever is changed is in the audit
-log. Where there is no session, nothing depends on what was asked for."""
+"""The routes of the console's pages and buttons.
+
+Each looks for the browser's session first; without one, the reply does not depend on what was asked for. Whatever a
+button changes is in the audit log.
+"""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -14,28 +17,31 @@ from ..http.routes import Handler, Route
 from ..intake.witness import Witness
 from ..pages.forms import Browser, Forms
 from ..pages.layout import FORM, alert, html, page
-from .login import ENTER, LEAVE, Door
+from .login import ENTER, LEAVE, ConsoleLogin
 from .page import ROOT, Action, ConsolePage, PageContent, Section, Visit
 
 LIVE = "live"
+"""The query parameter by which a page reloads itself."""
 EVERY_S = 5
 
 
 class Console:
+    """Puts pages into the console's frame: the navigation above, a button to sign out below."""
+
     def __init__(
-        self, door: Door, forms: Forms, witness: Witness, sections: Sequence[Section], now: Callable[[], float]
+        self, login: ConsoleLogin, forms: Forms, witness: Witness, sections: Sequence[Section], now: Callable[[], float]
     ) -> None:
-        self._door, self._forms, self._witness, self._now = door, forms, witness, now
+        self._login, self._forms, self._witness, self._now = login, forms, witness, now
         self._pages = [each for section in sections for each in section.pages()]
         self._actions = [each for section in sections for each in section.actions()]
 
     def routes(self) -> list[Route]:
-        """Anyone may ask; the door answers who is not known."""
-        door = self._door
+        """Anyone may ask, but only a browser with a session gets more than the login page."""
+        login = self._login
         return [
-            Route("GET", ENTER, door.show, oxp.FLAT, who="anyone"),
-            Route("POST", ENTER, door.enter, oxp.FLAT, reads_form=True, who="anyone"),
-            Route("POST", LEAVE, door.leave, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("GET", ENTER, login.show, oxp.FLAT, who="anyone"),
+            Route("POST", ENTER, login.enter, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("POST", LEAVE, login.leave, oxp.FLAT, reads_form=True, who="anyone"),
             *(Route("GET", ROOT + each.path, self._showing(each), oxp.FLAT, who="anyone") for each in self._pages),
             *(
                 Route("POST", ROOT + each.path, self._doing(each), oxp.FLAT, reads_form=True, who="anyone")
@@ -45,9 +51,9 @@ class Console:
 
     def _showing(self, shown: ConsolePage) -> Handler:
         async def handle(exchange: Exchange) -> Reply:
-            session = await self._door.session_of(exchange)
+            session = await self._login.session_of(exchange)
             if session is None:
-                return self._door.turn_away(exchange)
+                return self._login.turn_away(exchange)
             visit = Visit(exchange, session, self._forms, self._now())
             try:
                 return self._reply(visit, await shown.show(visit))
@@ -58,9 +64,9 @@ class Console:
 
     def _doing(self, action: Action) -> Handler:
         async def handle(exchange: Exchange) -> Reply:
-            session = await self._door.session_of(exchange)
+            session = await self._login.session_of(exchange)
             if session is None:
-                return self._door.turn_away(exchange)
+                return self._login.turn_away(exchange)
             visit = Visit(exchange, session, self._forms, self._now())
             try:
                 fields = self._forms.read(exchange, exchange.base_url() + exchange.path, Browser(session))
@@ -97,7 +103,7 @@ class Console:
 
 
 def _live(visit: Visit, view: PageContent) -> tuple[bool, str]:
-    """Whether the page is to be loaded again and again, and the link that changes it: its reader decides."""
+    """Whether the page reloads itself, and the link by which its reader changes that."""
     if not view.live:
         return False, ""
     given = dict(parse_qsl(visit.exchange.query.decode("latin-1"), max_num_fields=None))

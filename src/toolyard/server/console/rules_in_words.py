@@ -1,4 +1,5 @@
-"""Rules in words: whom they are about, and what they say of a tool."""
+"""Access and approval rules as sentences, for the console's page of tools: whom a rule is about, and what it says of a
+tool."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,6 +12,7 @@ NO_RULES = "Everybody whom this server lets in: there are no access rules."
 
 
 def who_in_words(who: CallerPattern) -> str:
+    """Which callers a rule is about."""
     parts = [
         *_part("the subject", who.subject),
         *_part("the tenant", who.tenant),
@@ -22,8 +24,8 @@ def who_in_words(who: CallerPattern) -> str:
 
 
 def exposed_to(tool: Tool, rules: Sequence[Rule]) -> list[str]:
-    """In the order in which they are asked: the first that fits a caller decides."""
-    lines = [*_house(tool)]
+    """Who sees a tool, a line for each rule in the order in which they count: the first that fits a caller decides."""
+    lines = [*_tenants(tool)]
     if not rules:
         return [*lines, NO_RULES]
     for rule in rules:
@@ -36,7 +38,7 @@ def exposed_to(tool: Tool, rules: Sequence[Rule]) -> list[str]:
 
 
 def approvals_of(tool: Tool, rules: Sequence[ApprovalRule]) -> list[str]:
-    """Which calls of it wait for a person. Empty: none does."""
+    """Which calls of a tool wait for a person, a line for each rule; an empty list where none does."""
     lines = [_approval(rule) for rule in rules if rule.is_about(tool)]
     own = tool.approval
     if own == "always":
@@ -46,7 +48,7 @@ def approvals_of(tool: Tool, rules: Sequence[ApprovalRule]) -> list[str]:
     return lines if any(rule.ask and rule.is_about(tool) for rule in rules) else []
 
 
-def _house(tool: Tool) -> Iterable[str]:
+def _tenants(tool: Tool) -> Iterable[str]:
     if tool.tenants is not None:
         yield f"Only to callers of {' or '.join(tool.tenants)}: its workers serve no other tenant."
 

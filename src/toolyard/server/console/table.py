@@ -1,4 +1,4 @@
-"""The table of the console's pages, in the order of its navigation, and the parts that they stand on."""
+"""The table of the console's pages, in the order of its navigation, and the parts that they are made from."""
 
 from collections.abc import Callable
 
@@ -17,8 +17,8 @@ from ..pages.forms import Forms
 from ..settings.table import Settings
 from .approvals import ApprovalsPage
 from .calls import CallsPage
-from .login import Door
-from .login_sessions import Codes, LoginSessions, Tries
+from .login import ConsoleLogin
+from .login_sessions import Codes, LoginSessions, WrongCodes
 from .overview import Overview
 from .page import Section
 from .routes import Console
@@ -26,7 +26,7 @@ from .tools import Tools
 
 
 class ConsoleParts(Struct, frozen=True):
-    """`is_open`: whether callers are let in without credentials."""
+    """What the console's pages show and change. `is_open` says whether callers need no credentials."""
 
     store: Store
     ring: KeyRing
@@ -40,18 +40,18 @@ class ConsoleParts(Struct, frozen=True):
     is_open: Callable[[], bool]
 
 
-def sections(ground: ConsoleParts) -> list[Section]:
+def sections(parts: ConsoleParts) -> list[Section]:
     """A new page is a line here."""
-    store, settings = ground.store, ground.settings
+    store, settings = parts.store, parts.settings
     return [
-        Overview(store, ground.catalogue, ground.decisions.approvals, ground.readiness),
-        Tools(ground.catalogue, ground.engine, ground.workers, settings.access, settings.approvals, ground.is_open),
-        CallsPage(store, ground.decisions.approvals),
-        ApprovalsPage(store, ground.decisions),
+        Overview(store, parts.catalogue, parts.decisions.approvals, parts.readiness),
+        Tools(parts.catalogue, parts.engine, parts.workers, settings.access, settings.approvals, parts.is_open),
+        CallsPage(store, parts.decisions.approvals),
+        ApprovalsPage(store, parts.decisions),
     ]
 
 
-def routes(ground: ConsoleParts, now: Callable[[], float]) -> list[Route]:
-    store, ring, forms = ground.store, ground.ring, Forms(ground.ring)
-    door = Door(forms, Codes(store, ring), LoginSessions(store, ring), Tries(now), ground.witness)
-    return Console(door, forms, ground.witness, sections(ground), now).routes()
+def routes(parts: ConsoleParts, now: Callable[[], float]) -> list[Route]:
+    store, ring, forms = parts.store, parts.ring, Forms(parts.ring)
+    login = ConsoleLogin(forms, Codes(store, ring), LoginSessions(store, ring), WrongCodes(now), parts.witness)
+    return Console(login, forms, parts.witness, sections(parts), now).routes()

@@ -1,4 +1,5 @@
-"""The tools: what each is, where it runs, what it needs, who may call it, and whether a person has to agree."""
+"""The console's page of tools: what each is, where it runs, what it needs, who may call it, and which of its calls wait
+for approval."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -10,15 +11,18 @@ from ...model.tool import Tool
 from ...trust.access.access import Rule
 from ...trust.approvals.rules import ApprovalRule
 from ..http import query
-from .html import NOTHING, bullets, code, facts, shown
+from ..pages.layout import shown
+from .html import NOTHING, bullets, code, facts
 from .page import Action, ConsolePage, PageContent, Visit
 from .rules_in_words import approvals_of, exposed_to
 
 MOST = 200
+"""How many tools the page shows; a search finds the others."""
 
 
 class Tools:
-    """`is_open`: whether callers are let in without credentials."""
+    """Shows the tools of the catalogue, with the rules about them in words. `is_open` says whether callers need no
+    credentials."""
 
     def __init__(
         self,

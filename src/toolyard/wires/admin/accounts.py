@@ -1,6 +1,6 @@
 """The operator's words about users' accounts, in both directions. No token is among them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -56,12 +56,13 @@ def _connection(connection: Account) -> dict[str, Any]:
 # -- what a client asks ----------------------------------------------------------------------------
 
 
-def encode_list(wanted: Mapping[str, str | None]) -> Request:
-    """Of one tenant or user, where `wanted` has one."""
+def encode_list(tenant: str | None = None, user: str | None = None) -> Request:
+    """For all accounts, or those of one tenant or user."""
+    wanted = {"tenant": tenant, "user": user}
     given = {name: value for name, value in wanted.items() if value is not None}
     return Request("GET", PATH, query=urlencode(given).encode())
 
 
-def encode_disconnect(unwanted: Mapping[str, str | None]) -> Request:
-    given = {name: value for name, value in unwanted.items() if value is not None}
-    return Request("POST", f"{PATH}/disconnect", dict([JSON]), encode(given))
+def encode_disconnect(provider: str, user: str, tenant: str | None = None) -> Request:
+    members = {"provider": provider, "user": user} | ({} if tenant is None else {"tenant": tenant})
+    return Request("POST", f"{PATH}/disconnect", dict([JSON]), encode(members))

@@ -1,6 +1,6 @@
 """The operator's question why a caller may call a tool, or may not, in both directions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -47,6 +47,11 @@ def decode_asked(body: bytes) -> ExplainQuery:
 
 def encode_explanation(explanation: Explanation) -> Reply:
     return Reply(200, encode(explanation), [JSON])
+
+
+def decode_explanation(members: Mapping[str, Any]) -> Explanation:
+    """From the members of the reply."""
+    return msgspec.convert(members, Explanation)
 
 
 def encode_asked(asked: ExplainQuery) -> Request:

@@ -1,11 +1,11 @@
 """The operator's question which tools the workers offer, in both directions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ...model.worker import ToolDefinition
 from ..contract import JSON, Reply, Request
 from ..errors import encode
-from ..lifecycle.calls import LIFECYCLE
 from ..lifecycle.worker_tools import decode_definitions, definition_json
 
 PATH = "/v1/admin/offers"
@@ -19,6 +19,6 @@ def encode_ask() -> Request:
     return Request("GET", PATH)
 
 
-def decode_offers(reply: Reply) -> list[ToolDefinition]:
-    """Raises what the server refused with."""
-    return decode_definitions(encode(LIFECYCLE.decode(reply)), 0)
+def decode_offers(members: Mapping[str, Any]) -> list[ToolDefinition]:
+    """From the members of the reply."""
+    return decode_definitions(encode(members), 0)
