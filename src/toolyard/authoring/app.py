@@ -1,7 +1,7 @@
 """An app: toolkits with shared resources and hooks around every call.
 
-`App(toolkit, …, lifespan=…)` is what a server serves. The lifespan runs once where the tools run: what it
-yields is `Context.resources`, and it is closed when the server stops.
+`App(toolkit, …, lifespan=…)` is what a server serves. The lifespan runs once in each process where tools run (the
+server, a worker, a child process): what it yields is `Context.resources`, and it is closed when that process stops.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Lifespan = Callable[[], AbstractAsyncContextManager[Any] | AsyncIterator[Any]]
 
 
 class App:
-    """Toolkits, what they share, and what happens around their calls."""
+    """Toolkits that are served together, with the resources they share and the hooks around their calls."""
 
     def __init__(self, *toolkits: Toolkit, lifespan: Lifespan | None = None) -> None:
         self._place = author_place()
@@ -35,7 +35,7 @@ class App:
         self.host = Host()
         self._lifespan = None if lifespan is None else self._manager(lifespan)
         self.authors_mcp: Any = None
-        """What `mcp` made, if it was asked for."""
+        """The MCP SDK's server, once `mcp` was asked for."""
 
     @property
     def mcp(self) -> Any:
@@ -55,13 +55,13 @@ class App:
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
 
     def only(self, toolkit: Toolkit) -> "App":
-        """One of its toolkits, with everything that this app has for it."""
-        made = copy(self)
-        made.toolkits = [toolkit]
-        return made
+        """This app with one of its toolkits alone: same resources, same hooks."""
+        app = copy(self)
+        app.toolkits = [toolkit]
+        return app
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever a tool of its toolkits was added or removed, until what this returns is called."""
+        """Calls `listener` whenever a tool of its toolkits was added or removed. Returns a function that ends that."""
         forget = [toolkit.subscribe(listener) for toolkit in self.toolkits]
 
         def stop() -> None:
@@ -85,7 +85,7 @@ class App:
             try:
                 resources = await stack.enter_async_context(self._lifespan())
             except BaseException as error:  # an author's code
-                if is_stopped(error) or isinstance(error, KeyboardInterrupt):  # whoever started it does not want it
+                if is_stopped(error) or isinstance(error, KeyboardInterrupt):  # the start itself is being called off
                     raise
                 sentence = f"the app's lifespan raised {named(error)}"
                 raise SetupError(sentence, self._place) from error
@@ -96,7 +96,8 @@ class App:
         return load("asgi")(self, **settings)
 
     def _manager(self, lifespan: Lifespan) -> Callable[[], AbstractAsyncContextManager[Any]]:
-        """Refuses what is seen to be none: a server should not have to start to find out."""
+        """The lifespan as a function that makes a context manager. What cannot be one is refused when the app is made,
+        and not only when a server starts."""
         try:
             inspect.signature(lifespan).bind()
         except TypeError:

@@ -1,8 +1,8 @@
 """Bytes in JSON: as Base64, in and out, wherever they stand in a type.
 
-pydantic takes them for UTF-8, which most bytes are not. Its own setting for Base64 is one of each model, and writes
-another alphabet than `contentEncoding: base64` stands for; so a type's core schema is changed before anything is made
-of it. A type that says itself how it looks in JSON is left alone.
+By default pydantic takes bytes for UTF-8 text, which most are not. Its setting for Base64 has to be made on each model,
+and writes the URL-safe alphabet, which `contentEncoding: base64` does not mean. So the core schema of a type is changed
+before a validator or serializer is made of it. A type that says itself how it looks in JSON is left alone.
 """
 
 from base64 import b64decode, b64encode
@@ -11,17 +11,18 @@ from math import ceil
 from typing import Any
 
 OWN_FORM = ("val_json_bytes", "ser_json_bytes")
-"""What an author's model may say of its bytes."""
+"""pydantic's settings by which an author's model chooses how its bytes look in JSON."""
 _NOT_SCHEMAS = frozenset({"metadata", "default", "config", "serialization", "expected", "cls"})
+"""Members of a core schema that have no core schema in them."""
 
 
 def encoded(value: Any) -> Any:
-    """Their text; what is something else stays so, for the output schema to refuse."""
+    """Bytes as Base64. Any other value is returned as it is, for the output schema to refuse."""
     return b64encode(value).decode() if isinstance(value, bytes | bytearray) else value
 
 
 def decoded(value: Any) -> Any:
-    """Bytes of their text; anything else as it is, for the type to refuse."""
+    """The bytes of a text in Base64. Any other value is returned as it is, for the type to refuse."""
     if not isinstance(value, str):
         return value
     try:
@@ -31,15 +32,16 @@ def decoded(value: Any) -> Any:
 
 
 def length_of(bytes_: int) -> int:
-    """How long so many bytes are in Base64."""
+    """How many characters so many bytes are in Base64."""
     return 4 * ceil(bytes_ / 3)
 
 
 def in_base64(schema: Any) -> Any:
-    """A core schema with all of its bytes as Base64; itself where it has none."""
+    """A core schema with all of its bytes as Base64. One that has none is returned itself, so that callers see by
+    identity that the validator which pydantic has built already will do."""
     if isinstance(schema, list | tuple):
-        made = [in_base64(each) for each in schema]
-        return schema if all(new is old for new, old in zip(made, schema, strict=True)) else type(schema)(made)
+        changed = [in_base64(each) for each in schema]
+        return schema if all(new is old for new, old in zip(changed, schema, strict=True)) else type(schema)(changed)
     if not isinstance(schema, dict) or "serialization" in schema or has_own_form(schema.get("config")):
         return schema
     if schema.get("type") == "bytes":

@@ -1,7 +1,7 @@
-"""What a tool returns to be seen, heard or opened: pictures, sound, links, resources.
+"""Content that a tool returns to be seen, heard or opened: pictures, sound, links, resources.
 
-As JSON each is a content block of MCP, on every wire. What an author gives is checked where it is made, so that a wrong
-picture is a line in the author's file and not a result that breaks its schema.
+As JSON each is a content block of MCP, on every wire. Content is checked when the author makes it, so that a wrong
+picture is an error at a line of the author's file, and not a result that breaks its schema.
 """
 
 import types
@@ -24,6 +24,9 @@ Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 
 
 # --- as JSON -------------------------------------------------------------------------------------
+
+# MCP's content blocks. pydantic puts the docstring of a TypedDict into the output schema of every tool that returns it,
+# where clients read it and locks compare it: so these classes have none, and that of `Annotations` does not change.
 
 
 class Annotations(TypedDict, total=False):
@@ -83,19 +86,21 @@ class ResourceBlock(ContentBlock):
 
 
 class Content:
-    """One block. It can be a result, and not a parameter."""
+    """One content block, which a tool returns by itself, in a list or inside any other result. It cannot be a
+    parameter."""
 
     written_as: ClassVar[Any]
-    """The shape of what `block` gives."""
+    """The TypedDict that `block` gives."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """With the first one: it is its block also where a result's type does not name it (`-> dict[str, Any]`)."""
+        """Makes the class's serializer with its first object: `to_jsonable_python` looks for one on values whose type
+        the signature does not name (`-> dict[str, Any]`)."""
         if "__pydantic_serializer__" not in cls.__dict__:
             cls.__pydantic_serializer__ = TypeAdapter(cls).serializer
         return super().__new__(cls)
 
     def block(self) -> dict[str, Any]:
-        """As JSON."""
+        """The content as MCP's block, in plain JSON values."""
         raise NotImplementedError
 
     @classmethod
@@ -112,7 +117,8 @@ class Content:
 
     @classmethod
     def _write(cls, value: Any) -> dict[str, Any]:
-        """What is not of this class is left to the other types of its union."""
+        """The block of a value of this class. For any other value it raises what makes pydantic try the next type of a
+        union."""
         if not isinstance(value, cls):
             raise PydanticSerializationUnexpectedValue(f"Expected {cls.__name__}")
         return value.block()
@@ -134,12 +140,12 @@ class Image(Content):
         _check_annotations(self.annotations)
 
     def block(self) -> dict[str, Any]:
-        return _given(type="image", data=_base64(self.data), mimeType=self.mime_type, annotations=self.annotations)
+        return _set(type="image", data=_base64(self.data), mimeType=self.mime_type, annotations=self.annotations)
 
 
 @dataclass(frozen=True)
 class Audio(Content):
-    """Sound. `data` is its bytes, or text that is base64 already."""
+    """A sound. `data` is its bytes, or text that is base64 already."""
 
     data: bytes | str
     mime_type: str
@@ -153,12 +159,12 @@ class Audio(Content):
         _check_annotations(self.annotations)
 
     def block(self) -> dict[str, Any]:
-        return _given(type="audio", data=_base64(self.data), mimeType=self.mime_type, annotations=self.annotations)
+        return _set(type="audio", data=_base64(self.data), mimeType=self.mime_type, annotations=self.annotations)
 
 
 @dataclass(frozen=True)
 class ResourceLink(Content):
-    """Where something is to be had. `size` is in bytes."""
+    """A link to a resource, without what is in it. `size` is in bytes."""
 
     uri: str
     name: str
@@ -177,7 +183,7 @@ class ResourceLink(Content):
         _check_annotations(self.annotations)
 
     def block(self) -> dict[str, Any]:
-        return _given(
+        return _set(
             type="resource_link",
             uri=self.uri,
             name=self.name,
@@ -217,12 +223,13 @@ class Embedded(Content):
 
     def block(self) -> dict[str, Any]:
         blob = None if self.data is None else _base64(self.data)
-        resource = _given(uri=self.uri, mimeType=self.mime_type, text=self.text, blob=blob)
-        return _given(type="resource", resource=resource, annotations=self.annotations)
+        resource = _set(uri=self.uri, mimeType=self.mime_type, text=self.text, blob=blob)
+        return _set(type="resource", resource=resource, annotations=self.annotations)
 
 
 def is_content(type_: Any) -> bool:
-    """Whether a result of that type is nothing but blocks and texts, one or several, and can have a block in it."""
+    """Whether a result of that type is MCP's content: content blocks and texts alone, one or a list, with at least one
+    kind of block among them. (A text by itself is an ordinary result.)"""
     members = list(_members(type_, _SEVERAL))
     blocks = [member for member in members if isinstance(member, type) and issubclass(member, Content)]
     return bool(blocks) and all(member is str or member in blocks for member in members)
@@ -232,7 +239,8 @@ _SEVERAL = (list, tuple, Sequence)
 
 
 def _members(type_: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
-    """Through a union, and through a list that is in no other: MCP's content is one list."""
+    """The types that a type is made of, through unions, and through one level of lists: MCP's content is a flat list.
+    `lists` are the list types that may still be entered."""
     origin, below = get_origin(type_), get_args(type_)
     if isinstance(type_, TypeAliasType):
         yield from _members(type_.__value__, lists)
@@ -290,5 +298,6 @@ def _base64(data: bytes | str) -> str:
     return data if isinstance(data, str) else b64encode(data).decode()
 
 
-def _given(**members: Any) -> dict[str, Any]:
+def _set(**members: Any) -> dict[str, Any]:
+    """The members that are set."""
     return {name: value for name, value in members.items() if value is not None}

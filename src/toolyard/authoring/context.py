@@ -1,10 +1,11 @@
-"""What a running tool may ask of the server: declare a parameter of type `Context` and it is handed in.
+"""What a running tool may ask of the server: a tool with a parameter of type `Context` gets one for each call.
 
-It is never part of the schema. A tool sees the secrets and tokens that it declares with `requires=`,
-and no others.
+That parameter is never part of the schema. A tool sees the secrets and tokens that it declares with `requires=`, and no
+others.
 
-What asks the client checks its arguments and names its question when it is called, and waits when it is awaited: so
-questions that are put at once are told apart by the order in which they stand in the tool, also when it is run again.
+The methods that ask the client are no coroutine functions: they check their arguments and name their question when they
+are called, and return a coroutine that waits for the answer. So questions that are put at once (`asyncio.gather`) are
+numbered by the order in which they stand in the tool, and get the same names when the tool is run again.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ class Hidden:
 
 
 class Context:
-    """The call a tool is running for."""
+    """The call that a tool is running for: who called, what was given in confidence, and ways to report and to ask."""
 
     __slots__ = ("_asked", "_run", "_unnamed")
 
@@ -49,12 +50,12 @@ class Context:
 
     @property
     def user_id(self) -> str | None:
-        """The end user, as the caller says."""
+        """The end user that the caller says it speaks for."""
         return self._run.caller.user_id
 
     @property
     def user_info(self) -> Mapping[str, Any]:
-        """What the caller says of the end user."""
+        """What the caller says about the end user."""
         return self._run.user_info
 
     @property
@@ -64,7 +65,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once nobody waits for this call any more. A thread cannot be stopped: look now and then."""
+        """True once the result is not wanted any more. A thread cannot be stopped: a sync tool should look at this now
+        and then."""
         return self._run.channel.cancelled
 
     def secret(self, id: str) -> str:
@@ -83,15 +85,15 @@ class Context:
         return self._run.tokens[provider]
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tells whoever waits how far the tool has come. What is not a finite number is not told."""
+        """Reports to the client how far the tool has come. A number that is not finite is not reported."""
         self._run.progress(done, total, message)
 
     def log(self, message: str, level: str = "info", **fields: Any) -> None:
-        """To the server's log, and to the client where its protocol has one."""
+        """Logs a message in the server's log, and sends it to the client where its protocol has log messages."""
         self._run.log(level, message, fields)
 
     def can_ask(self, kind: Asks) -> bool:
-        """Whether the client can answer that: "form", "url", "sampling" or "roots"."""
+        """Whether the client can answer questions of this kind: "form", "url", "sampling" or "roots"."""
         return self._run.asking is not None and self._run.channel.can_ask(kind)
 
     def ask(self, message: str, schema: Any = str, *, name: str | None = None) -> Coroutine[Any, Any, Any]:
@@ -106,7 +108,7 @@ class Context:
         return self._put(question, lambda answer: form.read(accepted(answer, question.name)))
 
     def ask_url(self, message: str, url: str, *, name: str | None = None) -> Coroutine[Any, Any, None]:
-        """Awaits a person's consent to open an address. Raises Declined. What is done there is not told here."""
+        """Awaits a person's consent to open a URL. Raises Declined. What the person does there is not reported here."""
         question = Question(self._name(name), "url", message, url=url)
 
         def read(answer: Any) -> None:
@@ -144,9 +146,11 @@ class Context:
         return f"question-{self._unnamed}"
 
     def _put(self, question: Question, read: Callable[[Any], Answer]) -> Coroutine[Any, Any, Answer]:
+        """Checks that a question can be asked here, at once, and returns the coroutine that waits for its answer."""
         tool = self._run.tool
         if not tool.code.is_async or not _on_a_loop():
             raise RuntimeError(f"{tool.id} asks '{question.name}', and to ask needs an async tool")
+        # The ledger finds an answer by its question's name: two questions of one name would share an answer.
         if self._asked.setdefault(question.name, question) != question:
             raise ToolError(f"{tool.id} asks two questions with the name '{question.name}'", can_retry=False)
         return self._answered(question, read)

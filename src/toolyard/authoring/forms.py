@@ -1,10 +1,12 @@
-"""A type as a form that a person fills in, and what was filled in as a value of the type.
+"""Questions as forms, and the answers that come back: a type becomes a form that a person fills in, and what was filled
+in becomes a value of the type.
 
 MCP's forms are flat objects of texts, numbers, yes or no, and choices from texts. What a type says beyond that (a
 pattern, a multiple) is not in the form; pydantic checks it when the answer is here. A form has no null: a field that
 allows None may be left out, and is None then.
 
-What a client answered to a tool's question, as MCP has it. What is not that is a ValueError that says why.
+At the end of the file are the readers of what a client answers to each kind of question, in MCP's shapes. An answer of
+another shape is a ValueError that says why.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,25 +22,29 @@ from .problems import in_one_line
 from .schemas import NO_JSON_FORM, ForeignReference, Schemas, inline, reason_of
 
 FORMATS = ("email", "uri", "date", "date-time")
-_SAID = ("title", "description", "default")
+"""The formats that MCP's forms have."""
+_LABELS = ("title", "description", "default")
 _FORMS_HAVE = "forms have texts, numbers, yes or no, and choices from texts"
 _typed_dict: Any = TypedDict
 
 
 class Form(Struct, frozen=True):
-    """What is asked, and what makes a value from the answer. `read` raises ValueError with what is wrong."""
+    """A form's schema, and the function that makes a value from an answer. `read` raises ValueError with what is
+    wrong."""
 
     schema: dict[str, Any]
     read: Callable[[Any], Any]
 
 
 def form_of(wanted: Any) -> Form:
-    """Raises TypeError for a type that cannot be a form."""
+    """The form for a type, or for a JSON Schema that the author gave. Raises TypeError for a type that cannot be a
+    form."""
     if isinstance(wanted, dict):
         return Form(wanted, _members)
     adapter, schema = _schema_of(wanted)
     if "properties" in schema:
         return _form(wanted, adapter, schema)
+    # A form is an object, so a plain type is asked for as its one member.
     wrapped = _form(wanted, *_schema_of(_typed_dict("Answer", {"value": wanted})))
     return Form(wrapped.schema, lambda content: wrapped.read(content)["value"])
 
@@ -46,9 +52,9 @@ def form_of(wanted: Any) -> Form:
 def _form(wanted: Any, adapter: TypeAdapter[Any], schema: dict[str, Any]) -> Form:
     fields, required = schema["properties"], schema.get("required", [])
     absent = {name: None for name in required if _allows_none(fields[name])}
-    made = {"type": "object", "properties": {name: _field(wanted, name, field) for name, field in fields.items()}}
+    form = {"type": "object", "properties": {name: _field(wanted, name, field) for name, field in fields.items()}}
     if needed := [name for name in required if name not in absent]:
-        made["required"] = needed
+        form["required"] = needed
     validate = adapter.validator.validate_json
 
     def read(content: Any) -> Any:
@@ -57,11 +63,11 @@ def _form(wanted: Any, adapter: TypeAdapter[Any], schema: dict[str, Any]) -> For
         except ValidationError as error:
             raise ValueError(in_one_line(error)) from None
 
-    return Form(made, read)
+    return Form(form, read)
 
 
 def _members(content: Any) -> dict[str, Any]:
-    """In JSON a whole number has no fraction: a client may write 3.0 for 3."""
+    """The members of an answer, with whole numbers as integers: a client may write 3.0 for 3."""
     if not isinstance(content, Mapping):
         raise ValueError("it is not an object")
     return {name: _whole(value) for name, value in content.items()}
@@ -82,7 +88,7 @@ def _schema_of(wanted: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
 
 
 def _culprit(wanted: Any) -> str:
-    """The field that pydantic does not name."""
+    """The field that cannot be in a form, which pydantic's error does not name; empty where none is found."""
     for name, type_ in get_type_hints(wanted, include_extras=True).items() if isinstance(wanted, type) else ():
         try:
             TypeAdapter(type_).json_schema()
@@ -100,24 +106,24 @@ def _refusal(wanted: Any, reason: str) -> TypeError:
 
 
 class _NotInForms(Exception):
-    """What a field is that a form cannot have."""
+    """Raised for a field that a form cannot have; the message completes "it is …"."""
 
 
 def _field(wanted: Any, name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """A field's schema, reduced to what forms have."""
     field = _without_none(schema)
     try:
-        made = _reduced(field)
+        reduced = _reduced(field)
     except _NotInForms as error:
         raise _refusal(wanted, f"{name!r} is {error}") from None
-    return {**made, **{word: field[word] for word in _SAID if field.get(word) is not None}}
+    return {**reduced, **{word: field[word] for word in _LABELS if field.get(word) is not None}}
 
 
 def _without_none(schema: dict[str, Any]) -> dict[str, Any]:
-    """What it is when it is not None, with what is said of it all."""
+    """The schema of a field's values other than None, with the title, description and default of the whole field."""
     options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
-    said = {word: value for word, value in schema.items() if word != "anyOf"}
-    return {**options[0], **said} if len(options) == 1 else {**said, "anyOf": options} if options else said
+    others = {word: value for word, value in schema.items() if word != "anyOf"}
+    return {**options[0], **others} if len(options) == 1 else {**others, "anyOf": options} if options else others
 
 
 def _allows_none(schema: dict[str, Any]) -> bool:
@@ -126,6 +132,7 @@ def _allows_none(schema: dict[str, Any]) -> bool:
 
 
 def _reduced(field: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field in the few keywords that MCP's forms have. Raises _NotInForms."""
     if options := _options(field):
         titles = all("title" in option for option in options)
         return {"type": "string", **({"oneOf": options} if titles else {"enum": [each["const"] for each in options]})}
@@ -142,7 +149,7 @@ def _reduced(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(field: dict[str, Any]) -> list[dict[str, str]]:
-    """Of a choice: each with its value, and its title if it has one."""
+    """The options of a choice, each with its value, and its title if it has one; none where the field is no choice."""
     several = field.get("oneOf") or field.get("anyOf") or ()
     if "enum" in field or "const" in field:
         options = [{"const": value} for value in field.get("enum", [field.get("const")]) if value is not None]
@@ -164,7 +171,7 @@ def _text(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(field: dict[str, Any]) -> dict[str, Any]:
-    """Forms have no bound that is itself left out; among whole numbers the next one does."""
+    """A number's schema. Forms have no exclusive bounds; for integers, the next integer is an inclusive one."""
     bounds = _kept(field, "minimum", "maximum")
     if field["type"] == "integer" and "exclusiveMinimum" in field:
         bounds["minimum"] = field["exclusiveMinimum"] + 1
@@ -186,34 +193,40 @@ def _kept(field: dict[str, Any], *words: str) -> dict[str, Any]:
     return {word: field[word] for word in words if word in field}
 
 
+# --- answers -------------------------------------------------------------------------------------
+
 _DONE = {"decline": "declined", "cancel": "cancelled"}
 
 
 class Elicited(Struct):
-    """A person's answer."""
+    """A person's answer to a form or a link: MCP's `ElicitResult`."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
 
 
 class Root(Struct):
+    """A folder that the client works in: MCP's `Root`, without its name."""
+
     uri: str
 
 
 class Roots(Struct):
+    """All folders that the client works in: MCP's `ListRootsResult`."""
+
     roots: list[Root]
 
 
 def accepted(answer: Any, name: str) -> dict[str, Any]:
-    """What was filled in. Raises Declined."""
-    said = convert(answer, Elicited)
-    if said.action != "accept":
-        raise Declined(f"The question '{name}' was {_DONE[said.action]}", action=said.action)
-    return said.content or {}
+    """What a person filled in. Raises Declined where they did not accept."""
+    elicited = convert(answer, Elicited)
+    if elicited.action != "accept":
+        raise Declined(f"The question '{name}' was {_DONE[elicited.action]}", action=elicited.action)
+    return elicited.content or {}
 
 
 def sampled(answer: Any) -> str | dict[str, Any]:
-    """The text, if it is one."""
+    """What the client's model said: its text, or the whole result where that is not a text."""
     result = convert(answer, dict[str, Any])
     content = result.get("content")
     if isinstance(content, dict) and content.get("type") == "text":

@@ -1,9 +1,9 @@
-"""From a function to what the engine needs: schemas, argument builder, result writer.
+"""Makes of an author's function what the engine needs: schemas, typed arguments from input, JSON values from results.
 
-Input reaches `bind` after it was checked against the schema, so pydantic may be lenient there: what is
-left for it to do is to make typed values (dates, models, enums) and to run the author's own validators. Strict types
-it makes from JSON only (a date from a string): what it refuses as values, it is given as JSON, in which a whole number
-has no fraction (`1e19` is an integer to the schema).
+Input reaches `bind` after it was checked against the schema, so pydantic may be lenient there: what is left for it to
+do is to make typed values (dates, models, enums) and to run the author's own validators. Strict types it makes from
+JSON alone (a date from a string): so what it refuses as Python values it gets once more as JSON. There, a float that is
+whole is written as an integer, because it is one to JSON Schema (`1e19`), and not to pydantic.
 """
 
 import inspect
@@ -26,6 +26,7 @@ from .signature import UNTYPED, origin_of, read_signature, refuse
 
 Mode = Literal["validation", "serialization"]
 _NOTHING = (None, type(None))
+# The methods of the plain types themselves: a subclass may have overridden its own.
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
     str: str.__str__,
     int: int.__int__,
@@ -35,8 +36,9 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
 
 
 class Function:
-    """A tool's function: implements `model.running.Code`. Where the author gave a schema, that alone says what may be
-    in the input: what the function does not name goes into its `**more`, or is passed over if it has none."""
+    """An author's function with its schemas: implements `model.tool.Code`. Where the author gave an input schema, that
+    alone decides what may be in the input: members that the function does not name go into its `**more`, or are dropped
+    if it has none."""
 
     def __init__(
         self, function: Callable[..., Any], recursion: Recursion = "refuse", *, has_own_schema: bool = False
@@ -67,7 +69,7 @@ class Function:
 
     @property
     def last_line(self) -> int | None:
-        """Of the function, in its file; None where that is not known."""
+        """The last line of the function in its file; None where that is not known."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return None if code is None else max((line for *_, line in code.co_lines() if line), default=None)
 
@@ -85,7 +87,8 @@ class Function:
             raise InvalidInput(problems_of(error)) from None
 
     def _more(self, input: Mapping[str, Any]) -> dict[str, Any]:
-        """What the function does not name. (A parameter with an alias may have a name that is none in the schema.)"""
+        """The members of an input that the function does not name, for its `**more`. A parameter with an alias has two
+        names: the alias in the schema, and its own, which must not be passed twice."""
         named = {p.property for p in self.signature.parameters} | {p.name for p in self.signature.parameters}
         return {name: value for name, value in input.items() if name not in named}
 
@@ -95,6 +98,7 @@ class Function:
         return self.function(**arguments)
 
     def _arguments(self) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+        """The adapter that makes the arguments from an input, and the input's schema."""
         parameters = self.signature.parameters
         fields = {p.name: p.type if p.required else NotRequired[p.type] for p in parameters}
         shape = _typed_dict("Input", fields)
@@ -102,12 +106,13 @@ class Function:
         try:
             return self._form(shape, "validation")
         except NO_JSON_FORM:
+            # pydantic does not say which parameter it was, so each is tried by itself.
             for parameter in parameters:
                 self._form_or_refuse(parameter.type, "validation", f"for parameter {parameter.name!r}")
             raise
 
     def _refuse_contradictions(self) -> None:
-        """A default that its own type does not allow, neither as it stands nor as the schema lists it."""
+        """Refuses a default that its own type does not allow, neither as a Python value nor as the schema lists it."""
         given = {p.property: p.default for p in self.signature.parameters if p.default is not UNTYPED}
         wrong = _objections(lambda: self._bind(given, strict=True))
         properties = self.input_schema["properties"]
@@ -119,6 +124,7 @@ class Function:
                 refuse(self.function, sentence)
 
     def _result(self) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+        """The output schema, and the function that writes a result as plain JSON values."""
         returns = self.signature.returns
         if returns in _NOTHING:
             return None, _as_it_is
@@ -137,7 +143,7 @@ class Function:
             refuse(self.function, f"cannot have that type {where}: {reason_of(error)}")
 
     def _form(self, type_: Any, mode: Mode) -> tuple[TypeAdapter[Any], dict[str, Any]]:
-        """What makes and writes a type's values, and its schema."""
+        """pydantic's adapter for a type, and the type's inlined schema."""
         adapter = TypeAdapter(type_)
         try:
             return adapter, inline(adapter.json_schema(schema_generator=Schemas, mode=mode), self._recursion)
@@ -152,8 +158,9 @@ class Function:
 
 
 def has_code(schema: Any) -> bool:
-    """Whether something besides pydantic's own code runs where this core schema validates: validators, factories of
-    defaults, types with code of their own. Where it cannot be told it is taken to."""
+    """Whether validating by this core schema runs code besides pydantic's own: validators, factories of defaults, types
+    with code of their own. A call with a known key is answered before any such code runs, so in doubt the answer is
+    yes."""
     pending, seen = [schema], set[int]()
     while pending:
         part = pending.pop()
@@ -172,14 +179,16 @@ def has_code(schema: Any) -> bool:
 
 
 _RUNS = ("post_init", "custom_init", "default_factory")
+"""Members of a core schema that name an author's code to run, by a name or a flag."""
 _ASIDE = ("metadata", "serialization", "cls")
+"""Members of a core schema that have functions in them which validating does not call."""
 
 _typed_dict: Any = TypedDict
 
 
 def _plain_writer(plain: Any) -> Callable[[Any], Any]:
-    """As it is, and what is more than that (an enum's member, another library's float) as the plain value in it. What
-    is something else stays so, for the output schema to refuse."""
+    """Writes results of a plain type: a value of it as it is, and one of a subclass (an enum's member, another
+    library's float) as the plain value in it. Any other value is left as it is, for the output schema to refuse."""
     to_plain = _PLAIN[plain]
 
     def write(value: Any) -> Any:
@@ -191,20 +200,22 @@ def _plain_writer(plain: Any) -> Callable[[Any], Any]:
 
 
 def _validator(adapter: TypeAdapter[Any]) -> SchemaValidator:
-    """The type's own, but for bytes."""
-    made: Any = in_base64(adapter.core_schema)
-    if made is adapter.core_schema:
+    """The type's own validator, or one that reads bytes from Base64 where the type has bytes."""
+    schema: Any = in_base64(adapter.core_schema)
+    if schema is adapter.core_schema:
         own: SchemaValidator = adapter.validator  # type: ignore[assignment]
         return own
-    return SchemaValidator(made, made.get("config"), _use_prebuilt=False)
+    # A prebuilt validator of a model inside would still read its bytes as UTF-8.
+    return SchemaValidator(schema, schema.get("config"), _use_prebuilt=False)
 
 
 _NOT_ABOUT_DEFAULTS = ("missing", "finite_number")
-"""Others are not given here; and "no limit" is a number to Python, though not to JSON."""
+"""pydantic's errors that say nothing about a default: parameters without one are missing, and infinity ("no limit") is
+a number to Python, though not to JSON."""
 
 
 def _objections(bind: Callable[[], Any]) -> dict[str, str]:
-    """What is wrong with the parameters that are given, by their names."""
+    """What pydantic finds wrong with parameters' defaults, by the parameters' names."""
     try:
         bind()
     except ValidationError as error:
@@ -214,22 +225,23 @@ def _objections(bind: Callable[[], Any]) -> dict[str, str]:
 
 
 def _serializer(adapter: TypeAdapter[Any]) -> SchemaSerializer:
-    """The type's own, but for bytes, and for a number that is not finite: it stays one, for the engine to see, and is
-    not None."""
-    made: Any = in_base64(adapter.core_schema)
-    config: Any = {**made.get("config", {}), "ser_json_inf_nan": "constants"}
-    return SchemaSerializer(made, config, _use_prebuilt=made is adapter.core_schema)
+    """The type's own serializer, except that it writes bytes as Base64, and keeps a number that is not finite where
+    pydantic would write None: the engine has to see it, and fail the call."""
+    schema: Any = in_base64(adapter.core_schema)
+    config: Any = {**schema.get("config", {}), "ser_json_inf_nan": "constants"}
+    return SchemaSerializer(schema, config, _use_prebuilt=schema is adapter.core_schema)
 
 
-def _object_schema(made: dict[str, Any]) -> dict[str, Any]:
-    """In the order a reader expects, without pydantic's title."""
-    schema = {"type": "object", "properties": made.get("properties", {})}
-    if made.get("required"):
-        schema["required"] = made["required"]
+def _object_schema(given: dict[str, Any]) -> dict[str, Any]:
+    """pydantic's schema of the input in the order a reader expects, without its title."""
+    schema = {"type": "object", "properties": given.get("properties", {})}
+    if given.get("required"):
+        schema["required"] = given["required"]
     return {**schema, "additionalProperties": False}
 
 
 def _whole(value: Any) -> Any:
+    """A JSON value with each float that is whole as an integer."""
     if isinstance(value, dict):
         return {name: _whole(below) for name, below in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,7 @@
-"""Refuses a definition with characters that nobody sees, and says where in the author's file they stand."""
+"""The options of `@toolkit.tool(…)`, checked, and the check of a whole definition for hidden characters.
+
+Both refuse with a sentence that says what to write instead, and with the file and line where the author wrote it.
+"""
 
 import inspect
 import linecache
@@ -19,8 +22,6 @@ from .function import Function
 Runs = Literal["inline", "thread", "process"]
 """The runners that an author can choose from."""
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}\.[0-9]{1,9})?").fullmatch
-
-
 _KNOWN = frozenset(
     {
         "name", "wire_name", "version", "title", "description", "annotations", "requires", "timeout", "concurrency",
@@ -31,7 +32,8 @@ _KNOWN = frozenset(
 
 
 class ToolOptions:
-    """What the author gave to `@toolkit.tool(…)`, checked, with a refusal that names the line."""
+    """The options that an author gave to one `@toolkit.tool(…)`. Each is checked when it is read; what is wrong raises
+    DefinitionError with the line of the function."""
 
     def __init__(self, function_name: str, code: Function, options: Mapping[str, Any]) -> None:
         self._function_name, self._code, self._options = function_name, code, options
@@ -57,7 +59,7 @@ class ToolOptions:
 
     def version(self, default: Version) -> Version:
         given = self._options.get("version")
-        return default if given is None else _version(given, self._code.origin.place)
+        return default if given is None else version_of(given, self._code.origin.place)
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -65,16 +67,17 @@ class ToolOptions:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The author's own has the signature's parameters, whatever else it says of them."""
-        made, own = self._code.input_schema, self.json("input_schema")
+        """The author's own schema, or else the one made from the signature. The author's must have the parameters of
+        the signature, whatever it says about them."""
+        derived, own = self._code.input_schema, self.json("input_schema")
         if own is None:
-            return made
+            return derived
         parameters = own.get("properties", {})
         if own.get("type") != "object" or not isinstance(parameters, dict):
             self._refuse("has an input_schema that is not one of an object; write 'type': 'object' and 'properties'")
-        differing = sorted(made["properties"].keys() - parameters.keys())
+        differing = sorted(derived["properties"].keys() - parameters.keys())
         if not self._code.signature.takes_more:
-            differing += sorted(parameters.keys() - made["properties"].keys())
+            differing += sorted(parameters.keys() - derived["properties"].keys())
         if differing:
             where = "signature" if differing[0] in parameters else "input_schema"
             self._refuse(f"has the parameter {differing[0]!r} not in its {where}")
@@ -95,8 +98,8 @@ class ToolOptions:
 
     @property
     def on_lost(self) -> OnLost:
-        harmless = self._options.get("idempotent") or self._options.get("read_only")
-        chosen: OnLost = self._one_of("on_lost", ("rerun", "unknown"), "rerun" if harmless else "unknown")
+        can_rerun = self._options.get("idempotent") or self._options.get("read_only")
+        chosen: OnLost = self._one_of("on_lost", ("rerun", "unknown"), "rerun" if can_rerun else "unknown")
         return chosen
 
     @property
@@ -146,18 +149,19 @@ class ToolOptions:
         return value
 
     def json(self, option: str) -> dict[str, Any] | None:
-        """A copy, as it goes over a wire."""
+        """The option's JSON object, as a copy that the author's code cannot change later."""
         given = self._options.get(option)
         if given is None:
             return None
         try:
-            made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Any])
+            copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Any])
         except (TypeError, ValueError):  # msgspec's errors are ValueErrors
             self._refuse(f"has {option}={given!r}; it must be a dict of JSON values")
-        return made
+        return copied
 
     def several(self, option: str, kind: Any, wanted: str) -> tuple[Any, ...]:
-        """One or several of a kind. A text alone would be taken for its letters, so it counts as one."""
+        """An option that is one value of a kind, or an iterable of them. A text is iterable, too: alone it is one
+        value, and not its letters."""
         value = self._options.get(option)
         if value is None or isinstance(value, kind):
             return () if value is None else (value,)
@@ -188,14 +192,16 @@ def camel_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
-def _version(text: str, place: SourcePlace) -> Version:
+def version_of(text: str, place: SourcePlace) -> Version:
+    """The version that an author wrote. Raises DefinitionError, pointing to `place`."""
     if not isinstance(text, str) or not _VERSION(text):
         raise DefinitionError(f"{text!r} is not a version; write three numbers such as '1.2.3'", place)
     return Version.parse(text)
 
 
 def refuse_unseen(who: str, members: dict[str, Any], place: SourcePlace, last_line: int | None = None) -> None:
-    """Raises DefinitionError for the first one. `place` is where the definition begins."""
+    """Raises DefinitionError for the first hidden character in these members of a definition. `place` is where the
+    definition begins."""
     for found in unseen_in(members):
         raise DefinitionError(
             f"{who} has a hidden character in its {found.member}: {found}; people do not see it and models do, "
@@ -205,7 +211,7 @@ def refuse_unseen(who: str, members: dict[str, Any], place: SourcePlace, last_li
 
 
 def members_of(tool: Tool) -> dict[str, Any]:
-    """Everything in a definition that is text, or has text in it."""
+    """Every member of a definition that is text, or has text in it."""
     return {
         "name": tool.name,
         "wire_name": tool.wire_name,
@@ -221,7 +227,7 @@ def members_of(tool: Tool) -> dict[str, Any]:
 
 
 def _line_of(found: Unseen, place: SourcePlace, last_line: int | None) -> SourcePlace:
-    """The line it stands on, if it is written there as it is and not as an escape."""
+    """The line that the hidden character is on, where the author typed it and did not write an escape."""
     if place.line is None or last_line is None:
         return place
     for number in range(place.line, last_line + 1):

@@ -24,8 +24,8 @@ user_id = Requirements(user_id=True)
 
 
 def combine(parts: Sequence[Requirements]) -> Requirements:
-    """Several as one: a provider that is named twice is asked once, for all scopes."""
-    scopes: dict[str, dict[str, None]] = {}
+    """Several requirements as one. A provider that is named twice is required once, with all of the scopes."""
+    scopes: dict[str, dict[str, None]] = {}  # dictionaries as ordered sets: the author's order is what is listed
     for wanted in (a for part in parts for a in part.authorization):
         scopes.setdefault(wanted.id, {}).update(dict.fromkeys(wanted.scopes))
     return Requirements(

@@ -1,6 +1,7 @@
-"""A function's signature, read as a tool's: which parameters, of which types, described how.
+"""Reads a function's signature and docstring as those of a tool: which parameters, of which types, described how.
 
-What a docstring says of a function: Google, NumPy and Sphinx styles alike.
+What cannot be a tool is refused here with a sentence that says what to write instead, and the author's file and line.
+Docstrings may be in Google's, NumPy's or Sphinx's style.
 """
 
 import inspect
@@ -22,37 +23,39 @@ from ..model.tool import Origin
 from .context import Context, Hidden
 
 UNTYPED = inspect.Parameter.empty
+"""Stands for a type or default that the author did not write; None may be one."""
 _log = logging.getLogger("toolyard.authoring")
 
 
 class Parameter(Struct, frozen=True):
-    """One argument: its type with everything said about it, default included."""
+    """One parameter of a tool. `type` is annotated with its default and description, so that pydantic puts both into
+    the schema."""
 
     name: str
     type: Any
     required: bool
     hidden: bool
     property: str
-    """Its name in the schema: another one where the author gave an alias."""
+    """Its name in the schema, which differs where the author gave an alias."""
     default: Any = UNTYPED
-    """None is made for the occasion: a factory's is not known."""
+    """The default itself. That of a `default_factory` is not known, as the factory is the author's code."""
 
 
 class Signature(Struct, frozen=True):
-    """All that the schemas are made from."""
+    """All that a tool's schemas and description are made from."""
 
     parameters: tuple[Parameter, ...]
     context: str | None
-    """The parameter that gets the Context."""
+    """The name of the parameter that gets the Context, if there is one."""
     returns: Any
     summary: str
     returns_summary: str | None
     takes_more: bool = False
-    """Whether it has `**more`, for what a schema of the author's own allows besides."""
+    """Whether the function has `**more`, which takes what the author's own input schema allows besides."""
 
 
 def read_signature(function: Callable[..., Any], *, has_own_schema: bool = False) -> Signature:
-    """Raises DefinitionError, with file and line, for what cannot be a tool."""
+    """The signature of a function as a tool. Raises DefinitionError, with file and line, for what cannot be a tool."""
     _refuse_what_cannot_be_a_tool(function)
     hints, described = _type_hints(function), describe(function)
     context, parameters, takes_more = None, [], False
@@ -69,6 +72,7 @@ def read_signature(function: Callable[..., Any], *, has_own_schema: bool = False
             context = name
         else:
             refuse(function, f"has two parameters for the Context, {context!r} and {name!r}; one is enough")
+    # Most likely a parameter was renamed and its description forgotten, which no longer reaches any model.
     for name in described.parameters.keys() - inspect.signature(function).parameters.keys():
         _log.warning(
             "%s: %s describes the parameter %r, and has none of that name",
@@ -85,14 +89,14 @@ def read_signature(function: Callable[..., Any], *, has_own_schema: bool = False
 
 
 def refuse(function: Any, sentence: str) -> Never:
-    """The author's function, what is wrong with it, and where it stands."""
+    """Raises DefinitionError: the author's function, what is wrong with it, and where it is defined."""
     name = getattr(function, "__qualname__", repr(function))
     place = origin_of(function).place
     raise DefinitionError(f"{name} {sentence}", place if place.line else author_place())
 
 
 def origin_of(function: Any) -> Origin:
-    """Where the function stands; unknown for what was not written in Python."""
+    """Where a function is defined; unknown for one that was not written in Python."""
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
     if code is None:
         return Origin(module=getattr(function, "__module__", "?"), file="?", line=0)
@@ -100,7 +104,7 @@ def origin_of(function: Any) -> Origin:
 
 
 def author_place() -> SourcePlace:
-    """The author's line that called us: the nearest that is not ours."""
+    """The author's line that called into this package: the nearest frame outside it."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__package__") == __package__:
         frame = frame.f_back
@@ -137,17 +141,20 @@ def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _parameter(function: Any, name: str, type_: Any, default: Any, documented: str | None) -> Parameter:
+    """A parameter from its annotation, its default and its description in the docstring. Of several descriptions the
+    one nearest to the parameter counts: `Field(description=…)`, then a text in `Annotated`, then the docstring."""
     metadata = list(get_args(type_)[1:]) if get_origin(type_) is Annotated else []
     fields = [m for m in metadata if isinstance(m, FieldInfo)]
+    # What is written besides the annotation is added to it as further Fields, which pydantic merges.
     extra: list[FieldInfo] = []
     if isinstance(default, FieldInfo):
         extra.append(default)
     elif default is not UNTYPED:
         extra.append(Field(default=default))
     everywhere = list(_metadata(type_))
-    said = [m for m in everywhere if isinstance(m, str)] + ([documented] if documented else [])
-    if said and not any(field.description for field in fields + extra):
-        extra.append(Field(description=said[0]))
+    descriptions = [m for m in everywhere if isinstance(m, str)] + ([documented] if documented else [])
+    if descriptions and not any(field.description for field in fields + extra):
+        extra.append(Field(description=descriptions[0]))
     annotated = type_
     for field in extra:
         annotated = Annotated[annotated, field]
@@ -166,7 +173,7 @@ def _has_default(field: FieldInfo) -> bool:
 
 
 def _metadata(type_: Any) -> Iterator[Any]:
-    """What is said of a type, also where it stands in a union (`Annotated[str, Hidden] | None`) or behind a name."""
+    """A type's metadata, also where it is inside a union (`Annotated[str, Hidden] | None`) or behind a type alias."""
     if isinstance(type_, TypeAliasType):
         yield from _metadata(type_.__value__)
     elif get_origin(type_) is Annotated:
@@ -178,7 +185,7 @@ def _metadata(type_: Any) -> Iterator[Any]:
 
 
 def _alias(function: Any, field: FieldInfo) -> str | None:
-    """The name in the input, which pydantic calls the validation alias."""
+    """The parameter's name in the input, which pydantic calls the validation alias."""
     alias = field.validation_alias
     if isinstance(alias, AliasChoices):
         alias = alias.choices[0]
@@ -195,8 +202,11 @@ def _is_context(type_: Any) -> bool:
     return type_ is Context
 
 
+# --- docstrings ----------------------------------------------------------------------------------
+
+
 class Described(Struct, frozen=True):
-    """The function, its parameters and its result, each in the author's words."""
+    """A parsed docstring: what the author says of the function, its parameters and its result."""
 
     summary: str = ""
     parameters: dict[str, str] = {}
@@ -204,7 +214,7 @@ class Described(Struct, frozen=True):
 
 
 def describe(function: Any) -> Described:
-    """A docstring that cannot be parsed is taken whole as the description."""
+    """Parses a function's docstring. One that cannot be parsed is taken whole as the description."""
     text = getdoc(function)
     if not text:
         return Described()

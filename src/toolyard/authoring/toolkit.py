@@ -1,4 +1,4 @@
-"""A toolkit: a named, versioned collection of tools, and the decorator that adds to it."""
+"""A toolkit: a named, versioned collection of tools, and the decorator that adds functions to it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -8,7 +8,7 @@ from ..model.channel import Asks
 from ..model.errors import DefinitionError
 from ..model.tool import NAME, Host, Icon, OnDisconnect, OnLost, Requirements, TaskUse, Tool, ToolkitInfo
 from .function import Function
-from .options import Runs, ToolOptions, _version, members_of, refuse_unseen
+from .options import Runs, ToolOptions, members_of, refuse_unseen, version_of
 from .requirements import combine
 from .schemas import Recursion
 from .signature import author_place
@@ -17,14 +17,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Toolkit:
-    """`calculator = Toolkit("Calculator", version="1.0.0")`, then `@calculator.tool`."""
+    """A named, versioned collection of tools: `calculator = Toolkit("Calculator", version="1.0.0")`, then
+    `@calculator.tool`."""
 
     def __init__(self, name: str, *, version: str = "0.1.0", description: str = "") -> None:
         place = author_place()
         refuse_unseen("The toolkit", {"name": name, "description": description}, place)
         if not isinstance(name, str) or not NAME(name):
             raise DefinitionError(f"{name!r} cannot name a toolkit; use letters, digits and underscores", place)
-        self.info = ToolkitInfo(name, description, _version(version, place))
+        self.info = ToolkitInfo(name, description, version_of(version, place))
         self.host = Host()
         self._tools: list[Tool] = []
         self._listeners: list[Callable[[], None]] = []
@@ -37,7 +38,7 @@ class Toolkit:
         return tuple(self._tools)
 
     def running(self) -> AbstractAsyncContextManager[Any]:
-        """A toolkit by itself shares nothing; an `App` has a lifespan."""
+        """The shared resources while tools run, as `App.running`. A toolkit by itself has none."""
         return nullcontext()
 
     def remove(self, name: str) -> None:
@@ -49,7 +50,7 @@ class Toolkit:
         self._changed()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever a tool was added or removed, until what this returns is called."""
+        """Calls `listener` whenever a tool was added or removed. Returns a function that ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -123,11 +124,12 @@ class Toolkit:
         return decorate
 
     def _add(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        """Makes a tool of a function and adds it, or raises DefinitionError and adds nothing."""
         has_own_schema = options.get("input_schema") is not None
         code = Function(function, options.get("recursion") or "refuse", has_own_schema=has_own_schema)
         checked = ToolOptions(function.__name__, code, options)
         name = checked.name
-        made = Tool(
+        tool = Tool(
             toolkit=self.info,
             name=name,
             version=checked.version(self.info.version),
@@ -157,8 +159,9 @@ class Toolkit:
             asks=checked.asks,
             approval=checked.approval,
         )
-        refuse_unseen(made.id, members_of(made), code.origin.place, code.last_line)
-        self._tools = [*self._tools, made]
+        refuse_unseen(tool.id, members_of(tool), code.origin.place, code.last_line)
+        self._tools = [*self._tools, tool]
+        # Where a server is running, its catalogue listens, and may refuse the tool: its name may be taken there.
         try:
             self._changed()
         except DefinitionError:
