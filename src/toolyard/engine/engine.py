@@ -47,7 +47,7 @@ from .durable import DurableCalls, InputCheck, PreparedCall
 from .node import Node
 from .plan import Plan, Timeouts
 from .promotion import Promotions
-from .questions import Questions
+from .questions import AccountQuestions, Questions, no_accounts
 from .write_behind import WriteBehind
 
 _log = logging.getLogger("toolyard.engine")
@@ -74,8 +74,9 @@ class Engine:
         seam: Clock = SYSTEM_CLOCK,
         limiter: Limiter | None = None,
         sandbox: Sandbox | None = None,
+        accounts: AccountQuestions = no_accounts,
     ) -> None:
-        """`limiter` is None where nothing is limited."""
+        """`limiter` is None where nothing is limited; `accounts` knows what calls ask that wait for an account."""
         self.sandbox = sandbox or Sandbox()
         self._catalogue = catalogue
         self._runners = runners
@@ -84,7 +85,7 @@ class Engine:
         self._bounds = AttemptBounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
         self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
-        self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox)
+        self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox, accounts)
         self._ask, recorded.hear = self.questions.ask, self.questions.hear
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas

@@ -37,11 +37,12 @@ _decode_question = msgspec.json.Decoder(Question).decode
 class Questions:
     """Of every call on this node, and answers to those of any node."""
 
-    def __init__(self, store: Store, wait_s: float, approvals: ApprovalRules, sandbox: Sandbox) -> None:
+    def __init__(
+        self, store: Store, wait_s: float, approvals: ApprovalRules, sandbox: Sandbox, accounts: "AccountQuestions"
+    ) -> None:
+        """`accounts` says where the user of a call is sent whose account is not connected, for who looks at it."""
         self._store, self._wait_s, self.approvals, self._sandbox = store, wait_s, approvals, sandbox
-        self.base_url = approvals.base_url
-        self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
-        """Where the user of a call is sent whose account is not connected, for who looks at it."""
+        self._accounts, self.base_url = accounts, approvals.base_url
 
     async def ask(self, run: Run, question: Question) -> Any:
         """Waits for the answer. Raises ToolError where nobody can be asked or nobody answers in time, and ValueError
@@ -96,7 +97,7 @@ class Questions:
         if call.waiting_for == APPROVAL:
             return [self.approvals.question(call.tool, call.name)]
         if call.waiting_for == AUTHORIZATION:
-            return await self.awaited(call, looks)
+            return await self._accounts(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:
@@ -165,7 +166,11 @@ class Questions:
         )
 
 
-async def _none(call: CallRecord, looks: Caller) -> list[Question]:
+AccountQuestions = Callable[[CallRecord, Caller], Awaitable[list[Question]]]
+
+
+async def no_accounts(call: CallRecord, looks: Caller) -> list[Question]:
+    """Where no call waits for an account."""
     return []
 
 

@@ -47,11 +47,11 @@ class Outlet(Protocol):
         """What runs did not end at once; `record` has it put in the ledger."""
         ...
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         """What runs is a call in the ledger, under that number."""
         ...
 
-    def is_followed(self) -> None:
+    def no_resumption(self) -> None:
         """What runs was begun by another request: here nothing can be taken up again."""
         ...
 

@@ -172,14 +172,14 @@ class HttpOutlet:
             if self._events is not None:
                 record()
 
-    def is_recorded(self, seq: int) -> None:
+    def on_recorded(self, seq: int) -> None:
         if self.seq:
             return
         self.seq = seq
         if self._events is not None and self._stream_s is not None:
             self._prime(self._events)
 
-    def is_followed(self) -> None:
+    def no_resumption(self) -> None:
         self._stream_s = None
         if self._events is not None:
             self._events.stay_open()
