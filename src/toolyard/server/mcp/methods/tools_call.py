@@ -93,8 +93,10 @@ class Calling:
 
     def call(self, request: McpRequest) -> Coroutine[Any, Any, bytes]:
         """Raises RpcError, at once or when awaited. No coroutine of its own around the intake's."""
-        call = McpCall(self, request, decode_params(request.message, CallParams))
-        return self._intake.call(call) if call.params.state is UNSET else self._resumed(call, call.params.state)
+        params = decode_params(request.message, CallParams)
+        meta = _NO_META if params.meta is UNSET else params.meta
+        call = McpCall(self, request, params, meta, _command(params, meta))
+        return self._intake.call(call) if params.state is UNSET else self._resumed(call, params.state)
 
     async def _resumed(self, call: "McpCall", state: str) -> bytes:
         """A call that passed the intake with an earlier request, and waits for the answers that this one brings."""
@@ -222,34 +224,31 @@ class Calling:
         raise RpcError(URL_ELICITATION_REQUIRED, error.message, elicitations(questions), status=200)
 
 
-class McpCall:
+class McpCall(Struct, eq=False):
     """One `tools/call` request: what the intake is handed (a `WireCall`), and the hooks of the call's channel."""
 
-    __slots__ = ("_calling", "_tool", "caller", "command", "meta", "origin", "params", "request")
+    calling: Calling
+    request: McpRequest
+    params: CallParams
+    meta: Meta
+    command: CallTool
+    tool: Tool | None = None
+    """As soon as it is found."""
 
-    def __init__(self, calling: Calling, request: McpRequest, params: CallParams) -> None:
-        """Raises RpcError for a key that cannot be one."""
-        meta = _NO_META if params.meta is UNSET else params.meta
-        self._calling, self.request, self.params, self.meta = calling, request, params, meta
-        self.origin, self.caller = request.peer, request.peer.caller
-        self._tool: Tool | None = None
-        self.command = CallTool(
-            params.name[:LONGEST_NAME],  # the tool's id, as soon as that is found
-            params.arguments,
-            None if meta.call_id is UNSET else _checked_key(meta.call_id),
-            _trace_id(meta),
-            NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
-            wire="mcp",
-            family="mcp",
-            answers={} if params.responses is UNSET else params.responses,
-        )
+    @property
+    def caller(self) -> Caller:
+        return self.request.peer.caller
+
+    @property
+    def origin(self) -> Peer:
+        return self.request.peer
 
     # -- for the intake ----------------------------------------------------------------------------
 
     def resolve(self, engine: Engine) -> Tool:
         """Raises RpcError, and Forbidden where the caller's credentials are not for it."""
         meta = self.meta
-        tool = self._tool = self._calling.find(self.params.name, self.caller, meta)
+        tool = self.tool = self.calling.find(self.params.name, self.caller, meta)
         self.command.tool_id = tool.id if meta.tool_version is UNSET else f"{tool.id}@{meta.tool_version}"
         return tool
 
@@ -260,7 +259,7 @@ class McpCall:
         if tool.hidden:
             command.input = _with_hidden(tool, command.input, self.meta)
         if _is_task(tool, self.params, peer):
-            return self._calling.start_task(tool, self)
+            return self.calling.start_task(tool, self)
         command.is_patient = not peer.has_tasks
         if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
             return self._join_or_run(engine, tool)
@@ -270,28 +269,28 @@ class McpCall:
         """Whoever joins a call that runs hears what it asks, which the engine's own joining would not pass on."""
         known, channel = await engine.known(self.command, self.caller), self.channel()
         if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
-            joined = self._calling.following.joined(tool, known, self.params, self.request, lambda: channel)
+            joined = self.calling.following.joined(tool, known, self.params, self.request, lambda: channel)
             return Answered(await joined)
         return await engine.call(tool, self.command, self.caller, channel, self.request.base_url)
 
     def encode(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
-        return self._calling.encode(tool, self, outcome)
+        return self.calling.encode(tool, self, outcome)
 
     def encode_error(self, tool: Tool | None, error: ToolyardError) -> bytes:
-        return self._calling.encode_error(tool, error, self.request.peer)
+        return self.calling.encode_error(tool, error, self.request.peer)
 
     # -- for the call that runs --------------------------------------------------------------------
 
     def channel(self) -> McpChannel:
-        return self._calling.new_channel(self)
+        return self.calling.new_channel(self)
 
     def put(self, seq: int) -> None:
-        if self._tool is not None:
-            self._calling.put(seq, self, self._tool)
+        if self.tool is not None:
+            self.calling.put(seq, self, self.tool)
 
     def on_slow(self, outcome: Outcome) -> None:
-        if self._tool is not None:
-            self._calling.hand_out(outcome.call_id, self, self._tool)
+        if self.tool is not None:
+            self.calling.hand_out(outcome.call_id, self, self.tool)
 
 
 class TaskChannel(LedgerChannel):
@@ -326,6 +325,20 @@ def _is_task(tool: Tool, params: CallParams, peer: Peer) -> bool:
 def needs_tasks() -> RpcError:
     wanted: Any = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
     return RpcError(MISSING_CAPABILITY, f"This needs a client that declares {TASKS}", wanted)
+
+
+def _command(params: CallParams, meta: Meta) -> CallTool:
+    """Raises RpcError for a key that cannot be one."""
+    return CallTool(
+        params.name[:LONGEST_NAME],  # the tool's id, as soon as that is found
+        params.arguments,
+        None if meta.call_id is UNSET else _checked_key(meta.call_id),
+        _trace_id(meta),
+        NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
+        wire="mcp",
+        family="mcp",
+        answers={} if params.responses is UNSET else params.responses,
+    )
 
 
 def _with_hidden(tool: Tool, input: dict[str, Any], meta: Meta) -> dict[str, Any]:
