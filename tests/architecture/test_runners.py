@@ -19,7 +19,7 @@ def asked_in(path: Path) -> Iterator[int]:
             continue
         compares = isinstance(node, ast.Compare) and any(map(_is_name, (node.left, *node.comparators)))
         if compares or (isinstance(node, ast.Subscript) and _is_name(node.slice) and not _is_table(node.value)):
-            yield node.lineno  # type: ignore[attr-defined]
+            yield node.lineno
 
 
 def _is_name(node: ast.expr) -> bool:

@@ -25,7 +25,6 @@ from toolyard.server.http.logs import set_up_logging
 from toolyard.server.http.origins import Guard
 from toolyard.server.http.routes import Handler, Route
 from toolyard.server.http.shell import Shell
-from toolyard.server.intake.metrics import Metrics
 from toolyard.server.intake.witness import Witness
 from toolyard.server.settings.table import exactly
 from toolyard.wires.contract import Reply, Stream
@@ -253,9 +252,7 @@ async def nothing(*_: object) -> None:
 
 
 def shell(*routes: Route) -> Shell:
-    admission = Admission(
-        Guard("", None, (), ()), lambda headers: LOCAL, Witness(Metrics(), None, time.time), has_issuers=False
-    )
+    admission = Admission(Guard("", None, (), ()), lambda headers: LOCAL, Witness(None, time.time), has_issuers=False)
     return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS)
 
 

@@ -13,13 +13,17 @@ class Served:
     """The tools of these sources, and the catalogue that follows them. `check` raises DefinitionError for tools that
     must not be served."""
 
-    def __init__(self, sources: Sequence[Source], check: Callable[[Iterable[Tool]], None]) -> None:
-        self._sources, self._check = sources, check
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        check: Callable[[Iterable[Tool]], None],
+        make_way: Callable[[Iterable[Tool]], None] = lambda tools: None,
+    ) -> None:
+        """`make_way` is called before tools are added while others are served: some may be there by their names."""
+        self._sources, self._check, self._make_way = sources, check, make_way
         self._tools = self._wanted()
         check(self._tools.values())
         self.catalogue = Catalogue(self._tools.values())
-        self.make_way: Callable[[Iterable[Tool]], None] = lambda tools: None
-        """Called before tools are added: others may be there by their names."""
 
     def follow(self) -> None:
         """An author added or removed tools while they are served."""
@@ -27,7 +31,7 @@ class Served:
         gone = [tool for key, tool in known.items() if key not in wanted]
         new = {key: tool for key, tool in wanted.items() if key not in known}
         self._check(new.values())
-        self.make_way(new.values())
+        self._make_way(new.values())
         if new or gone:
             self.catalogue.change(add=new.values(), remove=gone)
         self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}

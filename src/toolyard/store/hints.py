@@ -103,6 +103,10 @@ class Hints:
             self._bells.discard(bell)
             forget()
 
+    def stay(self) -> None:
+        """The server starts, perhaps again: whoever waits may wait."""
+        self.is_leaving = False
+
     def leave(self) -> None:
         """Rings every bell, for the last time."""
         self.is_leaving = True

@@ -71,6 +71,7 @@ from ..http.limits import ServerLimits
 from ..http.origins import Guard
 from ..http.routes import Route
 from ..http.shell import Shell, lifespan
+from ..intake.intake import Intake
 from ..intake.metrics import Metrics
 from ..intake.readiness import Readiness
 from ..intake.witness import Witness
@@ -117,7 +118,7 @@ class Yard:
         self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()
         self._lock = gate_of(settings)
-        self._served = Served(self.sources, self._check)
+        self._served = Served(self.sources, self._check, self._make_way)
         self.catalogue = self._served.catalogue
         self._threads = Threads(settings.threads, self.supervisor)
         self.runners: dict[str, Runner] = {
@@ -129,7 +130,7 @@ class Yard:
         self.store, self._ring = open_store(settings, seam, self.supervisor)
         self._recorder = WriteBehind(self.store) if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
-        self.witness = Witness(self.metrics, self.audit, seam.now)
+        self.witness = Witness(self.audit, seam.now)
         self.limiting = ServerLimits(settings, seam.monotonic)
         self.telling = telling_of(settings)
         self._put_together(seam)
@@ -158,12 +159,12 @@ class Yard:
             failures=self.limiting.failures,
             by_address=self.limiting.is_by_address,
             operator=token,
+            validity=self._validity,
         )
         reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
         life, admin = lifespan(self.start, self.stop), self._admin(seam)
         routes = [*self.routes, *self._forms, *self._mcp(seam), *admin, *self._console(seam)]
         self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
-        self.asgi.streams.validity = self._validity
         inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
         self.door = OperatorSocket(settings.store, token.text, inside, settings.public_url or "")
 
@@ -174,6 +175,10 @@ class Yard:
             headers_of(tool)
         self._lock.check(tools)
         check_functions(self.settings.approvals, tools)
+
+    def _make_way(self, tools: Iterable[Tool]) -> None:
+        """Before an author's tools come: workers may have brought others by the same names."""
+        self._workers.make_way(tools)
 
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
@@ -202,15 +207,15 @@ class Yard:
             catalogue, self.runners, desk, limits, node, recorded, self._recorder, ring, quotas, questions, sandbox,
             seam, self.limiting.limiter,
         )  # fmt: skip
+        self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, seam)
         lacking = AccountNeeds(store, settings.approval_wait_s)
         self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
         self._awaited = AccountWaits(store, catalogue, self.engine, ring, limits.claim_s, approvals)
-        self._upkeep = Upkeep(node, self._restarts, self.readiness.ledger_is)
+        self._upkeep = Upkeep(node, self._restarts, self.readiness.set_ledger_usable)
         self._workers = workers = WorkerTools(
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             OfferLimits(settings.max_tools_per_worker, settings.max_tools_per_caller),
         )  # fmt: skip
-        self._served.make_way = workers.make_way
         given = WorkerContexts(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
@@ -247,7 +252,7 @@ class Yard:
             scrub_logs()
             async with AsyncExitStack() as stack:
                 await self.store.open()
-                self.store.hints.is_leaving = False
+                self.store.hints.stay()
                 stack.push_async_callback(self.store.close)
                 await hold_to_ledger(self._ring, self.store)
                 self._ring.subkey("fingerprint")  # a ring that cannot be used is found now
@@ -285,7 +290,7 @@ class Yard:
                 await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
-            self.readiness.status = "ok"
+            self.readiness.take_calls()
             self.started = True
 
     def _keep(self, stack: AsyncExitStack, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -294,7 +299,7 @@ class Yard:
 
     async def stop(self) -> None:
         """After this it can be started again."""
-        self.readiness.status = "draining"
+        self.readiness.drain()
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
@@ -320,7 +325,7 @@ class Yard:
     def _routes(self, seam: Clock) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
-        desk = OxpHandlers(self.engine, listing, self.witness, self.readiness, seam, self.telling)
+        desk = OxpHandlers(self.intake, listing, self.readiness, self.telling)
         forms = Forms(self._ring)
         authorize = AccountHandlers(self.connecting, forms, self.limiting.failures, self.witness)
         self._forms = authorize.forms()
@@ -330,9 +335,9 @@ class Yard:
             *call_routes.routes(self.store, self.telling, self.engine.questions),
             *content.routes(self.store),
             *RequestHandlers(
-                self._requests, self._workers, self.engine.questions, self.witness, settings.lease_s, self.telling
+                self._requests, self._workers, self.engine.questions, self.intake, settings.lease_s, self.telling
             ).routes(),
-            *SessionHandlers(self._sessions, self.witness, seam.new_id, self.telling).routes(),
+            *SessionHandlers(self._sessions, self.intake, seam.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
             *ApprovalPages(self._decisions, forms, self.catalogue, seam.now).routes(),
@@ -368,7 +373,7 @@ class Yard:
 
     def _mcp(self, seam: Clock) -> list[Route]:
         ground = McpDependencies(
-            self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
+            self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.intake,
             self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)

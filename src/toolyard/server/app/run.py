@@ -104,7 +104,7 @@ class Server(uvicorn.Server):
         if self.should_exit:
             self.force_exit = True
             self._yard.hurry()
-        self._yard.readiness.status = "draining"
+        self._yard.readiness.drain()
         self._last_resort.ask()
         super().handle_exit(sig, frame)
 

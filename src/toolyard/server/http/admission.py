@@ -14,6 +14,7 @@ from ...model.errors import NotAuthenticated
 from ...store.values import StoreDown
 from ...trust.audit.entry import AuditKind
 from ...trust.credentials.authentication import Authenticate
+from ...trust.credentials.expiry import CredentialExpiry
 from ...trust.limits.credential_failures import CREDENTIALS, CredentialFailures
 from ..intake.witness import Witness
 from .exchange import Exchange
@@ -38,10 +39,11 @@ class Admission:
         failures: CredentialFailures | None = None,
         by_address: bool = False,
         operator: Callable[[Mapping[bytes, bytes]], None] = lambda headers: None,
+        validity: CredentialExpiry | None = None,
     ) -> None:
         """`failures` limits them; `by_address`: whether something depends on where callers are; `operator` admits
-        whoever runs the server."""
-        self.admit_operator = operator
+        whoever runs the server; `validity` knows when credentials end that somebody was let in with."""
+        self.admit_operator, self.validity = operator, validity
         self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
         self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
 

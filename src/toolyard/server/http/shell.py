@@ -54,7 +54,7 @@ class Shell:
         """The address in links; without one, the address the client used."""
         self.methods = self._table.methods
         self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
-        self.streams = Streams()
+        self.streams = Streams(admission.validity)
         self._stream_count = StreamCount() if limiting is None else limiting.streams
         self._find_address = peer_of if limiting is None else limiting.proxies.address
         self._is_ready = False

@@ -1,4 +1,5 @@
-"""What every call passes, whichever wire it came by: readiness, audit, counters, outcome.
+"""What every call passes, whichever wire it came by: readiness, the audit log's room, counters, outcome, audit entry.
 
-Knows nothing of HTTP or of a wire.
+`intake.py` is the way in for calls, `witness.py` writes the audit log's entries, `readiness.py` says whether calls are
+taken, `metrics.py` counts. Knows nothing of HTTP or of a wire.
 """

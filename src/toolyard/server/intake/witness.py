@@ -1,116 +1,113 @@
-"""Sees calls come and go: counts them, and has them in the audit log."""
+"""Writes the entries of the audit log about what callers and people do here.
 
-from collections.abc import Callable
+Calls come by way of the intake. What is no call (a page, a worker that comes, an operator's change, credentials that
+were not accepted) is told by the handler that sees it. Where there is no log, all of this does nothing; where the log
+is strict, whoever answers awaits `written` first.
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from ...model.call import CallContext, CallTool, Outcome
+from ...model.call import CallTool
 from ...model.caller import Caller
-from ...model.errors import StillRunning, ToolyardError, Unavailable
+from ...model.errors import ToolyardError, Unavailable
 from ...model.record import CallRecord
 from ...model.tool import Tool
 from ...trust.audit.entry import AuditKind, Entry
 from ...trust.audit.log import Audit
-from .metrics import Metrics
 
 NOBODY = Caller("", "")
 SOON_MS = 1000
 
 
-class CallOutcomeNote(Struct):
-    """How a call ended; `refused` before its tool ran."""
-
-    code: str = "success"
-    call_id: str | None = None
-    refused: bool = False
-
-    def with_outcome(self, outcome: Outcome) -> None:
-        self.call_id, error = outcome.call_id, outcome.error
-        if error is not None:
-            self.code = "still_running" if isinstance(error, StillRunning) else error.code
-
-    def with_error(self, error: BaseException) -> None:
-        self.code, self.refused = type(error).__name__, isinstance(error, ToolyardError)
-
-
-class Somewhere(Protocol):
+class Origin(Protocol):
     """Where a request came from."""
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """The client's. Found out when it is asked for, so whoever does not write it down should not ask."""
+        ...
+
+
+class CallSource(Protocol):
+    """What an entry about a call says of the request that brought it."""
+
+    @property
+    def command(self) -> CallTool: ...
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def origin(self) -> Origin: ...
 
 
 class Witness:
-    """Of everything that callers do here."""
+    """The audit log's eyes in this server: makes an entry of what it is shown, with who did it and from where."""
 
-    def __init__(self, metrics: Metrics, audit: Audit | None, now: Callable[[], float]) -> None:
-        self.metrics, self._audit, self._now = metrics, audit, now
+    def __init__(self, audit: Audit | None, now: Callable[[], float]) -> None:
+        self._audit, self._now = audit, now
+        self.is_audited = audit is not None
         self.is_strict = audit is not None and audit.strict
 
-    def ready(self) -> None:
-        """Raises Unavailable where a call could not be written down and has to be."""
+    def refuse_without_room(self) -> None:
+        """Raises Unavailable where what is about to happen could not be written down, and has to be."""
         if self._audit is not None and self.is_strict and not self._audit.has_room:
             raise Unavailable("The audit log cannot be written now", retry_after_ms=SOON_MS)
 
     def called(
-        self,
-        tool: Tool | None,
-        command: CallTool,
-        caller: Caller,
-        at: Somewhere,
-        ended: CallOutcomeNote,
-        seconds: float,
+        self, kind: AuditKind, tool: Tool | None, call: CallSource, call_id: str | None, code: str, seconds: float
     ) -> None:
-        """A call, however it ended. `at` is only asked where it is written down."""
-        self.metrics.record(command.wire, "" if tool is None else tool.id, ended.code, seconds)
+        """A call, however it ended; `tool` is None where none was found, `call_id` where none was given out."""
         if self._audit is None:
             return
+        command, caller = call.command, call.caller
         self._audit.add(
             Entry(
                 self._now(),
-                AuditKind.REFUSED if ended.refused else AuditKind.CALL,
+                kind,
                 caller.tenant,
                 caller.subject,
                 command.context.user_id,
                 caller.key,
                 caller.how,
-                at.address,
+                call.origin.address,
                 command.wire,
                 command.tool_id if tool is None else tool.reference,
-                ended.call_id or command.call_id,
+                call_id or command.call_id,
                 None,
                 Raw(command.input_json) if command.input_json else command.input,
                 None if tool is None else caller.view.of(tool).rule,
-                ended.code,
-                seconds * 1e6 // 1 / 1e3,
+                code,
+                seconds * 1e6 // 1 / 1e3,  # milliseconds, cut to three digits: cheaper than rounding
                 command.trace_id,
             )
         )
 
-    async def told_early(self, call: CallRecord, caller: Caller, at: Somewhere, code: str) -> None:
+    async def told_early(self, call: CallRecord, caller: Caller, origin: Origin, code: str) -> None:
         """A call goes on, and its client is about to be told something of it. Its end is an entry of its own. Raises
         StoreDown."""
         entry = Entry(
             self._now(), AuditKind.CALL, caller.tenant, caller.subject, call.user_id, caller.key, caller.how,
-            at.address, call.wire, call.reference, call.key.call_id,
+            origin.address, call.wire, call.reference, call.key.call_id,
             input=Raw(call.input), outcome=code, trace_id=call.trace_id,
         )  # fmt: skip
         await self.note(entry)
 
-    def used(self, wire: str, calls: list[CallRecord], caller: Caller, address: str) -> None:
+    def used(self, wire: str, calls: Iterable[CallRecord], caller: Caller, origin: Origin) -> None:
         """A model's tool uses that were taken."""
         for call in calls:
             self._add(
-                AuditKind.CALL, caller, address, wire=wire, tool=call.reference, call_id=call.key.call_id,
+                AuditKind.CALL, caller, origin.address, wire=wire, tool=call.reference, call_id=call.key.call_id,
                 outcome=call.code or str(call.state), fingerprint=call.fingerprint.hex() if call.fingerprint else None,
             )  # fmt: skip
 
-    async def claimed(self, claims: list[tuple[CallRecord, CallContext]], caller: Caller, address: str) -> None:
-        """Calls that a worker was given."""
-        for call, _ in claims:
-            self._add(AuditKind.CLAIM, caller, address, tool=call.reference, call_id=call.key.call_id)
-        await self.written()
+    def claimed(self, calls: Iterable[CallRecord], caller: Caller, origin: Origin) -> None:
+        """Calls that a worker is given."""
+        for call in calls:
+            self._add(AuditKind.CLAIM, caller, origin.address, tool=call.reference, call_id=call.key.call_id)
 
     def refused(self, error: ToolyardError, caller: Caller | None, address: str, path: str) -> None:
         """A request that never became a call: who sent it is not known, or may not."""
@@ -122,13 +119,14 @@ class Witness:
         self._add(kind, caller or NOBODY, address, tool=what)
 
     async def note(self, entry: Entry) -> None:
-        """One that somebody else has made. Raises StoreDown."""
+        """An entry that somebody else has made. Raises StoreDown."""
         if self._audit is not None:
             self._audit.add(entry)
         await self.written()
 
     async def written(self) -> None:
-        """Returns when all of it is stored, where that must come before the answer. Raises StoreDown."""
+        """Returns when every entry so far is stored, where that must come before the answer; else at once. Raises
+        StoreDown."""
         if self._audit is not None and self.is_strict:
             await self._audit.written()
 

@@ -1,5 +1,7 @@
 """`/v1/tools`: requests, for whoever works on them."""
 
+from functools import partial
+
 from ...engine.questions import Questions
 from ...engine.requests import At, Requests
 from ...engine.worker_tools import WorkerTools
@@ -14,7 +16,7 @@ from ...wires.model_text import ModelText
 from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
-from ..intake.witness import Witness
+from ..intake.intake import Intake
 
 AT = "/v1/tools/request/{sessionId}/{requestId}"
 RESPONSE = "/v1/tools/response/{sessionId}/{requestId}"
@@ -28,12 +30,12 @@ class RequestHandlers:
         requests: Requests,
         workers: WorkerTools,
         questions: Questions,
-        witness: Witness,
+        intake: Intake,
         lease_s: float,
         telling: ModelText,
     ) -> None:
         self._told, self._questions = telling.record, questions
-        self._requests, self._workers, self._witness = requests, workers, witness
+        self._requests, self._workers, self._intake = requests, workers, intake
         self._lease_ms = int(lease_s * 1000)
 
     def routes(self) -> list[Route]:
@@ -86,8 +88,9 @@ class RequestHandlers:
     async def claim(self, exchange: Exchange) -> Reply:
         caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)
         claim = wire.decode_claim(exchange.body)
-        claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange.when_gone)
-        await self._witness.claimed(claims, caller, exchange.address)
+        who = partial(self._workers.who, caller, name)
+        take = partial(self._requests.claim, who, claim, exchange.when_gone)
+        claims = await self._intake.claims(caller, exchange, take)
         return wire.encode_claims(claims, self._lease_ms)
 
     async def renew(self, exchange: Exchange) -> Reply:

@@ -1,6 +1,7 @@
 """`/v1/sessions`: a model's tool uses in, their results out."""
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from ...engine.sessions import Sessions
 from ...model.errors import InvalidInput, Problem
@@ -12,7 +13,7 @@ from ...wires.model_text import ModelText
 from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
-from ..intake.witness import Witness
+from ..intake.intake import Intake
 
 KEEP_ALIVE_S = 15.0
 EVENTS_AT_ONCE = 100
@@ -22,8 +23,8 @@ EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no
 class SessionHandlers:
     """Handlers."""
 
-    def __init__(self, sessions: Sessions, witness: Witness, new_id: Callable[[], str], telling: ModelText) -> None:
-        self._sessions, self._witness, self._new_id, self._telling = sessions, witness, new_id, telling
+    def __init__(self, sessions: Sessions, intake: Intake, new_id: Callable[[], str], telling: ModelText) -> None:
+        self._sessions, self._intake, self._new_id, self._telling = sessions, intake, new_id, telling
 
     def routes(self) -> list[Route]:
         at = "/v1/sessions/{sessionId}"
@@ -49,10 +50,8 @@ class SessionHandlers:
         caller, id = exchange.caller, exchange.parameters["sessionId"]
         await self._sessions.standing(caller, id)
         uses = provider_messages.decode_message(exchange.body)
-        self._witness.ready()
-        calls = await self._sessions.take(caller, id, uses, exchange.base_url)
-        self._witness.used("lifecycle", calls, caller, exchange.address)
-        await self._witness.written()
+        take = partial(self._sessions.take, caller, id, uses, exchange.base_url)
+        calls = await self._intake.uses("lifecycle", caller, exchange, take)
         return wire.encode_turn(calls)
 
     async def results(self, exchange: Exchange) -> Reply:

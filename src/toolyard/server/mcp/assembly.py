@@ -1,4 +1,4 @@
-"""MCP's parts, put together on a ledger and a catalogue."""
+"""MCP's composition root: the one place that names its concrete parts and puts them together."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from ...trust.sealing.ring import KeyRing
 from ...wires.model_text import ModelText
 from ..http.routes import Route
 from ..http.streams import StreamCount
-from ..intake.readiness import Readiness
+from ..intake.intake import Intake
 from ..intake.witness import Witness
 from ..settings.table import Settings
 from .methods.assets import Lane, Offers
@@ -25,9 +25,10 @@ from .methods.client_answers import ClientAnswers
 from .methods.client_requests import Asking
 from .methods.dispatcher import Dispatcher, McpParts, ServerInfo
 from .methods.resources import GivenResources
+from .methods.resumed_calls import Following
 from .methods.subscriptions import Subscriptions
 from .methods.tasks import Tasks
-from .methods.tools_call import Calling, CallTiming
+from .methods.tools_call import Calling, CallParts
 from .methods.tools_list import ToolPages
 from .methods.url_completions import Completions
 from .protocol.event_ids import Places
@@ -39,7 +40,7 @@ from .transports.resumed_streams import OlderStreams
 
 
 class McpDependencies(Struct, frozen=True):
-    """What MCP stands on."""
+    """What MCP is built on: the parts of the server that its wires share."""
 
     settings: Settings
     sources: Sequence[Source]
@@ -47,7 +48,7 @@ class McpDependencies(Struct, frozen=True):
     engine: Engine
     node: Node
     ring: KeyRing
-    readiness: Readiness
+    intake: Intake
     witness: Witness
     streams: StreamCount
     validity: CredentialExpiry
@@ -56,28 +57,30 @@ class McpDependencies(Struct, frozen=True):
 
 
 def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Route]]:
-    """The parts for any transport, and the routes of HTTP's. Raises SettingsError for two authors' servers."""
-    settings, store, catalogue = ground.settings, ground.node.store, ground.catalogue
+    """The parts for any transport, and the routes of HTTP's. Each part is complete when it is made, so their order is
+    that of who needs whom. Raises SettingsError for two authors' servers."""
+    settings, engine, node, catalogue = ground.settings, ground.engine, ground.node, ground.catalogue
+    store, questions, telling = node.store, engine.questions, ground.telling
     ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
     states = States(ground.ring, settings.answer_wait_s, seam.now)
-    manner = CallTiming(settings.sync_wait_s, ttl_ms, seam.monotonic, ground.telling)
-    given = GivenResources(ground.node, settings.retention_s, ground.telling)
-    calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, manner)
-    questions = ground.engine.questions
-    tasks = Tasks(store, catalogue, calling.following, questions, ground.witness, ttl_ms, ground.telling)
+    given = GivenResources(node, settings.retention_s, telling)
+    following = Following(engine, node, states, given, settings.sync_wait_s, ttl_ms, telling)
+    tasks = Tasks(store, catalogue, following, questions, ground.witness, ttl_ms, telling)
     subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity, most)
-    calling.when_task = subscriptions.follow
+    completions = Completions(node, subscriptions)
+    parts = CallParts(
+        ground.intake, engine, catalogue, node, states, given, following, telling, ttl_ms,
+        on_task=subscriptions.follow, on_sent=completions.expect,
+    )  # fmt: skip
     asking = Asking(store, seam.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
-    offers = Offers(lane, given, ground.engine, ground.witness)
+    offers = Offers(lane, given, engine, ground.intake)
     identity = ServerInfo(settings.name, settings.shown_title, settings.instructions)
     pages = ToolPages(catalogue, settings.mcp_page_size)
-    dispatcher = Dispatcher(calling, pages, tasks, subscriptions, offers, identity)
+    dispatcher = Dispatcher(Calling(parts), pages, tasks, subscriptions, offers, identity)
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
     sessions = McpSessions(store, ground.ring, seam.new_id, ground.quotas)
-    completions = Completions(ground.node, subscriptions)
-    calling.when_sent = completions.expect
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)
     return McpParts(dispatcher, subscriptions, answers), http.routes()

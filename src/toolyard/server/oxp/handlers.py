@@ -1,15 +1,17 @@
-"""The handlers of OXP 1.0, OTC 1.0 and the OTC draft: call, list, health.
+"""The handlers of OXP 1.0, OTC 1.0 and the OTC draft: call, list, health; and their routes, a row each.
 
-The routes of OXP 1.0, OTC 1.0 and the OTC draft: one row each.
+These protocols differ in words alone, so they share their handlers: which one is spoken is found in the path or the
+body (`wires/oxp/negotiation.py`), and the wire that is found decodes and encodes. A call goes through the intake.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from ...engine.engine import Engine
 from ...model.call import CallTool, Outcome
 from ...model.channel import QuietChannel
-from ...model.clock import Clock
-from ...model.errors import ToolNotFound, ToolyardError
+from ...model.errors import ToolyardError
+from ...model.tool import Tool
 from ...wires.contract import OxpFamilyWire, Reply
 from ...wires.model_text import ModelText
 from ...wires.oxp import negotiation, otc, otc_draft, oxp
@@ -17,117 +19,85 @@ from ...wires.oxp.negotiation import Choose, check_version, decode_call, decode_
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
 from ..http.trace_context import trace_of
+from ..intake.intake import Intake
 from ..intake.readiness import Readiness
-from ..intake.witness import CallOutcomeNote, Witness
 from .listing import Listing
 
 
-class HttpChannel(QuietChannel):
-    """To a client that waits for one reply: it can be given early, and the client can go away."""
+class OxpCall(QuietChannel):
+    """One call of this family: what the intake is handed (a `WireCall`), and the call's channel to its client, who
+    waits for one reply. That can be given early, and the client can go away; nothing else reaches it. Both are one
+    object, because each call makes one."""
 
-    __slots__ = ("_before", "_exchange", "_wire")
+    __slots__ = ("_handlers", "_traceparent", "_wire", "caller", "command", "origin")
 
-    def __init__(self, exchange: Exchange, wire: OxpFamilyWire, before: "Before | None") -> None:
-        """`before` is done before the client is told anything early; None where nothing is."""
+    def __init__(self, command: CallTool, origin: Exchange, wire: OxpFamilyWire, handlers: "OxpHandlers") -> None:
         self.cancelled = False
-        self._exchange, self._wire, self._before = exchange, wire, before
+        self.command, self.caller, self.origin = command, origin.caller, origin
+        self._wire, self._handlers = wire, handlers
+        self._traceparent: bytes | None = None
+        command.wire, command.family = wire.name, wire.family
+        if b"traceparent" in origin.headers and (trace := trace_of(origin.headers)) is not None:
+            trace_id, self._traceparent = trace
+            if command.trace_id is None:
+                command.trace_id = trace_id
+
+    # -- for the intake ----------------------------------------------------------------------------
+
+    def resolve(self, engine: Engine) -> Tool:
+        return engine.resolve(self.command.tool_id, self.caller, latest=self.command.latest)
+
+    def run(self, engine: Engine, tool: Tool) -> Coroutine[Any, Any, Outcome]:
+        return engine.call(tool, self.command, self.caller, self, self.origin.base_url)
+
+    def encode(self, tool: Tool | None, outcome: Outcome) -> Reply:
+        if outcome.error is not None:
+            outcome = self._handlers.telling.outcome(outcome)
+        reply = self._wire.encode_outcome(outcome)
+        return reply if self._traceparent is None else self._traced(reply, self._traceparent)
+
+    def encode_error(self, tool: Tool | None, error: ToolyardError) -> Reply:
+        reply = self._wire.encode_error(self._handlers.telling.error(error), self.command)
+        return reply if self._traceparent is None else self._traced(reply, self._traceparent)
+
+    def _traced(self, reply: Reply, traceparent: bytes) -> Reply:
+        reply.headers = [*reply.headers, (b"traceparent", traceparent)]
+        return reply
+
+    # -- for the call that runs --------------------------------------------------------------------
 
     def answer(self, outcome: Outcome) -> None:
-        if self._before is None:
-            self._answer(outcome)
-        else:
-            self._before(self._exchange, outcome, self._answer)
+        self._handlers.intake.tell_early(outcome.call_id, self.caller, self.origin, lambda: self._answer(outcome))
 
     def _answer(self, outcome: Outcome) -> None:
-        self._exchange.answer(self._wire.encode_outcome(outcome))
+        self.origin.answer(self._wire.encode_outcome(outcome))
 
     def when_gone(self, callback: Callable[[], None]) -> None:
-        self._exchange.when_gone(callback)
-
-
-Before = Callable[[Exchange, Outcome, Callable[[Outcome], None]], None]
+        self.origin.when_gone(callback)
 
 
 class OxpHandlers:
-    """Takes requests of the family: who asks, in which protocol, for what."""
+    """The handlers that OXP and OTC share: each finds out which protocol is spoken, decodes, hands over, and has the
+    wire encode."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        listing: Listing,
-        witness: Witness,
-        readiness: Readiness,
-        seam: Clock,
-        telling: ModelText,
-    ) -> None:
-        self._engine, self._listing = engine, listing
-        self._witness, self._metrics = witness, witness.metrics
-        self._readiness, self._monotonic, self._telling = readiness, seam.monotonic, telling
-        self._before = self._write_first if witness.is_strict else None
-
-    def _write_first(self, exchange: Exchange, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
-        self._engine.beside(self._written_first(exchange, outcome, answer))
-
-    async def _written_first(self, exchange: Exchange, outcome: Outcome, answer: Callable[[Outcome], None]) -> None:
-        """Where that cannot be written, the client waits for the end."""
-        call = await self._engine.recorded_call(exchange.caller, outcome.call_id)
-        if call is not None:
-            await self._witness.told_early(call, exchange.caller, exchange, "still_running")
-            answer(outcome)
+    def __init__(self, intake: Intake, listing: Listing, readiness: Readiness, telling: ModelText) -> None:
+        self.intake, self.telling = intake, telling
+        self._listing, self._readiness = listing, readiness
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:
         """`POST …/call`. `choose` finds the wire; `versioned` paths look at `OXP-Version`."""
+        take = self.intake.call
 
         def handle(exchange: Exchange) -> Awaitable[Reply]:
-            """No coroutine of its own around `_answer`: it would cost as much as the decoding."""
+            """No coroutine of its own around the intake's: it would cost as much as the decoding."""
             if versioned and b"oxp-version" in exchange.headers:
                 check_version(exchange.headers[b"oxp-version"])
             wire, command = decode_call(exchange.body, choose)
             if isinstance(command, CallTool):
-                return self._answer(wire, command, exchange)
+                return take(OxpCall(command, exchange, wire, self))
             return _given(wire.encode_error(command))
 
         return handle
-
-    async def _answer(self, wire: OxpFamilyWire, command: CallTool, exchange: Exchange) -> Reply:
-        started, caller = self._monotonic(), exchange.caller
-        trace = trace_of(exchange.headers) if b"traceparent" in exchange.headers else None
-        if trace is not None and command.trace_id is None:
-            command.trace_id = trace[0]
-        tool, ended = None, CallOutcomeNote()
-        command.wire, command.family = wire.name, wire.family
-        self._metrics.running += 1
-        try:
-            if self._readiness.status != "ok":
-                raise self._readiness.refusal()
-            if self._witness.is_strict:
-                self._witness.ready()
-            try:
-                tool = self._engine.resolve(command.tool_id, caller, latest=command.latest)
-            except ToolNotFound:
-                known = await self._engine.replay(command, caller)
-                if known is None:
-                    raise
-                outcome = known
-            else:
-                outcome = await self._engine.call(
-                    tool, command, caller, HttpChannel(exchange, wire, self._before), exchange.base_url
-                )
-            ended.with_outcome(outcome)
-            if outcome.error is not None:
-                outcome = self._telling.outcome(outcome)
-            reply = wire.encode_outcome(outcome)
-        except ToolyardError as error:
-            ended.with_error(error)
-            reply = wire.encode_error(self._telling.error(error), command)
-        finally:
-            self._metrics.running -= 1
-        self._witness.called(tool, command, caller, exchange, ended, self._monotonic() - started)
-        if self._witness.is_strict:
-            await self._witness.written()
-        if trace is not None:
-            reply.headers = [*reply.headers, (b"traceparent", trace[1])]
-        return reply
 
     def list(self, default: OxpFamilyWire, *, fixed: bool) -> Handler:
         """`GET …/tools`. Below a prefix the wire is `fixed`."""
@@ -152,6 +122,7 @@ class OxpHandlers:
 
 
 async def _given(reply: Reply) -> Reply:
+    """What is known already, for whoever awaits it."""
     return reply
 
 

@@ -1,8 +1,8 @@
 """Prompts, resources and completion: the author's, and what tools gave out. Here they pass what calls pass: limits, the
 caller's rules, the audit log. What a caller may not have is not there for it."""
 
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from ....trust.audit.entry import AuditKind
 from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from ....wires.mcp.params import OfResource, decode_params, raw_params
 from ....wires.mcp.revisions import Revision
-from ...intake.witness import Witness
+from ...intake.intake import Intake
 from ..protocol.peer import McpRequest, Peer
 from .resources import GivenResources, is_not_found
 
@@ -46,8 +46,8 @@ class Lane(Protocol):
 class Offers:
     """Answers for them."""
 
-    def __init__(self, lane: Lane | None, given: GivenResources, engine: Engine, witness: Witness) -> None:
-        self._lane, self._given, self._engine, self._witness = lane, given, engine, witness
+    def __init__(self, lane: Lane | None, given: GivenResources, engine: Engine, intake: Intake) -> None:
+        self._lane, self._given, self._engine, self._intake = lane, given, engine, intake
 
     def capabilities(self, revision: Revision) -> dict[str, object]:
         """What is too long for a model is read as a resource, so there may always be one."""
@@ -75,14 +75,14 @@ class Offers:
 
     async def _get(self, lane: Lane, request: McpRequest) -> bytes:
         offer = Asset("prompts", str(raw_params(request.message).get("name", "")))
-        async with self._seen(AuditKind.PROMPT, offer, request.peer), self._engine.counted(offer, request.peer.caller):
+        async with self._seen(AuditKind.PROMPT, offer, request.peer):
             _check(offer, request.peer)
             return _encode(await lane.answer(request))
 
     async def _read(self, request: McpRequest) -> bytes:
         """The author's, and else what a tool gave out: that is whoever's who got it, whatever the rules say."""
         offer, peer = Asset("resources", decode_params(request.message, OfResource).uri), request.peer
-        async with self._seen(AuditKind.RESOURCE, offer, peer), self._engine.counted(offer, peer.caller):
+        async with self._seen(AuditKind.RESOURCE, offer, peer):
             if self._lane is None:
                 return await self._given.read(request)
             try:
@@ -106,21 +106,13 @@ class Offers:
                     raise _unknown(offer, request.peer)
             return _encode(await lane.answer(request))
 
-    @asynccontextmanager
-    async def _seen(self, kind: AuditKind, offer: Asset, peer: Peer) -> AsyncIterator[None]:
-        """Whatever becomes of it is in the audit log: as `refused`, where it was not had."""
-        self._witness.ready()
-        try:
-            yield
-        except BaseException as error:
-            is_refused = is_not_found(error) if isinstance(error, RpcError) else isinstance(error, ToolyardError)
-            await self._note(AuditKind.REFUSED if is_refused else kind, offer, peer)
-            raise
-        await self._note(kind, offer, peer)
+    def _seen(self, kind: AuditKind, offer: Asset, peer: Peer) -> AbstractAsyncContextManager[None]:
+        return self._intake.asset(kind, offer, peer.caller, peer, _is_refusal)
 
-    async def _note(self, kind: AuditKind, offer: Asset, peer: Peer) -> None:
-        self._witness.did(kind, offer.path, peer.caller, peer.address)
-        await self._witness.written()
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether it was not had: it is not there for the caller, or may not be used. Else the author's code failed."""
+    return is_not_found(error) if isinstance(error, RpcError) else isinstance(error, ToolyardError)
 
 
 def _check(offer: Asset, peer: Peer) -> None:

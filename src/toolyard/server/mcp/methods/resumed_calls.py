@@ -25,7 +25,7 @@ from ....wires.mcp.params import CallParams
 from ....wires.mcp.questions import encode_complete, encode_input_required, encode_question, question_id
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
-from ..protocol.peer import Outlet, Peer
+from ..protocol.peer import McpRequest, Outlet, Peer
 from ..protocol.request_state import States, digest_of
 from .resources import GivenResources
 
@@ -51,9 +51,10 @@ class Following:
         self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
 
     async def resumed(
-        self, tool: Tool, params: CallParams, state: str, peer: Peer, outlet: Outlet, channel: NewChannel
+        self, tool: Tool, params: CallParams, state: str, request: McpRequest, channel: NewChannel
     ) -> bytes:
         """With the client's answers. What is still open is asked again."""
+        peer, outlet = request.peer, request.outlet
         opened = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
         call = await self._store.row(opened.seq)
         if call is None or call.name.digest() != opened.digest:
@@ -62,15 +63,16 @@ class Following:
             outlet.when_gone(lambda: self._node.beside(self._store.cancel(call.seq)))
         answered = await self.answer(call, {} if params.responses is UNSET else params.responses)
         self._take_over(call, outlet, channel)  # not before: what was just answered would be asked of this client again
-        return await self._next(tool, call, params, peer, outlet, () if answered else opened.asked)
+        return await self._next(tool, call, params, request, () if answered else opened.asked)
 
     async def joined(
-        self, tool: Tool, call: CallRecord, params: CallParams, peer: Peer, outlet: Outlet, channel: NewChannel
+        self, tool: Tool, call: CallRecord, params: CallParams, request: McpRequest, channel: NewChannel
     ) -> bytes:
         """By its key, while it runs."""
+        peer, outlet = request.peer, request.outlet
         self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
-            return await self._next(tool, call, params, peer, outlet)
+            return await self._next(tool, call, params, request)
         asked = partial(_asked, seq=call.seq, peer=peer)
         ended = await self.until_ended(call, outlet, asked, peer)
         self._given.keep(tool, ended.outcome(), peer.caller)
@@ -133,16 +135,17 @@ class Following:
         return forget
 
     def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
-        outlet.is_followed()
+        outlet.no_resumption()
         run = self._node.run_of(call.seq)
         if run is not None:
             run.channel = channel()
 
     async def _next(
-        self, tool: Tool, call: CallRecord, params: CallParams, peer: Peer, outlet: Outlet, asked: Sequence[str] = ()
+        self, tool: Tool, call: CallRecord, params: CallParams, request: McpRequest, asked: Sequence[str] = ()
     ) -> bytes:
         """The newer era: its end, what it asks, or, for who can have one, a task. What this client was `asked` before
         and has not answered is asked again only after a while: clients count how often they are."""
+        peer, outlet = request.peer, request.outlet
         while True:
             is_held = any(question.name in asked for question in await self._questions.open(call, peer.caller))
             wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet.when_gone)

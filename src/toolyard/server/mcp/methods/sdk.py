@@ -75,22 +75,27 @@ class AuthorsServer(MCPServer[Any]):
 
     def __init__(self, name: str) -> None:
         self.codec, self.events = RingCodec(), InMemorySubscriptionBus()
-        self.when_changed: Callable[[str], None] = lambda what: None
+        self._on_change: Callable[[str], None] = lambda what: None
         security = RequestStateSecurity(codec=self.codec, bind_principal=_principal)
         with _own_logging():
             super().__init__(name, version=VERSION, request_state_security=security, subscriptions=self.events)
 
+    def attach(self, ring: KeyRing, on_change: Callable[[str], None]) -> None:
+        """The app is served now: with that ring, and `on_change` wants to know when prompts or resources come and go.
+        (An author makes the app long before there is a server.)"""
+        self.codec.ring, self._on_change = ring, on_change
+
     def add_prompt(self, prompt: Any) -> None:
         super().add_prompt(prompt)
-        self.when_changed("prompts")
+        self._on_change("prompts")
 
     def remove_prompt(self, name: str) -> None:
         super().remove_prompt(name)
-        self.when_changed("prompts")
+        self._on_change("prompts")
 
     def add_resource(self, resource: Any) -> None:
         super().add_resource(resource)
-        self.when_changed("resources")
+        self._on_change("resources")
 
     def has(self, offer: Asset) -> bool:
         if offer.kind == "prompts":
@@ -133,9 +138,8 @@ class SdkLane:
 
     def __init__(self, authors: AuthorsServer, subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> None:
         self._authors, self._server, self._asking = authors, authors._lowlevel_server, asking
-        authors.codec.ring = ring
         changed = {"prompts": subscriptions.prompts_changed, "resources": subscriptions.resources_changed}
-        authors.when_changed = lambda what: changed[what]()
+        authors.attach(ring, lambda what: changed[what]())
 
         def heard(event: Any) -> None:
             if isinstance(event, PromptsListChanged):

@@ -1,7 +1,11 @@
-"""`tools/call`: a call that is answered at once, told of while it runs, asked about, or handed out as a task."""
+"""`tools/call`: a call that is answered at once, told of while it runs, asked about, or handed out as a task.
 
-from collections.abc import Callable, Mapping
-from functools import partial
+A request becomes an `McpCall`, which goes through the intake as calls of every wire do. What is MCP's own is here:
+names of tools, tasks of two eras, questions that a call puts to its client, and where a person has to go first. A
+request that hands back answers (`requestState`) is no new call: that is taken up in `resumed_calls.py`.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -40,115 +44,68 @@ from ....wires.mcp.params import TASKS, CallParams, Meta, decode_params
 from ....wires.mcp.questions import can_answer, elicitations, encode_input_required, missing_capabilities
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
-from ...intake.readiness import Readiness
-from ...intake.witness import CallOutcomeNote, Witness
+from ...intake.intake import ACCEPTED, Answered, Intake
 from ...wire_check import headers_of
 from ..protocol.channel import McpChannel
-from ..protocol.peer import McpRequest, Outlet, Peer
+from ..protocol.peer import McpRequest, Peer
 from ..protocol.request_state import States, digest_of
 from .resources import GivenResources
 from .resumed_calls import Following
 
+LONGEST_NAME = 256
+"""Of a tool that is not there, in the audit log."""
 _NO_META = Meta()
 _NOTHING: dict[str, tuple[str, ...]] = {}
 
 
-class CallTiming(Struct, frozen=True):
-    """How long a client waits before it is given a task, how long that is kept, the clock, and how text goes out."""
+class CallParts(Struct, frozen=True):
+    """What `tools/call` is made of."""
 
-    sync_wait_s: float
-    ttl_ms: int
-    monotonic: Callable[[], float]
+    intake: Intake
+    engine: Engine
+    catalogue: Catalogue
+    node: Node
+    states: States
+    given: GivenResources
+    following: Following
     telling: ModelText
+    ttl_ms: int
+    """How long a task is said to be kept."""
+    on_task: Callable[[int, Peer], None]
+    """Is told of each task of the older era: its number in the ledger, and whose it is."""
+    on_sent: Callable[[Missing, Peer], None]
+    """Is told where a client of the older era has to send its person."""
 
 
 class Calling:
-    """Takes calls."""
+    """The method `tools/call`, and what the other methods and the transports ask about tools."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        catalogue: Catalogue,
-        node: Node,
-        states: States,
-        given: GivenResources,
-        readiness: Readiness,
-        witness: Witness,
-        manner: CallTiming,
-    ) -> None:
-        self._engine, self._catalogue, self._node, self._states = engine, catalogue, node, states
-        self._given = given
-        self._readiness, self._witness, self._monotonic = readiness, witness, manner.monotonic
-        self._store, self._ttl_ms, self._telling = node.store, manner.ttl_ms, manner.telling
-        self.following = Following(engine, node, states, given, manner.sync_wait_s, manner.ttl_ms, manner.telling)
-        self.when_task: Callable[[int, Peer], None] = lambda seq, peer: None
-        """Wants to know of tasks of the older era."""
-        self.when_sent: Callable[[Missing, Peer], None] = lambda missing, peer: None
-        """Wants to know of what clients of the older era send their person to."""
+    def __init__(self, parts: CallParts) -> None:
+        self._intake, self._engine, self._catalogue, self._node = (
+            parts.intake, parts.engine, parts.catalogue, parts.node,
+        )  # fmt: skip
+        self._store, self._states, self._ttl_ms = parts.node.store, parts.states, parts.ttl_ms
+        self._given, self._telling, self.following = parts.given, parts.telling, parts.following
+        self._on_task, self._on_sent = parts.on_task, parts.on_sent
         self._headers: dict[Tool, dict[str, tuple[str, ...]]] = {}
         """Which of their arguments are repeated in headers, of tools that were called."""
-        catalogue.subscribe(self._forget)
+        parts.catalogue.subscribe(self._forget)
 
-    async def call(self, request: McpRequest) -> bytes:
-        peer, outlet, base_url = request.peer, request.outlet, request.base_url
+    def call(self, request: McpRequest) -> Coroutine[Any, Any, bytes]:
+        """Raises RpcError, at once or when awaited. No coroutine of its own around the intake's."""
         params = decode_params(request.message, CallParams)
         meta = _NO_META if params.meta is UNSET else params.meta
-        try:
-            tool = self.find(params.name, peer.caller, meta)
-        except (RpcError, Forbidden) as error:
-            await self._refused(params, peer, error)
-            raise
-        if params.state is not UNSET:
-            make = partial(self._channel, tool, params, meta, peer, outlet)
-            return await self.following.resumed(tool, params, params.state, peer, outlet, make)
-        if tool.asks and (lacking := [kind for kind in tool.asks if not can_answer(peer.capabilities, kind)]):
-            raise missing_capabilities(lacking)
-        command, started, ended = self._command(tool, params, meta), self._monotonic(), CallOutcomeNote()
-        self._witness.metrics.running += 1
-        try:
-            if self._readiness.status != "ok":
-                raise self._readiness.refusal()
-            if self._witness.is_strict:
-                self._witness.ready()
-            if tool.hidden:
-                command.input = _with_hidden(tool, command.input, meta)
-            if self._is_task(tool, params, peer):
-                return await self._as_task(tool, command, peer, base_url, ended)
-            command.is_patient = not peer.has_tasks
-            channel = self._channel(tool, params, meta, peer, outlet)
-            if command.call_id is not None and self._engine.can_ask(tool):
-                known = await self._engine.known(command, peer.caller)
-                if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
-                    return await self.following.joined(tool, known, params, peer, outlet, lambda: channel)
-            outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
-            ended.with_outcome(outcome)
-        except (InvalidInput, Busy, MissingRequirements) as error:
-            ended.with_error(error)
-            if isinstance(error, MissingRequirements):
-                return self._missing(tool, error, peer)
-            return encode_failure(error, peer.revision, self._telling)
-        except BaseException as error:
-            ended.with_error(error)
-            raise
-        finally:
-            self._witness.metrics.running -= 1
-            self._witness.called(tool, command, peer.caller, peer, ended, self._monotonic() - started)
-            if self._witness.is_strict:
-                await self._witness.written()
-        if peer.has_tasks and isinstance(outcome.error, StillRunning):
-            return await self._created(peer, outcome.call_id)
-        self._given.keep(tool, outcome, peer.caller)
-        if outcome.value is not None and self._telling.may_cut(outcome.value):
-            is_kept = await self._engine.kept(tool, command, peer.caller, outcome)
-            return encode_outcome(tool, outcome, peer.revision, self._telling, is_kept=is_kept)
-        return encode_outcome(tool, outcome, peer.revision, self._telling)
+        call = McpCall(self, request, params, meta, _command(params, meta))
+        return self._intake.call(call) if params.state is UNSET else self._resumed(call, params.state)
 
-    async def _refused(self, params: CallParams, peer: Peer, error: ToolyardError) -> None:
-        """Who asks for what is not there, or may not have it, is seen doing so."""
-        command, ended = CallTool(params.name[:256], params.arguments, wire="mcp"), CallOutcomeNote()
-        ended.with_error(error)
-        self._witness.called(None, command, peer.caller, peer, ended, 0.0)
-        await self._witness.written()
+    async def _resumed(self, call: "McpCall", state: str) -> bytes:
+        """A call that passed the intake with an earlier request, and waits for the answers that this one brings."""
+        try:
+            tool = call.resolve(self._engine)
+        except (RpcError, Forbidden) as error:
+            await self._intake.refused(call, error)
+            raise
+        return await self.following.resumed(tool, call.params, state, call.request, call.channel)
 
     def find(self, name: str, caller: Caller, meta: Meta = _NO_META) -> Tool:
         """By its wire name or its id. Raises RpcError, and Forbidden where the caller's credentials are not for it."""
@@ -177,78 +134,72 @@ class Calling:
         for tool in change.removed:
             self._headers.pop(tool, None)
 
-    # -- one call ----------------------------------------------------------------------------------
+    # -- a call that asks, or takes long -----------------------------------------------------------
 
-    def _command(self, tool: Tool, params: CallParams, meta: Meta) -> CallTool:
-        return CallTool(
-            tool.id if meta.tool_version is UNSET else f"{tool.id}@{meta.tool_version}",
-            params.arguments,
-            None if meta.call_id is UNSET else _checked_key(meta.call_id),
-            _trace_id(meta),
-            NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
-            wire="mcp",
-            family="mcp",
-            answers={} if params.responses is UNSET else params.responses,
-        )
+    def put(self, seq: int, call: "McpCall", tool: Tool) -> None:
+        """The newer era: the request is answered with what its call asks."""
+        self._node.beside(self._put(seq, call, tool))
 
-    def _channel(self, tool: Tool, params: CallParams, meta: Meta, peer: Peer, outlet: Outlet) -> McpChannel:
-        token = None if meta.progress_token is UNSET else meta.progress_token
-        return McpChannel(peer, outlet, token, CallHooks(self, tool, params), self._telling)
-
-    def put(self, seq: int, request: "CallHooks", peer: Peer, outlet: Outlet) -> None:
-        """The newer era: the request is answered with what is asked."""
-        self._node.beside(self._put(seq, request, peer, outlet))
-
-    async def _put(self, seq: int, request: "CallHooks", peer: Peer, outlet: Outlet) -> None:
+    async def _put(self, seq: int, call: "McpCall", tool: Tool) -> None:
         """The answers may have come meanwhile, perhaps with this very request."""
-        call = await self._store.row(seq)
-        questions = [] if call is None else await self._engine.questions.open(call, peer.caller)
-        if call is not None and questions:
-            if self._witness.is_strict:
-                await self._witness.told_early(call, peer.caller, peer, "input_required")
-            request_digest = digest_of(request.tool.id, request.params.arguments)
-            state = self._states.make(call, peer.caller, request_digest, questions)
-            outlet.respond(encode_input_required(questions, state, peer.revision))
+        peer, row = call.request.peer, await self._store.row(seq)
+        questions = [] if row is None else await self._engine.questions.open(row, peer.caller)
+        if row is not None and questions:
+            await self._intake.note_early(row, peer.caller, peer, "input_required")
+            state = self._states.make(row, peer.caller, digest_of(tool.id, call.params.arguments), questions)
+            call.request.outlet.respond(encode_input_required(questions, state, peer.revision))
 
-    def hand_out(self, call_id: str, tool: Tool, peer: Peer, outlet: Outlet) -> None:
+    def hand_out(self, call_id: str, call: "McpCall", tool: Tool) -> None:
         """A call that takes long becomes a task, for who can have one."""
-        if peer.has_tasks and tool.task != "forbidden":
-            self._node.beside(self._hand_out(peer, call_id, outlet))
+        if call.request.peer.has_tasks and tool.task != "forbidden":
+            self._node.beside(self._hand_out(call_id, call))
 
-    async def _hand_out(self, peer: Peer, call_id: str, outlet: Outlet) -> None:
-        if self._witness.is_strict and (call := await self._engine.recorded_call(peer.caller, call_id)) is not None:
-            await self._witness.told_early(call, peer.caller, peer, "still_running")
-        outlet.respond(await self._created(peer, call_id))
+    async def _hand_out(self, call_id: str, call: "McpCall") -> None:
+        peer = call.request.peer
+        if await self._intake.note_still_running(call_id, peer.caller, peer):
+            call.request.outlet.respond(await self._created(peer, call_id))
+
+    def encode(self, tool: Tool | None, call: "McpCall", outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
+        """The result of a call, and what can be read again of it is kept."""
+        peer = call.request.peer
+        if peer.has_tasks and isinstance(outcome.error, StillRunning):
+            return self._created(peer, outcome.call_id)
+        if tool is not None:
+            self._given.keep(tool, outcome, peer.caller)
+            if outcome.value is not None and self._telling.may_cut(outcome.value):
+                return self._cut(tool, call, outcome)
+        return encode_outcome(tool, outcome, peer.revision, self._telling)
+
+    async def _cut(self, tool: Tool, call: "McpCall", outcome: Outcome) -> bytes:
+        """A result that is too long for a model says where all of it can be read, so it has to be in the ledger."""
+        is_kept = await self._engine.kept(tool, call.command, call.caller, outcome)
+        return encode_outcome(tool, outcome, call.request.peer.revision, self._telling, is_kept=is_kept)
+
+    def encode_error(self, tool: Tool | None, error: ToolyardError, peer: Peer) -> bytes:
+        """What a model can act on is a result; anything else is raised, for the transport to encode."""
+        if isinstance(error, MissingRequirements) and tool is not None:
+            return self._missing(tool, error, peer)
+        if isinstance(error, InvalidInput | Busy):
+            return encode_failure(error, peer.revision, self._telling)
+        raise error
+
+    def new_channel(self, call: "McpCall") -> McpChannel:
+        token = None if call.meta.progress_token is UNSET else call.meta.progress_token
+        return McpChannel(call.request.peer, call.request.outlet, token, call, self._telling)
 
     # -- tasks -------------------------------------------------------------------------------------
 
-    def _is_task(self, tool: Tool, params: CallParams, peer: Peer) -> bool:
-        """Raises RpcError where the tool and the request do not agree about it."""
-        if peer.revision.is_modern:
-            if tool.task == "required" and not peer.has_tasks:
-                raise needs_tasks()
-            return peer.has_tasks and tool.task in ("preferred", "required")
-        if not peer.revision.execution:
-            return False
-        is_asked = params.task is not UNSET
-        if is_asked and tool.task == "forbidden":
-            raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} cannot be called as a task", status=200)
-        if tool.task == "required" and not is_asked:
-            raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} must be called as a task", status=200)
-        return is_asked
-
-    async def _as_task(
-        self, tool: Tool, command: CallTool, peer: Peer, base_url: Callable[[], str], ended: CallOutcomeNote
-    ) -> bytes:
+    async def start_task(self, tool: Tool, call: "McpCall") -> Answered[bytes]:
+        """The client is given a task at once, and the call runs by itself."""
+        command, peer = call.command, call.request.peer
         command.wire = "mcp-task"
-        seq = await self._engine.start(tool, command, peer.caller, TaskChannel(peer), base_url)
-        call = await self._store.row(seq)
-        if call is None:
+        seq = await self._engine.start(tool, command, peer.caller, TaskChannel(peer), call.request.base_url)
+        row = await self._store.row(seq)
+        if row is None:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
-        ended.code, ended.call_id = "accepted", call.key.call_id
         if not peer.revision.is_modern:
-            self.when_task(seq, peer)
-        return encode_created(call, peer.revision, self._ttl_ms)
+            self._on_task(seq, peer)
+        return Answered(encode_created(row, peer.revision, self._ttl_ms), ACCEPTED, row.key.call_id)
 
     async def _created(self, peer: Peer, call_id: str) -> bytes:
         call = await self._store.get(peer.caller.tenant, peer.caller.subject, call_id)
@@ -269,22 +220,77 @@ class Calling:
             return encode_failure(error, peer.revision, self._telling)
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
-        self.when_sent(error.missing, peer)
+        self._on_sent(error.missing, peer)
         raise RpcError(URL_ELICITATION_REQUIRED, error.message, elicitations(questions), status=200)
 
 
-class CallHooks(Struct):
-    """One request, for its channel."""
+class McpCall(Struct, eq=False):
+    """One `tools/call` request: what the intake is handed (a `WireCall`), and the hooks of the call's channel."""
 
     calling: Calling
-    tool: Tool
+    request: McpRequest
     params: CallParams
+    meta: Meta
+    command: CallTool
+    tool: Tool | None = None
+    """As soon as it is found."""
 
-    def put(self, seq: int, peer: Peer, outlet: Outlet) -> None:
-        self.calling.put(seq, self, peer, outlet)
+    @property
+    def caller(self) -> Caller:
+        return self.request.peer.caller
 
-    def is_slow(self, outcome: Outcome, peer: Peer, outlet: Outlet) -> None:
-        self.calling.hand_out(outcome.call_id, self.tool, peer, outlet)
+    @property
+    def origin(self) -> Peer:
+        return self.request.peer
+
+    # -- for the intake ----------------------------------------------------------------------------
+
+    def resolve(self, engine: Engine) -> Tool:
+        """Raises RpcError, and Forbidden where the caller's credentials are not for it."""
+        meta = self.meta
+        tool = self.tool = self.calling.find(self.params.name, self.caller, meta)
+        self.command.tool_id = tool.id if meta.tool_version is UNSET else f"{tool.id}@{meta.tool_version}"
+        return tool
+
+    def run(self, engine: Engine, tool: Tool) -> Coroutine[Any, Any, Outcome | Answered[bytes]]:
+        command, peer = self.command, self.request.peer
+        if tool.asks and (lacking := [kind for kind in tool.asks if not can_answer(peer.capabilities, kind)]):
+            raise missing_capabilities(lacking)
+        if tool.hidden:
+            command.input = _with_hidden(tool, command.input, self.meta)
+        if _is_task(tool, self.params, peer):
+            return self.calling.start_task(tool, self)
+        command.is_patient = not peer.has_tasks
+        if command.call_id is not None and engine.can_ask(tool):
+            return self._join_or_run(engine, tool)
+        return engine.call(tool, command, self.caller, self.channel(), self.request.base_url)
+
+    async def _join_or_run(self, engine: Engine, tool: Tool) -> Outcome | Answered[bytes]:
+        """Whoever joins a call that runs hears what it asks, which the engine's own joining would not pass on."""
+        known, channel = await engine.known(self.command, self.caller), self.channel()
+        if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
+            joined = self.calling.following.joined(tool, known, self.params, self.request, lambda: channel)
+            return Answered(await joined)
+        return await engine.call(tool, self.command, self.caller, channel, self.request.base_url)
+
+    def encode(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
+        return self.calling.encode(tool, self, outcome)
+
+    def encode_error(self, tool: Tool | None, error: ToolyardError) -> bytes:
+        return self.calling.encode_error(tool, error, self.request.peer)
+
+    # -- for the call that runs --------------------------------------------------------------------
+
+    def channel(self) -> McpChannel:
+        return self.calling.new_channel(self)
+
+    def put(self, seq: int) -> None:
+        if self.tool is not None:
+            self.calling.put(seq, self, self.tool)
+
+    def on_slow(self, outcome: Outcome) -> None:
+        if self.tool is not None:
+            self.calling.hand_out(outcome.call_id, self, self.tool)
 
 
 class TaskChannel(LedgerChannel):
@@ -300,9 +306,39 @@ class TaskChannel(LedgerChannel):
         return can_answer(self._peer.capabilities, kind)
 
 
+def _is_task(tool: Tool, params: CallParams, peer: Peer) -> bool:
+    """Raises RpcError where the tool and the request do not agree about it."""
+    if peer.revision.is_modern:
+        if tool.task == "required" and not peer.has_tasks:
+            raise needs_tasks()
+        return peer.has_tasks and tool.task in ("preferred", "required")
+    if not peer.revision.execution:
+        return False
+    is_asked = params.task is not UNSET
+    if is_asked and tool.task == "forbidden":
+        raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} cannot be called as a task", status=200)
+    if tool.task == "required" and not is_asked:
+        raise RpcError(METHOD_NOT_FOUND, f"{tool.wire_name} must be called as a task", status=200)
+    return is_asked
+
+
 def needs_tasks() -> RpcError:
     wanted: Any = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
     return RpcError(MISSING_CAPABILITY, f"This needs a client that declares {TASKS}", wanted)
+
+
+def _command(params: CallParams, meta: Meta) -> CallTool:
+    """Raises RpcError for a key that cannot be one."""
+    return CallTool(
+        params.name[:LONGEST_NAME],  # the tool's id, as soon as that is found
+        params.arguments,
+        None if meta.call_id is UNSET else _checked_key(meta.call_id),
+        _trace_id(meta),
+        NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
+        wire="mcp",
+        family="mcp",
+        answers={} if params.responses is UNSET else params.responses,
+    )
 
 
 def _with_hidden(tool: Tool, input: dict[str, Any], meta: Meta) -> dict[str, Any]:

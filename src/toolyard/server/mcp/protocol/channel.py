@@ -20,9 +20,13 @@ _LEVELS = {"warn": "warning", "fatal": "critical"}
 class RequestHooks(Protocol):
     """What becomes of a request whose call asks something, or takes long."""
 
-    def put(self, seq: int, peer: Peer, outlet: Outlet) -> None: ...
+    def put(self, seq: int) -> None:
+        """The call with that number in the ledger asks something: the request is to be answered with its questions."""
+        ...
 
-    def is_slow(self, outcome: Outcome, peer: Peer, outlet: Outlet) -> None: ...
+    def on_slow(self, outcome: Outcome) -> None:
+        """The call goes on for longer than one waits; `outcome` says under which id."""
+        ...
 
 
 class McpChannel:
@@ -75,17 +79,17 @@ class McpChannel:
         self._outlet.on_recorded(seq)
 
     def joins(self) -> None:
-        self._outlet.is_followed()
+        self._outlet.no_resumption()
 
     def answer(self, outcome: Outcome) -> None:
-        self._asks.is_slow(outcome, self._peer, self._outlet)
+        self._asks.on_slow(outcome)
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         self._outlet.when_gone(callback)
 
     def _put_all(self, seq: int) -> None:
         self._is_putting = False
-        self._asks.put(seq, self._peer, self._outlet)
+        self._asks.put(seq)
 
     def _told(self, said: dict[str, Any]) -> dict[str, Any]:
         """A model may read it. What was done to it stands beside it."""

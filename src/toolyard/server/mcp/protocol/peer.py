@@ -51,7 +51,7 @@ class Outlet(Protocol):
         """What runs is a call in the ledger, under that number."""
         ...
 
-    def is_followed(self) -> None:
+    def no_resumption(self) -> None:
         """What runs was begun by another request: here nothing can be taken up again."""
         ...
 

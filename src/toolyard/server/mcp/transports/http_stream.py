@@ -179,7 +179,7 @@ class HttpOutlet:
         if self._events is not None and self._stream_s is not None:
             self._prime(self._events)
 
-    def is_followed(self) -> None:
+    def no_resumption(self) -> None:
         self._stream_s = None
         if self._events is not None:
             self._events.stay_open()

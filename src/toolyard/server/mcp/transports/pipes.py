@@ -122,11 +122,12 @@ class OutputPipe:
         """Whether nobody can read any more."""
         return any(event & (select.POLLERR | select.POLLHUP) for _, event in self._ready.poll(0))
 
-    async def has_room(self) -> None:
+    async def wait_for_room(self) -> None:
+        """Until the client has read enough for more of its requests to be taken."""
         await self._has_room.wait()
 
-    async def is_empty(self) -> None:
-        """Waits until all is written."""
+    async def wait_until_empty(self) -> None:
+        """Until all is written."""
         await self._is_empty.wait()
 
     def _is_ready(self) -> bool:

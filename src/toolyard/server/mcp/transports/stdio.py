@@ -70,7 +70,7 @@ class StdioOutlet:
     def on_recorded(self, seq: int) -> None:
         self.seq = seq
 
-    def is_followed(self) -> None:
+    def no_resumption(self) -> None:
         """Nor here."""
 
     def when_gone(self, callback: Callable[[], object]) -> None:
@@ -114,7 +114,7 @@ class StdioServer:
             hearing = Subscriber(self._wanted, self._tell, self._around.caller, session=SESSION)
             with self._parts.subscriptions.hearing(hearing):
                 while (line := await lines.get()) is not None:
-                    await self._line.has_room()
+                    await self._line.wait_for_room()
                     if line.strip():
                         self._take(line)
             self._around.leave()
@@ -132,7 +132,7 @@ class StdioServer:
                 is_told = True
                 for outlet in list(self._running.values()):
                     outlet.cancel()
-        await self._line.is_empty()
+        await self._line.wait_until_empty()
 
     def _tell(self, method: str, params: dict[str, Any]) -> None:
         self._line.write(encode_notification(method, params or None))
