@@ -84,7 +84,7 @@ class Engine:
         self._bounds = AttemptBounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
         self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
-        self.questions = Questions(node.store, limits.answer_s, recorded.approvals, self.sandbox)
+        self.questions = Questions(node.store, limits.answer_s, recorded.links, self.sandbox)
         self._ask, recorded.hear = self.questions.ask, self.questions.hear
         self._new_id, self._monotonic = seam.new_id, seam.monotonic
         self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas

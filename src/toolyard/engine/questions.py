@@ -18,7 +18,8 @@ from ..runners.sandbox import Sandbox, Whose
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import StoreDown, StoredQuestion
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION, ApprovalRules
+from ..trust.approvals.links import ApprovalLinks
+from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
 from .wait import Wait
 
 LOOK_AGAIN_S = 1.0
@@ -37,9 +38,9 @@ _decode_question = msgspec.json.Decoder(Question).decode
 class Questions:
     """Of every call on this node, and answers to those of any node."""
 
-    def __init__(self, store: Store, wait_s: float, approvals: ApprovalRules, sandbox: Sandbox) -> None:
-        self._store, self._wait_s, self.approvals, self._sandbox = store, wait_s, approvals, sandbox
-        self.base_url = approvals.base_url
+    def __init__(self, store: Store, wait_s: float, links: ApprovalLinks, sandbox: Sandbox) -> None:
+        self._store, self._wait_s, self._links, self._sandbox = store, wait_s, links, sandbox
+        self.base_url = links.base_url
         self.awaited: Callable[[CallRecord, Caller], Awaitable[list[Question]]] = _none
         """Where the user of a call is sent whose account is not connected, for who looks at it."""
 
@@ -94,7 +95,7 @@ class Questions:
     async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Those that a call waits for now. `looks` is its caller, as it is known now."""
         if call.waiting_for == APPROVAL:
-            return [self.approvals.question(call.tool, call.name)]
+            return [self._links.question(call.tool, call.name)]
         if call.waiting_for == AUTHORIZATION:
             return await self.awaited(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []

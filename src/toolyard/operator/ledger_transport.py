@@ -25,7 +25,7 @@ from ..server.http.exchange import Exchange
 from ..server.http.routes import RouteTable
 from ..server.ledger import open_store
 from ..server.settings.table import Settings
-from ..trust.approvals.rules import ApprovalRules
+from ..trust.approvals.links import ApprovalLinks
 from ..trust.audit.entry import Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
@@ -52,8 +52,8 @@ class LedgerTransport:
         keys = admin_keys.ApiKeyAdmin(self._store, SYSTEM_CLOCK.now, _nobody_else)
         secrets = admin_secrets.SecretAdmin(Vault(self._store, self._ring), SYSTEM_CLOCK.now)
         audit = AuditReader(self._store, self._ring)
-        approvals = ApprovalRules((), self._ring, settings.approval_wait_s, lambda: settings.public_url or "")
-        approving = Approvals(self._store, approvals, settings.claim_wait_s)
+        links = ApprovalLinks(self._ring, lambda: settings.public_url or "")
+        approving = Approvals(self._store, links, settings.claim_wait_s)
         decisions = AuditedApprovals(approving, self._note, SYSTEM_CLOCK.now)
 
         def connections() -> Any:

@@ -1,6 +1,6 @@
-"""What counts as this machine. Whoever asks, asks here: where two answers differ, one of them is a hole.
+"""What counts as this machine, and to which addresses secrets may be sent, by a program or by a person at a page.
 
-Addresses that secrets may be sent to, by a program or by a person at a page.
+Whoever has to know either asks here: where two answers differ, one of them is a hole.
 """
 
 import re
@@ -8,15 +8,16 @@ import socket
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
+LOCALHOST = "localhost"
+"""The one name that is this machine everywhere. Others are whatever somebody's DNS says."""
 _old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
 """What the system also takes for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this host, as it stands in a setting, an address or a `Host` header, can only be this machine. Names
-    other than `localhost` are whatever somebody's DNS says."""
+    """Whether this host, as it stands in a setting, an address or a `Host` header, can only be this machine."""
     name = host.strip("[]").partition("%")[0].removesuffix(".").lower()
-    if name == "localhost":
+    if name == LOCALHOST:
         return True
     if ":" not in name:
         return bool(_old_ipv4(name)) and _is_loopback4(name)

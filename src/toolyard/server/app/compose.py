@@ -36,6 +36,7 @@ from ...supervision import Supervisor
 from ...text.log_scrubbing import scrub_logs
 from ...trust.access.access import Access
 from ...trust.access.worker_rules import WorkerRules
+from ...trust.approvals.links import ApprovalLinks
 from ...trust.approvals.rules import ApprovalRules, check_functions
 from ...trust.audit.key_check import hold_to_ledger
 from ...trust.credentials.api_keys import ApiKeys
@@ -189,12 +190,13 @@ class Yard:
             "worker": WorkerRunner(),
         }
         self._node = node = Node(store)
-        self.approvals = approvals = ApprovalRules(settings.approvals, ring, settings.approval_wait_s, self._own_url)
-        approving = Approvals(store, approvals, settings.claim_wait_s)
+        self.approvals = approvals = ApprovalRules(settings.approvals, settings.approval_wait_s)
+        self.approval_links = links = ApprovalLinks(ring, self._own_url)
+        approving = Approvals(store, links, settings.claim_wait_s)
         self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._recorded = recorded = DurableCalls(
-            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas
+            node, fingerprints, approvals, links, settings.sync_wait_s, settings.queue_limit, quotas
         )
         self._vault = Vault(store, ring)
         self.connecting = connecting = self._connect(seam)

@@ -23,9 +23,9 @@ def admin_routes(decisions: AuditedApprovals) -> list[Route]:
     desk = decisions.desk
 
     async def show_all(exchange: Exchange) -> Reply:
-        approvals, base_url = desk.approvals, exchange.base_url()
+        links, base_url = desk.links, exchange.base_url()
         return wire.encode_approvals(
-            [_shown(desk, call, base_url, approvals.code_of(call.name)) for call in await desk.waiting()]
+            [_shown(desk, call, base_url, links.code_of(call.name)) for call in await desk.waiting()]
         )
 
     def decide(approved: bool) -> Handler:
@@ -98,7 +98,7 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
 
 def _shown(desk: Approvals, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:
     """`base_url` is empty where nobody serves the page."""
-    id = desk.approvals.id_of(call.name)
+    id = desk.links.id_of(call.name)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from ...model.caller import LOCAL
 from ...model.clock import random_id
 from ...model.errors import MalformedRequest
+from ...text.addresses import LOCALHOST
 from ...wires.contract import Reply, Stream
 from .reply_line import ReplyLine
 
@@ -99,7 +100,7 @@ class Exchange:
         scope = self._scope
         host = self.headers.get(b"host")
         if host is None:
-            name, port = scope.get("server") or ("localhost", None)
+            name, port = scope.get("server") or (LOCALHOST, None)
             host = f"{name}:{port}".encode() if port else str(name).encode()
         return f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope.get('root_path', '')}"
 

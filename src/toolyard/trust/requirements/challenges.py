@@ -20,7 +20,7 @@ from ...store.contract import Store
 from ...store.hints import Topic
 from ...store.values import Note
 from ...text import base64url
-from ..approvals.links import plain
+from ..approvals.links import normalized
 from ..sealing.ring import BrokenSeal, KeyRing
 
 PURPOSE = "challenge"
@@ -111,7 +111,7 @@ class Challenges:
         else:
             await self.fail(text)
             return False
-        if not compare_digest(plain(given).encode(), plain(asked.code).encode()):
+        if not compare_digest(normalized(given).encode(), normalized(asked.code).encode()):
             return False
         await self._store.drop_note(TRIES, "", inside, place)
         return True
