@@ -8,13 +8,14 @@ from ...model.caller import LOCAL
 from ...model.clock import random_id
 from ...model.errors import MalformedRequest
 from ...text.addresses import LOCALHOST
+from ...trust.access.identity import CREDENTIAL_HEADERS
 from ...wires.contract import Reply, Stream
 from .reply_line import ReplyLine
 
 _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 ONCE = (
-    b"host", b"origin", b"authorization", b"oxp-api-key", b"otc-api-key", b"content-type", b"content-length",
-    b"content-encoding", b"mcp-session-id", b"mcp-protocol-version",
+    b"host", b"origin", *CREDENTIAL_HEADERS, b"content-type", b"content-length", b"content-encoding",
+    b"mcp-session-id", b"mcp-protocol-version",
 )  # fmt: skip
 
 

@@ -13,11 +13,10 @@ from ...lazy import load
 from ...model.caller import Caller
 from ...model.errors import NotAuthenticated, SettingsError
 from ..access.access import Access
-from ..access.identity import Identity, TokenVerifier
+from ..access.identity import KEY_HEADERS, Identity, TokenVerifier
 from ..issuer_settings import TrustedIssuer
 from .api_keys import KnownApiKeys, digest_of
 
-KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
 MOST_REMEMBERED = 4096
 REMEMBERED_S = 300.0
 _key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16,})").fullmatch

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
+from ..access.identity import CREDENTIAL_HEADERS
 from .limits import network_of
 from .meters import MINUTE_MS, Meter, refusal
 
-CREDENTIALS = (b"authorization", b"oxp-api-key", b"otc-api-key")
-"""The headers that may have some."""
 Headers = Mapping[bytes, bytes]
 MOST_KNOWN = 20_000
 
@@ -61,4 +60,4 @@ class CredentialFailures:
 
 
 def _trace(address: str, headers: Headers) -> int:
-    return hash((network_of(address), *map(headers.get, CREDENTIALS)))
+    return hash((network_of(address), *map(headers.get, CREDENTIAL_HEADERS)))
