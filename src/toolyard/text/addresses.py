@@ -1,6 +1,6 @@
-"""What counts as this machine, and to which addresses secrets may be sent, by a program or by a person at a page.
+"""What counts as this machine. Whoever asks, asks here: where two answers differ, one of them is a hole.
 
-Whoever has to know either asks here: where two answers differ, one of them is a hole.
+Addresses that secrets may be sent to, by a program or by a person at a page.
 """
 
 import re
@@ -9,13 +9,14 @@ from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
 LOCALHOST = "localhost"
-"""The one name that is this machine everywhere. Others are whatever somebody's DNS says."""
+"""The one name that is this machine everywhere."""
 _old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
 """What the system also takes for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this host, as it stands in a setting, an address or a `Host` header, can only be this machine."""
+    """Whether this host, as it stands in a setting, an address or a `Host` header, can only be this machine. Names
+    other than `localhost` are whatever somebody's DNS says."""
     name = host.strip("[]").partition("%")[0].removesuffix(".").lower()
     if name == LOCALHOST:
         return True
