@@ -21,6 +21,7 @@ from .client.protocols import WireName
 from .model.run import Source
 from .server.app.compose import Yard
 from .server.settings.table import exactly
+from .text.addresses import LOCALHOST
 from .wires.contract import Reply, Request
 
 
@@ -105,7 +106,7 @@ def _scope(request: Request) -> dict[str, Any]:
         "path": unquote(request.path),
         "raw_path": request.path.encode(),
         "query_string": request.query,
-        "headers": [(b"host", b"localhost"), *request.headers.items()],
+        "headers": [(b"host", LOCALHOST.encode()), *request.headers.items()],
         "scheme": "http",
         "root_path": "",
     }

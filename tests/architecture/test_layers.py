@@ -71,7 +71,7 @@ ARROWS: dict[str, set[str]] = {
         "operator",
         "lazy",
     },
-    "testing": {"model", "client", "server", "wires"},
+    "testing": {"model", "text", "client", "server", "wires"},
     "reference": {"toolyard"},
     "demo": {"toolyard", "model", "text", "wires", "client", "server", "operator", "lazy"},
     "__init__": {"model", "authoring", "client", "lazy"},

@@ -29,7 +29,7 @@ from toolyard.model.caller import Caller, View
 from toolyard.model.channel import Asks, Channel, Question, QuietChannel
 from toolyard.model.errors import Unavailable
 from toolyard.model.record import CallRecord
-from toolyard.model.run import Source
+from toolyard.model.run import Runner, Source
 from toolyard.model.tool import Authorization, Tool
 from toolyard.model.worker import ToolDefinition
 from toolyard.model.writes import Claimant
@@ -38,6 +38,7 @@ from toolyard.runners.sandbox import Sandbox
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import Filter, Timing
 from toolyard.trust.access.worker_rules import WorkerRule, WorkerRules
+from toolyard.trust.approvals.links import ApprovalLinks
 from toolyard.trust.approvals.rules import ApprovalRules
 from toolyard.trust.limits.limits import Limit, Limiter
 from toolyard.trust.limits.quotas import Quotas, quotas_of
@@ -155,24 +156,27 @@ class Room:
         self.kept, self.node, self.behind = Kept(), Node(store), WriteBehind(store)
         self.limiter = Limiter(setting.limits, self.clock) if setting.limits else None
         self.quotas = quotas = Quotas(quotas_of(setting.quotas, is_away=False), store, self.limiter)
-        self.rules = rules = ApprovalRules((), ring, setting.approval_wait_s, lambda: URL)
+        self.rules = rules = ApprovalRules((), setting.approval_wait_s)
+        self.links = links = ApprovalLinks(ring, lambda: URL)
         requirer = RequirementResolver(keepers=[self.kept], challenger=_link)
         self.account_questions = AccountQuestions(catalogue, requirer, ring, lambda: URL)
         sandbox = Sandbox()
-        self.questions = Questions(store, limits.answer_s, rules, sandbox, self.account_questions.of)
+        self.questions = Questions(store, limits.answer_s, links, sandbox, self.account_questions.of)
         fingerprints = Fingerprints(ring)
         self.durable = DurableCalls(
-            self.node, fingerprints, rules, limits.sync_wait_s, limits.most_waiting, quotas, self.questions.hear
+            self.node, fingerprints, rules, links, limits.sync_wait_s, limits.most_waiting, quotas, self.questions.hear
         )
-        runners = {"inline": Inline(), "worker": WorkerRunner()}
+        runners: dict[str, Runner] = {"inline": Inline(), "worker": WorkerRunner()}
         self.engine = engine = Engine(
             catalogue, runners, requirer, limits, self.node, self.durable, self.behind, ring, quotas, self.questions,
             sandbox, limiter=self.limiter,
         )  # fmt: skip
         needs = AccountNeeds(store, setting.approval_wait_s)
         self.restarts = Restarts(store, catalogue, engine, self.durable, ring, needs, setting.max_attempts)
-        self.account_waits = AccountWaits(store, catalogue, engine, ring, limits.claim_s, rules)
-        self.approvals = Approvals(store, rules, limits.claim_s)
+        self.account_waits = AccountWaits(
+            store, catalogue, engine, ring, limits.claim_s, setting.approval_wait_s, lambda: URL
+        )
+        self.approvals = Approvals(store, links, limits.claim_s)
         self.workers = WorkerTools(store, catalogue, engine, WorkerRules(setting.workers), Unlocked(), quotas)
         self.contexts = WorkerContexts(store, catalogue, engine, ring, limits.total_s, self.workers.may_be_given)
         self.requests = Requests(store, catalogue, engine, self.contexts, needs)
@@ -239,7 +243,8 @@ class Room:
 
 
 def command_of(tool: str, input: dict[str, Any] | None = None, call_id: str | None = None, **members: Any) -> CallTool:
-    return CallTool(tool, input or {}, call_id, **{"wire": "oxp", "family": "oxp", "context": NO_CONTEXT} | members)
+    given: dict[str, Any] = {"wire": "oxp", "family": "oxp", "context": NO_CONTEXT, **members}
+    return CallTool(tool, input or {}, call_id, **given)
 
 
 def _link(caller: Caller, wanted: Authorization, tool: Tool) -> tuple[str, str]:

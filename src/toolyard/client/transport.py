@@ -5,6 +5,7 @@ from typing import Any
 
 from ..lazy import load
 from ..model.errors import ServerError, SetupError
+from ..text.addresses import LOCALHOST
 from ..wires.contract import Reply, Request
 
 UNIX = "unix:"
@@ -32,7 +33,7 @@ class HttpTransport:
         server's certificate. `url` may also be `unix:PATH`, of a socket."""
         self._http, self._url = load("http"), url
         socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
-        self._base = url if socket is None else "http://localhost"
+        self._base = url if socket is None else f"http://{LOCALHOST}"
         transport = None if socket is None else self._http.HTTPTransport(uds=socket)
         self._client = self._http.Client(
             timeout=timeout_s,

@@ -26,7 +26,7 @@ from ..model.writes import Decision, WaitForAccount
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import Filter, StoreDown
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION, ApprovalRules
+from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ..trust.requirements.requirements import Requirer, in_words
 from ..trust.sealing.ring import BrokenSeal, KeyRing
 from .approvals import decision_of
@@ -48,12 +48,19 @@ class AccountWaits:
     """Lets calls go on as soon as the account that they wait for is there."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, engine: Engine, ring: KeyRing, claim_s: float, rules: ApprovalRules
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        engine: Engine,
+        ring: KeyRing,
+        claim_s: float,
+        wait_s: float,
+        base_url: Callable[[], str],
     ) -> None:
-        """`claim_s`: how long a worker then has to claim a call of its tool; `rules`: how long one waits for a person's
-        yes."""
+        """`claim_s`: how long a worker then has to claim a call of its tool; `wait_s`: how long a call waits for a
+        person's yes; `base_url`: this server's address, for people."""
         self._store, self._catalogue, self._engine, self._ring = store, catalogue, engine, ring
-        self._claim_s, self._wait_s, self._base_url = claim_s, rules.wait_s, rules.base_url
+        self._claim_s, self._wait_s, self._base_url = claim_s, wait_s, base_url
 
     async def follow(self) -> None:
         """Looks whenever there may be something to see. Until cancelled."""

@@ -9,8 +9,8 @@ from ..model.record import CallRecord
 from ..model.writes import Decision
 from ..store.contract import Store
 from ..store.values import Filter, Note
-from ..trust.approvals.links import number_in
-from ..trust.approvals.rules import APPROVAL, ApprovalRules
+from ..trust.approvals.links import ApprovalLinks, number_in
+from ..trust.approvals.rules import APPROVAL
 
 KIND = "decision"
 KEPT_S = 7 * 86400.0
@@ -21,8 +21,8 @@ _encode = msgspec.json.Encoder().encode
 class Approvals:
     """`claim_s`: how long a worker has to take a call up once it may run."""
 
-    def __init__(self, store: Store, approvals: ApprovalRules, claim_s: float) -> None:
-        self._store, self.approvals, self._claim_s = store, approvals, claim_s
+    def __init__(self, store: Store, links: ApprovalLinks, claim_s: float) -> None:
+        self._store, self.links, self._claim_s = store, links, claim_s
 
     async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
         """The oldest first, each with all of its input: nobody agrees to what they were not shown."""
@@ -33,7 +33,7 @@ class Approvals:
     async def find(self, id: str) -> CallRecord:
         """By its address. One that was not given out for this very call is none. Raises PathNotFound."""
         call = await self._numbered(number_in(id))
-        if call is None or not self.approvals.is_id(id, call.name):
+        if call is None or not self.links.is_id(id, call.name):
             raise _absent()
         return call
 

@@ -33,6 +33,7 @@ from ..model.record import CallKey, CallName, CallRecord, NewCall
 from ..model.run import Run
 from ..store.hints import Topic
 from ..store.values import Begun, Note
+from ..trust.approvals.links import ApprovalLinks
 from ..trust.approvals.rules import APPROVAL, ApprovalRules
 from ..trust.limits.meters import Admitted
 from ..trust.limits.quotas import Quotas
@@ -97,8 +98,8 @@ class Undecided(Exception):
     def __init__(self, call: CallName, tool: str, base_url: Callable[[], str], *, is_new: bool = False) -> None:
         self.call, self._tool, self._base_url, self.is_new = call, tool, base_url, is_new
 
-    def told(self, approvals: ApprovalRules) -> MissingRequirements:
-        return approvals.missing(self._tool, self.call, self._base_url())
+    def told(self, links: ApprovalLinks) -> MissingRequirements:
+        return links.missing(self._tool, self.call, self._base_url())
 
 
 class Waiter(Struct, frozen=True):
@@ -130,12 +131,14 @@ class DurableCalls:
         node: Node,
         fingerprints: Fingerprints,
         approvals: ApprovalRules,
+        links: ApprovalLinks,
         sync_wait_s: float,
         most_pending: int,
         quotas: Quotas,
         hear: Hear,
     ) -> None:
-        self._node, self._store, self._fingerprints, self.approvals = node, node.store, fingerprints, approvals
+        self._node, self._store, self._fingerprints = node, node.store, fingerprints
+        self.approvals, self.links = approvals, links
         self._sync_wait_s, self._most_pending, self._quotas, self._hear = sync_wait_s, most_pending, quotas, hear
         self._running: dict[tuple[CallKey, bytes], RunningCall] = {}
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
@@ -150,7 +153,7 @@ class DurableCalls:
             except Undecided as undecided:
                 wait = waiter.wait or Wait(self._sync_wait_s, channel.when_gone)
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
-                    raise undecided.told(self.approvals) from None
+                    raise undecided.told(self.links) from None
                 waiter = Waiter(caller, channel, command.is_patient, wait)
 
     async def _decided(self, seq: int, wait: Wait) -> bool:
@@ -240,9 +243,9 @@ class DurableCalls:
         key = CallKey(caller.tenant, caller.subject, command.family, command.call_id or "")
         waiter = Waiter(caller, QuietChannel(), command.is_patient)
         try:
-            return await self._known(key, self._prints(command), self.approvals.base_url, waiter)
+            return await self._known(key, self._prints(command), self.links.base_url, waiter)
         except Undecided as undecided:
-            raise undecided.told(self.approvals) from None
+            raise undecided.told(self.links) from None
 
     def print_of(self, command: CallTool) -> bytes:
         return self._prints(command)[0]

@@ -18,7 +18,8 @@ from ..runners.sandbox import Sandbox, Whose
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import StoreDown, StoredQuestion
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION, ApprovalRules
+from ..trust.approvals.links import ApprovalLinks
+from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
 from .wait import Wait
 
 LOOK_AGAIN_S = 1.0
@@ -40,15 +41,10 @@ class Questions:
     """Of every call on this node, and answers to those of any node."""
 
     def __init__(
-        self,
-        store: Store,
-        wait_s: float,
-        approvals: ApprovalRules,
-        sandbox: Sandbox,
-        ask_for_accounts: AskForAccounts,
+        self, store: Store, wait_s: float, links: ApprovalLinks, sandbox: Sandbox, ask_for_accounts: AskForAccounts
     ) -> None:
         """`wait_s`: how long a tool waits for an answer."""
-        self._store, self._wait_s, self.approvals, self._sandbox = store, wait_s, approvals, sandbox
+        self._store, self._wait_s, self._links, self._sandbox = store, wait_s, links, sandbox
         self._ask_for_accounts = ask_for_accounts
 
     async def ask(self, run: Run, question: Question) -> Any:
@@ -102,7 +98,7 @@ class Questions:
     async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Those that a call waits for now. `looks` is its caller, as it is known now."""
         if call.waiting_for == APPROVAL:
-            return [self.approvals.question(call.tool, call.name)]
+            return [self._links.question(call.tool, call.name)]
         if call.waiting_for == AUTHORIZATION:
             return await self._ask_for_accounts(call, looks)
         return await self.unanswered(call) if call.waiting_for == "answer" else []

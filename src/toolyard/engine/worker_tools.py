@@ -104,8 +104,8 @@ class OfferedTool(Struct):
     is_everybodys: bool = False
 
     def add(self, tenant: str, subject: str, rule: WorkerRule) -> None:
-        self.tenants |= {tenant, *(rule.houses or ())}
-        self.is_everybodys |= rule.houses is None
+        self.tenants |= {tenant, *(rule.other_tenants or ())}
+        self.is_everybodys |= rule.other_tenants is None
         self.is_trusted &= rule.trusted
         self.is_named &= rule.trusted or rule.names(tenant, subject, self.definition.id)
 
@@ -243,7 +243,8 @@ class WorkerTools:
         """A caller as somebody who works on requests."""
         serves = self._serves.get((caller.tenant, caller.subject), frozenset())
         rule = self._rules.of(caller.tenant, caller.subject)
-        return Claimant(caller.tenant, caller.subject, worker, serves, frozenset() if rule is None else rule.houses)
+        others = frozenset() if rule is None else rule.other_tenants
+        return Claimant(caller.tenant, caller.subject, worker, serves, others)
 
     def may_be_given(self, who: Claimant, tool: Tool) -> bool:
         """Whether somebody who claimed a call of a tool may have what is kept here for it. Asked of the one who will

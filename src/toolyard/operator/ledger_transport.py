@@ -22,7 +22,7 @@ from ..server.http.exchange import Exchange
 from ..server.http.routes import RouteTable
 from ..server.ledger import open_store
 from ..server.settings.table import Settings
-from ..trust.approvals.rules import ApprovalRules
+from ..trust.approvals.links import ApprovalLinks
 from ..trust.audit.entry import Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
@@ -59,9 +59,8 @@ class LedgerTransport:
 
     def _parts(self, settings: Settings) -> OperatorParts:
         store, ring, now = self._store, self._ring, SYSTEM_CLOCK.now
-        # Only a server asks which calls have to wait; here it is decided about those that do, so there are no rules.
-        rules = ApprovalRules((), ring, settings.approval_wait_s, lambda: self._own_url)
-        decisions = AuditedApprovals(Approvals(store, rules, settings.claim_wait_s), self._note, now)
+        links = ApprovalLinks(ring, lambda: self._own_url)
+        decisions = AuditedApprovals(Approvals(store, links, settings.claim_wait_s), self._note, now)
 
         def accounts() -> "Accounts":
             loaded: Accounts = load("connecting")(settings, store, ring, now, _not_noted).connections

@@ -9,6 +9,8 @@ import socket
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
+LOCALHOST = "localhost"
+"""The one name that is this machine everywhere."""
 _old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
 """What the system may also take for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
 
@@ -18,7 +20,7 @@ def is_loopback(host: str) -> bool:
     than `localhost` is whatever somebody's DNS says, and so is not."""
     # [::1] as URLs have it, ::1%lo with a zone, and localhost. with the root's dot are the same hosts without these.
     name = host.strip("[]").partition("%")[0].removesuffix(".").lower()
-    if name == "localhost":
+    if name == LOCALHOST:
         return True
     if ":" not in name:
         # The pattern is asked first: inet_aton also takes an address with anything behind a space.

@@ -1,7 +1,9 @@
-"""Where users have accounts that tools may use: providers as they stand in the settings.
+"""Providers, where users have accounts that tools may use: the `[[providers]]` tables of the settings, read and
+checked.
 
 A provider is named by its address, and the rest is discovered, or it is a preset: one of those that everybody uses and
-that either do not speak OpenID Connect or want something of their own.
+that either do not speak OpenID Connect or want something of their own. An issuer at which people sign in is such a
+provider, too. This module loads no OAuth: every server reads its settings, few have providers.
 """
 
 import os
@@ -20,65 +22,70 @@ MEMBERS = (
     "id", "issuer", "preset", "client_id", "client_secret", "client_secret_env", "client_secret_file", "scopes",
     "parameters",
 )  # fmt: skip
+"""What a `[[providers]]` table may have."""
 SECRETS = ("client_secret", "client_secret_env", "client_secret_file")
 CLIENT = ("client_id", *SECRETS, "scopes", "parameters")
-"""What an issuer at which people sign in has, too."""
+"""What the table of an issuer at which people sign in has, too."""
 OURS = frozenset(
     {
         "client_id", "client_secret", "code_challenge", "code_challenge_method", "nonce", "redirect_uri",
         "response_mode", "response_type", "scope", "state",
     }
 )  # fmt: skip
-"""Parameters that the flow itself sets."""
+"""Parameters of an authorization request that the flow itself sets. An operator who could set them would undo what
+protects it: `state`, `nonce` and PKCE."""
 _id = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 
 
 class Endpoints(Struct, frozen=True):
-    """A provider's addresses."""
+    """A provider's addresses, and what is peculiar to the provider behind them."""
 
     authorize: str
     token: str
     revoke: str | None = None
     account: str | None = None
-    """Where a token shows whose it is."""
+    """Where an access token shows whose it is."""
     says_issuer: bool = False
-    """Whether it names itself when it sends a browser back (RFC 9207)."""
+    """Whether the provider names itself when it sends a browser back (RFC 9207)."""
     takes_basic: bool = True
-    """Whether a client may authenticate in a header, as every provider must let it and some do not."""
+    """Whether a client may authenticate in a header, as every provider must let it (RFC 6749, section 2.3.1) and some
+    do not."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """What the settings say of one."""
+    """A provider as the settings name it, with this server as its client there."""
 
     id: str
     client_id: str
     client_secret: str | None = None
-    """As it stands in the settings; or where else it is, which is looked at when it is needed: verbs that only read
-    settings do not need it."""
+    """The secret as it stands in the settings; or, in the next two, where else it is, which is looked at when it is
+    needed: verbs that only read settings do not need it."""
     client_secret_env: str | None = None
     client_secret_file: str | None = None
     issuer: str | None = None
     endpoints: Endpoints | None = None
-    """Those of one that cannot be discovered."""
+    """The addresses of a provider that cannot be discovered."""
     scopes: tuple[str, ...] = ()
-    """Asked for whatever the tool needs."""
+    """Scopes that are asked for whatever the tool needs."""
     parameters: Mapping[str, str] = {}
-    """Sent with the person to the provider."""
+    """Parameters that are sent with the person to the provider."""
     aliases: Mapping[str, str] = {}
-    """Scopes that it gives back under another name."""
+    """Scopes that the provider gives back under another name."""
     setting: str = "providers"
-    """Which one says so."""
+    """Which setting names the provider, for messages."""
 
     def __repr__(self) -> str:
+        # Not the default one, which would show the secret in logs and tracebacks.
         return f"Provider({self.id!r})"
 
     @property
     def has_secret(self) -> bool:
-        """Whether the settings say that there is one, wherever it is."""
+        """Whether the settings say that there is a client secret, wherever it is."""
         return any((self.client_secret, self.client_secret_env, self.client_secret_file))
 
     def secret(self) -> str | None:
-        """None: it has none. Raises ValueError where it should be and is not."""
+        """The client secret, read from where it is. None for a public client, which has none. Raises ValueError where
+        it should be somewhere and is not."""
         if self.client_secret_env is not None:
             if not (found := os.environ.get(self.client_secret_env)):
                 raise ValueError(
@@ -122,11 +129,12 @@ PRESETS: dict[str, Provider] = {
         },
     ),
 }
-"""Google gives out a refresh token only to who asks for it in this way."""
+"""Providers that can be named by a word. Google gives out a refresh token only to clients that ask with these
+parameters, and gives scopes back under their long names; GitHub speaks OAuth and no OpenID Connect."""
 
 
 def read_providers(given: Any) -> list[Provider]:
-    """Of `providers`. Raises ValueError."""
+    """The providers of the setting `providers`, as it was given. Raises ValueError."""
     read = each_table(given, "providers", _provider)
     ids = [provider.id for provider in read]
     if twice := {id for id in ids if ids.count(id) > 1}:
@@ -151,8 +159,8 @@ def _provider(table: Mapping[str, Any], at: str) -> Provider:
 
 
 def read_client(issuer: str, table: Mapping[str, Any], at: str) -> Provider | None:
-    """This server as a client of an issuer in the setting `issuers`, of whose table `at` these are the members that are
-    about that. None where there are none. Raises ValueError."""
+    """This server as a client of an issuer, so that people can sign in there. `table` has those members of the issuer's
+    table that are about that; None where it has none. Raises ValueError."""
     if not table:
         return None
     if "client_id" not in table:
@@ -167,7 +175,7 @@ def read_client(issuer: str, table: Mapping[str, Any], at: str) -> Provider | No
 
 
 def _base(table: Mapping[str, Any], at: str) -> Provider:
-    """What is known of it without its client: a preset, or an address."""
+    """What is known of a provider without its client: a preset, or an address. Raises ValueError."""
     if ("issuer" in table) == ("preset" in table):
         raise ValueError(f"{at} must have either issuer, an https address, or preset, one of {', '.join(PRESETS)}")
     if "preset" in table:
@@ -189,7 +197,7 @@ def _scopes(given: Any, at: str) -> tuple[str, ...]:
 
 
 def _secret(table: Mapping[str, Any], at: str) -> dict[str, str]:
-    """Itself, or where it is."""
+    """The client secret itself, or where it is, as a member of `Provider`. Raises ValueError."""
     named = [name for name in SECRETS if name in table]
     if len(named) > 1:
         raise ValueError(f"{at} must have only one of {', '.join(SECRETS)}")

@@ -1,4 +1,8 @@
-"""Rules as they stand in the settings, read with a sentence for whatever is wrong."""
+"""Reads `[[tables]]` of the settings: rules, limits, providers, issuers. What is wrong with one is said in a sentence
+that names the table and the member, because whoever wrote it sees nothing but that sentence.
+
+Each kind of table is read beside the rule that it becomes; what all of them share is here.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -9,18 +13,21 @@ T = TypeVar("T")
 
 
 class WrongTable(ValueError):
-    """A sentence about one of a setting's tables, which it names. `number` is its place among them."""
+    """A sentence about one of a setting's tables. `number` is which of them, counted from 1: the sentence says so, too,
+    and whoever read the file turns it into a line."""
 
     def __init__(self, sentence: str, number: int = 1) -> None:
         super().__init__(sentence)
         self.number = number
 
 
-def _is_pattern(text: str) -> bool:
+def is_pattern(text: str) -> bool:
+    """Whether other texts than this very one may fit it."""
     return any(letter in text for letter in "*?[")
 
 
 def patterns_of(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
+    """The member `tools` of a table, which is all tools where it is left out. Raises ValueError."""
     patterns = texts_of(table.get("tools", "*"), f"{at}.tools")
     for pattern in patterns:
         try:
@@ -33,8 +40,9 @@ def patterns_of(table: Mapping[str, Any], at: str) -> tuple[str, ...]:
 
 
 def each_table(given: Any, name: str, read: Callable[[Mapping[str, Any], str], T]) -> list[T]:
-    """What `read` makes of each, which is also told what it is called. Raises WrongTable for one that is not right, and
-    ValueError where these are no tables."""
+    """What `read` makes of each table of the setting `name`. `read` is also given what to call the table in a sentence,
+    `name[1]`. Raises WrongTable for a table that `read` raises ValueError for, and ValueError where these are no
+    tables."""
     if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
         raise ValueError(f"a list of tables: [[{name}]]")
     made = []
@@ -47,6 +55,7 @@ def each_table(given: Any, name: str, read: Callable[[Mapping[str, Any], str], T
 
 
 def texts_of(given: Any, at: str) -> tuple[str, ...]:
+    """One text, or a list of them, as a tuple: most lists in rules have one item. Raises ValueError."""
     values = (given,) if isinstance(given, str) else given
     if isinstance(values, list | tuple) and all(isinstance(value, str) and value for value in values):
         return tuple(values)
@@ -54,6 +63,7 @@ def texts_of(given: Any, at: str) -> tuple[str, ...]:
 
 
 def only(table: Mapping[str, Any], at: str, *known: str) -> None:
+    """Raises ValueError for a member that nobody reads: a rule with a mistyped member would mean something else."""
     for name in table:
         if name not in known:
             raise ValueError(f"{at} has no {name!r}; it has {', '.join(known)}")

@@ -67,7 +67,7 @@ async def seq(made: Scene) -> int:
 async def at(made: Scene) -> str:
     """Where the buttons of the call that waits are."""
     (call,) = await made.yard._decisions.approvals.waiting()
-    return f"/approvals/{made.yard.approvals.id_of(call.name)}"
+    return f"/approvals/{made.yard.approval_links.id_of(call.name)}"
 
 
 def is_inert(text: str) -> bool:

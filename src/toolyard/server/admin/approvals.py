@@ -19,7 +19,7 @@ async def list_approvals(parts: OperatorParts, exchange: Exchange) -> Reply:
     approvals, base_url = parts.decisions.approvals, exchange.base_url()
     waiting = await approvals.waiting()
     return wire.encode_approvals(
-        [approval_of(approvals, call, base_url, approvals.approvals.code_of(call.name)) for call in waiting]
+        [approval_of(approvals, call, base_url, approvals.links.code_of(call.name)) for call in waiting]
     )
 
 

@@ -38,6 +38,7 @@ from ...supervision import Supervisor
 from ...text.log_scrubbing import scrub_logs
 from ...trust.access.access import Access
 from ...trust.access.worker_rules import WorkerRules
+from ...trust.approvals.links import ApprovalLinks
 from ...trust.approvals.rules import ApprovalRules, check_functions
 from ...trust.audit.entry import AuditKind
 from ...trust.audit.key_check import hold_to_ledger
@@ -189,8 +190,9 @@ class Yard:
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
         limits, fingerprints = limits_of(settings), Fingerprints(ring)
         self._node = node = Node(store)
-        self.approvals = approvals = ApprovalRules(settings.approvals, ring, settings.approval_wait_s, self._own_url)
-        approving = Approvals(store, approvals, settings.claim_wait_s)
+        self.approvals = approvals = ApprovalRules(settings.approvals, settings.approval_wait_s)
+        self.approval_links = links = ApprovalLinks(ring, self._own_url)
+        approving = Approvals(store, links, settings.claim_wait_s)
         self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._vault = Vault(store, ring)
@@ -199,9 +201,9 @@ class Yard:
         keepers += [connecting.connections] if connecting is not None else []
         desk = RequirementResolver(seam.new_id, keepers, None if connecting is None else connecting.challenge)
         accounts, sandbox = AccountQuestions(catalogue, desk, ring, self._own_url), Sandbox()
-        questions = Questions(store, limits.answer_s, approvals, sandbox, accounts.of)
+        questions = Questions(store, limits.answer_s, links, sandbox, accounts.of)
         self._recorded = recorded = DurableCalls(
-            node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas, questions.hear
+            node, fingerprints, approvals, links, settings.sync_wait_s, settings.queue_limit, quotas, questions.hear
         )
         self.engine = Engine(
             catalogue, self.runners, desk, limits, node, recorded, self._recorder, ring, quotas, questions, sandbox,
@@ -210,7 +212,9 @@ class Yard:
         self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, seam)
         lacking = AccountNeeds(store, settings.approval_wait_s)
         self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
-        self._awaited = AccountWaits(store, catalogue, self.engine, ring, limits.claim_s, approvals)
+        self._awaited = AccountWaits(
+            store, catalogue, self.engine, ring, limits.claim_s, settings.approval_wait_s, self._own_url
+        )
         self._upkeep = Upkeep(node, self._restarts, self.readiness.set_ledger_usable)
         self._workers = workers = WorkerTools(
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,

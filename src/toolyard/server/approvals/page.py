@@ -82,7 +82,7 @@ class ApprovalPages:
         if self._is_closed(call):
             return await self._shown(exchange, browser, call, TOO_MANY)
         approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
-        if not self._desk.approvals.is_code(fields.get("code", ""), call.name):
+        if not self._desk.links.is_code(fields.get("code", ""), call.name):
             self._count(call.seq)
             anybody = Decider("a person without its code", exchange.address)
             await self._decisions.refused(anybody, approved, "a wrong code", **about(call))

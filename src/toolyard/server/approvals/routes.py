@@ -74,7 +74,7 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
 def approval_of(approvals: Approvals, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:
     """A call that waits, as it is listed. `base_url` is empty where no server serves its page; `code`, which that page
     asks for, is for operators alone."""
-    id = approvals.approvals.id_of(call.name)
+    id = approvals.links.id_of(call.name)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
 
 

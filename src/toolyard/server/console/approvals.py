@@ -50,7 +50,7 @@ class ApprovalsPage:
 
     async def _one(self, visit: Visit, call: CallRecord) -> str:
         whole = call if call.input else await self._store.row(call.seq) or call
-        at = f"/approvals/{self._decisions.approvals.approvals.id_of(call.name)}"
+        at = f"/approvals/{self._decisions.approvals.links.id_of(call.name)}"
         link = visit.link(f"/calls/{call.seq}/input", "Read all of it before you decide")
         rows = [
             ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),

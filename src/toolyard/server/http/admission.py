@@ -12,17 +12,18 @@ from msgspec.structs import replace
 from ...model.caller import Caller
 from ...model.errors import NotAuthenticated
 from ...store.values import StoreDown
+from ...trust.access.identity import CREDENTIAL_HEADERS
 from ...trust.audit.entry import AuditKind
 from ...trust.credentials.authentication import Authenticate
 from ...trust.credentials.expiry import CredentialExpiry
-from ...trust.limits.credential_failures import CREDENTIALS, CredentialFailures
+from ...trust.limits.credential_failures import CredentialFailures
 from ..intake.witness import Witness
 from .exchange import Exchange
 from .origins import Guard
 from .routes import Route
 
 METADATA = "/.well-known/oauth-protected-resource"
-_CREDENTIALS = frozenset(CREDENTIALS)
+_CREDENTIALS = frozenset(CREDENTIAL_HEADERS)
 _IN_QUERY = frozenset({"access_token", "token", "api_key"})
 
 

@@ -7,13 +7,15 @@ from typing import Any
 from ...model.caller import LOCAL
 from ...model.clock import random_id
 from ...model.errors import MalformedRequest
+from ...text.addresses import LOCALHOST
+from ...trust.access.identity import CREDENTIAL_HEADERS
 from ...wires.contract import Reply, Stream
 from .reply_line import ReplyLine
 
 _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 ONCE = (
-    b"host", b"origin", b"authorization", b"oxp-api-key", b"otc-api-key", b"content-type", b"content-length",
-    b"content-encoding", b"mcp-session-id", b"mcp-protocol-version",
+    b"host", b"origin", *CREDENTIAL_HEADERS, b"content-type", b"content-length", b"content-encoding",
+    b"mcp-session-id", b"mcp-protocol-version",
 )  # fmt: skip
 
 
@@ -99,7 +101,7 @@ class Exchange:
         scope = self._scope
         host = self.headers.get(b"host")
         if host is None:
-            name, port = scope.get("server") or ("localhost", None)
+            name, port = scope.get("server") or (LOCALHOST, None)
             host = f"{name}:{port}".encode() if port else str(name).encode()
         return f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope.get('root_path', '')}"
 

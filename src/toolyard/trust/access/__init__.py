@@ -1,4 +1,5 @@
-"""Who sees and may call what: access rules, views of the catalogue, rules for workers.
+"""Who sees and may call what: identities, access rules, views of the catalogue, and rules for workers.
 
-May use the model and `trust`'s readers of tables; knows no credentials, store or wire.
+Imports the model and `trust`'s reader of tables, and knows no store or wire. `credentials` finds out whom a request is
+from; limits and approvals are about callers by the patterns that are defined here.
 """

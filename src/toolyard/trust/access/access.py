@@ -1,8 +1,10 @@
-"""Which callers see and may call which tools. Rules are data: the first one that is about the caller and the tool
-decides; where there are rules and none fits, the tool is not there.
+"""Which callers see and may call which tools: the `[[access]]` tables of the settings, and the views made of them.
 
-Callers about whom the same rules say the same share a view, and a view remembers its verdicts, so that a rule costs
-nothing when a call is made.
+Rules are data: the first one that is about the caller and the tool decides; where there are rules and none fits, the
+tool is not there, and looks exactly like one that does not exist.
+
+Rules are matched when somebody is authenticated, not when they call. Callers about whom the same rules say the same
+share a view, and a view remembers its verdict on each tool, so that a rule costs nothing when a call is made.
 """
 
 from collections import OrderedDict
@@ -20,26 +22,29 @@ from ..tables import each_table, only, patterns_of, texts_of
 from .identity import Identity
 
 MOST_VIEWS = 1000
+"""Tokens with made-up scopes and claims could otherwise fill the memory; a view that went is made again."""
 MOST_VERDICTS = 20_000
 APPROVE = "approve"
-"""The scope of who may say yes or no to calls of others in its tenant."""
+"""The scope of callers who may approve or reject calls of others in their tenant."""
 METRICS = "metrics"
-"""The scope of those who may read what is counted of everybody."""
+"""The scope of callers who may read the metrics, which count everybody's calls."""
 ELSEWHERE = Visibility(False, rule="its worker does not serve this tenant")
 
 
 class CallerPattern(Struct, frozen=True):
-    """Whom a rule is about: whoever fits all of what is given here. Texts may have `*` and `?`."""
+    """Whom a rule is about, as its `who` says: whoever fits all members that are given. Texts may have `*` and `?`."""
 
     subject: tuple[str, ...] = ()
     tenant: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     """The names of API keys."""
     scope: tuple[str, ...] = ()
-    """All of them."""
+    """Scopes that the credential must have, all of them."""
     claim: Mapping[str, tuple[str, ...]] = {}
+    """Claims of a token, by name, and the patterns of which one must fit."""
 
     def fits(self, who: Identity) -> bool:
+        """Whether the rule is about somebody."""
         return (
             _fits(self.subject, who.subject)
             and _fits(self.tenant, who.tenant)
@@ -50,14 +55,15 @@ class CallerPattern(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """Who may have which tools. `tools` has patterns of ids (`Calculator.*`), tags (`#math`) and marks
-    (`@read_only`), and of prompts and resources (`prompts/*`)."""
+    """One `[[access]]` table: who may have which tools. `tools` has patterns of ids (`Calculator.*`), tags (`#math`)
+    and marks (`@read_only`), and of prompts and resources (`prompts/*`)."""
 
     tools: tuple[str, ...] = ("*",)
     who: CallerPattern = CallerPattern()
     allow: bool = True
     scopes: tuple[str, ...] = ()
-    """What the credentials must be for, besides. Who lacks some of it sees the tool and may not call it."""
+    """Scopes that a call needs besides. A caller that lacks one sees the tool, and is refused with the scope's name,
+    so that its client can ask for credentials that have it."""
     name: str = ""
 
     def is_about(self, tool: Tool | Asset) -> bool:
@@ -65,17 +71,20 @@ class Rule(Struct, frozen=True):
 
 
 class Access:
-    """Views, by identity."""
+    """Makes callers of identities. Each caller has the view that the rules give it, which it shares with all others
+    about whom the rules say the same."""
 
     def __init__(
         self, rules: Sequence[Rule] = (), limited: Sequence[CallerPattern] = (), asking: Sequence[CallerPattern] = ()
     ) -> None:
-        """`limited`: whom each of the limits is about; `asking`: whom each of the rules for approvals."""
+        """`limited`: whom each limit is about; `asking`: whom each rule for approvals is about. Which of them are about
+        a caller is part of its view, so that nobody has to match them again for each call."""
         self._rules, self._limited, self._asking = rules, limited, asking
         self._named = frozenset(scope for rule in rules for scope in rule.scopes)
         self._views: OrderedDict[Any, View] = OrderedDict()
 
     def caller(self, identity: Identity) -> Caller:
+        """The caller that an identity is to everything behind authentication."""
         is_operator = identity.scopes is None or METRICS in identity.scopes
         return Caller(
             identity.tenant,
@@ -92,15 +101,18 @@ class Access:
         )
 
     def view(self, identity: Identity) -> View:
+        """What there is for somebody, made once for all whom it is the same for."""
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
+        # Scopes that no rule names make no difference, and must not make another view.
         scopes = None if identity.scopes is None else identity.scopes & self._named
         limits = tuple(number for number, who in enumerate(self._limited) if who.fits(identity))
         asks = tuple(number for number, who in enumerate(self._asking) if who.fits(identity))
         profile = (identity.tenant, identity.allow, fitting, scopes, limits, asks)
         view = self._views.get(profile)
         if view is None:
-            view = self._views[profile] = self._new(identity, [self._rules[index] for index in fitting], scopes)
+            view = self._new(identity, [self._rules[index] for index in fitting], scopes)
             view.limits, view.asks = limits, asks
+            self._views[profile] = view
             if len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
         return view
@@ -113,7 +125,7 @@ class Access:
 
 
 class TenantsView(View):
-    """Where there are no rules: everything but the tools of other tenants' workers."""
+    """The view of callers where there are no rules: everything but the tools of other tenants' workers."""
 
     def __init__(self, tenant: str) -> None:
         self._tenant = tenant
@@ -126,7 +138,7 @@ class TenantsView(View):
 
 
 class RuledView(View):
-    """What a set of rules says of each tool."""
+    """The view of callers about whom a set of rules is: what those rules say of each tool, remembered."""
 
     def __init__(
         self, tenant: str, allow: tuple[str, ...], rules: Sequence[Rule], scopes: frozenset[str] | None
@@ -143,22 +155,27 @@ class RuledView(View):
     def of(self, tool: Tool) -> Visibility:
         verdict = self._verdicts.get(tool)
         if verdict is None:
+            # Tools come and go with workers; to start over is rare, and cheaper than to keep an order.
             if len(self._verdicts) >= MOST_VERDICTS:
                 self._verdicts.clear()
             verdict = self._verdicts[tool] = self._judge(tool)
         return verdict
 
     def _judge(self, tool: Tool) -> Visibility:
+        # No rule can show a tool to a tenant that its worker does not serve.
         if tool.tenants is not None and self._tenant not in tool.tenants:
             return ELSEWHERE
         return self._ruled(tool)
 
     def of_offer(self, offer: Asset) -> Visibility:
-        """However it is spelled. It is not remembered: callers make up addresses as they like."""
+        """What the rules say of a prompt or a resource, however it is spelled: a spelling that a rule forbids is
+        forbidden under each other spelling, too. Verdicts are not remembered here: callers make up addresses as they
+        like."""
         verdicts = [self._ruled(each) for each in offer.spellings()]
         return next((each for each in verdicts if not each.sees or each.lacks), verdicts[0])
 
     def _ruled(self, tool: Tool | Asset) -> Visibility:
+        # What an API key is for narrows what the rules give, and never widens it.
         if self._allow and not any(matches(pattern, tool) for pattern in self._allow):
             return Visibility(False, rule=f"the key is for {', '.join(self._allow)}")
         for rule in self._rules:
@@ -176,14 +193,14 @@ def refuse_lacking(tool: Tool, caller: Caller) -> None:
 
 
 def refuse_offer(offer: Asset, verdict: Visibility) -> None:
-    """As `refuse_lacking`, for what the caller sees."""
+    """As `refuse_lacking`, for a prompt or a resource that the caller sees. Raises Forbidden."""
     if verdict.lacks:
         raise Forbidden(f"{offer.path} needs credentials that are for {', '.join(verdict.lacks)}", verdict.lacks)
 
 
 def matches(pattern: str, tool: Tool | Asset) -> bool:
-    """A tag, a mark, or a pattern of the tool's id, perhaps with its version. A prompt or a resource has its own
-    patterns; `*` is everything."""
+    """Whether a pattern of a rule is about a tool: its tag (`#math`), its mark (`@read_only`), or its id, perhaps with
+    a version (`Bank.*@2`). A prompt or a resource has patterns of its own, with a slash; `*` is everything."""
     if isinstance(tool, Asset):
         return pattern == "*" or ("/" in pattern and fnmatchcase(tool.path, pattern))
     if pattern.startswith("#"):
@@ -193,12 +210,15 @@ def matches(pattern: str, tool: Tool | Asset) -> bool:
     id, _, version = pattern.partition("@")
     if not version:
         return fnmatchcase(tool.id, id)
+    # `@2` is the version 2.0.0 and nothing else; all versions of it are `@2.*`.
     return fnmatchcase(tool.id, id) and fnmatchcase(
         str(tool.version), f"{version}.0.0" if version.isdigit() else version
     )
 
 
 def _mark(tool: Tool, name: str) -> bool:
+    """Whether a tool has a mark. One of a worker that nobody trusts has those that call for care, whatever the worker
+    says: a rule that keeps destructive tools away must not be escaped by saying that a tool is none."""
     hints = tool.hints
     marks = {
         "read_only": hints.read_only,
@@ -210,23 +230,24 @@ def _mark(tool: Tool, name: str) -> bool:
 
 
 def _fits(patterns: Iterable[str], value: str | None) -> bool:
-    """Anything fits no pattern at all."""
+    """Whether a value fits one of the patterns. Where there is no pattern nothing is asked, and anything fits."""
     patterns = tuple(patterns)
     return not patterns or (value is not None and any(fnmatchcase(value, pattern) for pattern in patterns))
 
 
 def _claims(value: Any, wanted: tuple[str, ...]) -> bool:
-    """A claim that is a list fits if one of it does."""
+    """Whether a claim fits one of the patterns; of a claim that is a list, one item has to."""
     values = value if isinstance(value, list) else [value]
     return any(_fits(wanted, _as_text(each)) for each in values if each is not None)
 
 
 def _as_text(value: Any) -> str:
+    """A claim as JSON and TOML write it: Python's `True` would never fit what an operator wrote."""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def read_rules(given: Any) -> list[Rule]:
-    """Of `access`. Raises ValueError."""
+    """The rules of the setting `access`, as it was given. Raises ValueError."""
     return each_table(given, "access", _rule)
 
 
@@ -244,6 +265,7 @@ def _rule(table: Mapping[str, Any], at: str) -> Rule:
 
 
 def who_of(table: Any, at: str) -> CallerPattern:
+    """The member `who` of a rule, of whichever kind. Raises ValueError."""
     if not isinstance(table, Mapping):
         raise ValueError(f'{at} must be a table such as {{ subject = "user-*" }}')
     only(table, at, "subject", "tenant", "key", "scope", "claim")

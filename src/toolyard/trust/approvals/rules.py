@@ -1,18 +1,17 @@
-"""Which calls wait for a person's yes, and where that person can give it.
+"""Which calls wait for a person's yes: the `[[approvals]]` tables of the settings, read and decided by.
 
 A call that waits is a call in the ledger, so a yes is for that call and its input, and for it alone: it cannot be used
-for another, nor twice. Its address has the call's number and a signature over the number, the caller and the input; to
-say yes there takes a code besides, made likewise, which callers are not shown: whoever asks must not be able to answer.
+for another, nor twice. Where the yes is given is in `links`, what becomes of the call in `engine/approvals.py`.
 
-Rules for approvals as they stand in the settings.
+Rules are asked with the input as it came, before the tool runs. In doubt a person is asked: a condition that cannot be
+decided, because an author's function raises or a number is none, never lets a call through.
 """
 
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from hmac import compare_digest
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -21,16 +20,12 @@ from typing import Any
 from msgspec import Struct
 
 from ...model.caller import Caller
-from ...model.channel import Question
-from ...model.errors import Challenge, DefinitionError, Missing, MissingRequirements, nobody_can_approve
+from ...model.errors import DefinitionError, nobody_can_approve
 from ...model.predicate import Predicate, defaults_of, misfit, place_of
 from ...model.raised import named, shown
-from ...model.record import CallName
 from ...model.tool import Tool
 from ..access.access import CallerPattern, matches, who_of
-from ..sealing.ring import KeyRing
 from ..tables import each_table, only, patterns_of
-from .links import _CODE, _SIGNED, PATH, THEN, _code, _id, plain
 
 APPROVAL, AUTHORIZATION = "approval", "authorization"
 """What a call may wait for."""
@@ -39,13 +34,15 @@ _log = logging.getLogger("toolyard.approvals")
 
 
 class ApprovalRule(Struct, frozen=True):
-    """Of the rules that are about a tool and its caller the first whose conditions hold decides."""
+    """One `[[approvals]]` table. Of the rules that are about a tool and its caller the first whose conditions hold
+    decides: a person is asked where its `ask` is true, and spared where it is false."""
 
     tools: tuple[str, ...] = ("*",)
     who: CallerPattern = EVERYBODY
     over: Mapping[str, float] = {}
-    """Members of the input and what they must exceed, each of them."""
+    """Members of the input and the numbers that they must exceed, each of them, for the rule to hold."""
     when: Predicate | None = None
+    """An author's function that is called with the input, and must return True for the rule to hold."""
     ask: bool = True
     name: str = ""
 
@@ -53,9 +50,9 @@ class ApprovalRule(Struct, frozen=True):
         return any(matches(pattern, tool) for pattern in self.tools)
 
     def holds(self, tool: Tool, input: Mapping[str, Any]) -> bool:
-        """Where that cannot be told, because its function raises or what should be a number is none, a rule that asks
-        holds, and one that spares a person the look does not. What a caller leaves out counts as what the tool then
-        takes."""
+        """Whether all of the rule's conditions hold for this input. Where that cannot be told, because its function
+        raises or what should be a number is none, a rule that asks holds, and one that spares a person does not. What
+        a caller leaves out counts as the tool's default for it, or else leaving it out would be a way around."""
         over = all(
             _exceeds(input.get(name, defaults_of(tool.input_schema).get(name)), limit, otherwise=self.ask)
             for name, limit in self.over.items()
@@ -64,21 +61,23 @@ class ApprovalRule(Struct, frozen=True):
 
 
 class ApprovalRules:
-    """`base_url` is this server's address, for whoever asks when nobody called."""
+    """All rules of a server: decides whether a call needs a person's yes, which it then waits for `wait_s` long."""
 
-    def __init__(
-        self, rules: Sequence[ApprovalRule], ring: KeyRing, wait_s: float, base_url: Callable[[], str]
-    ) -> None:
-        self._rules, self._ring, self.wait_s, self.base_url = rules, ring, wait_s, base_url
+    def __init__(self, rules: Sequence[ApprovalRule], wait_s: float) -> None:
+        self._rules, self.wait_s = rules, wait_s
         self.nobody = ""
-        """Why nobody can say yes, where that is so; and what to do."""
+        """Why nobody can say yes to a call of this server, and what to do about it; empty where somebody can."""
 
     def may_be_needed(self, tool: Tool) -> bool:
-        """Whether there is a call of it that would have to wait. Asked once a tool."""
+        """Whether there is a call of the tool that would have to wait. Asked once for each tool, so that the calls of
+        all others pass by without looking at any rule."""
         return tool.approval is not None or any(rule.ask and rule.is_about(tool) for rule in self._rules)
 
     def are_needed(self, tool: Tool, input: Mapping[str, Any], caller: Caller) -> bool:
+        """Whether this call has to wait. The settings' rules come first, so that an operator can ask for more, or for
+        less, than the tool's author did."""
         for number, rule in enumerate(self._rules):
+            # Which rules are about a caller was found when it was authenticated, by their numbers.
             fits = rule.who == EVERYBODY or number in caller.view.asks
             if fits and rule.is_about(tool) and rule.holds(tool, input):
                 return rule.ask
@@ -90,38 +89,6 @@ class ApprovalRules:
         """Raises MissingRequirements: a call that nobody can agree to must not wait for it."""
         if self.nobody:
             raise nobody_can_approve(tool_name, self.nobody)
-
-    def missing(self, tool_name: str, call: CallName, base_url: str) -> MissingRequirements:
-        """What is said of a call that waits."""
-        id = self.id_of(call)
-        url = f"{base_url}{PATH}/{id}"
-        return MissingRequirements(
-            f"{waits(tool_name)}; {THEN}",
-            Missing(authorization=(Challenge(id, url, f"{url}/status"),), approval=True),
-            developer_message=f"call again once {url} says that it was approved; it is for this input alone",
-        )
-
-    def question(self, tool_name: str, call: CallName) -> Question:
-        """As a client's person is sent there."""
-        url = f"{self.base_url()}{PATH}/{self.id_of(call)}"
-        return Question(APPROVAL, "url", waits(tool_name), url=url)
-
-    def id_of(self, call: CallName) -> str:
-        return _id(call.seq, self._ring.sign(_SIGNED, call.encoded()))
-
-    def is_id(self, given: str, call: CallName) -> bool:
-        """Whether this address was given out for that call."""
-        ids = [_id(call.seq, each) for each in self._ring.signatures(_SIGNED, call.encoded())]
-        return any(compare_digest(id.encode(), given.encode()) for id in ids)
-
-    def code_of(self, call: CallName) -> str:
-        """What a person has to know to decide at the address. Operators are shown it, callers are not."""
-        return _code(self._ring.sign(_CODE, call.encoded()))
-
-    def is_code(self, given: str, call: CallName) -> bool:
-        typed = plain(given).encode()
-        codes = map(_code, self._ring.signatures(_CODE, call.encoded()))
-        return any(compare_digest(typed, plain(code).encode()) for code in codes)
 
 
 def check_functions(rules: Sequence[ApprovalRule], tools: Iterable[Tool]) -> None:
@@ -135,10 +102,10 @@ def check_functions(rules: Sequence[ApprovalRule], tools: Iterable[Tool]) -> Non
 
 
 def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwise: bool = True) -> bool:
-    """What it says; `otherwise` where it raises, or says neither yes nor no."""
+    """What an author's function says of a call; `otherwise` where it raises, or returns anything but a bool."""
     try:
         said = predicate(**{**defaults_of(tool.input_schema), **input})
-    except BaseException as raised:  # an author's code
+    except BaseException as raised:  # an author's code, which may also call sys.exit
         _log.warning("the function that says whether %s needs an approval raised %s", tool.id, named(raised))
         return otherwise
     if not isinstance(said, bool):
@@ -152,15 +119,18 @@ def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwi
 
 
 def waits(tool_name: str) -> str:
-    """What people are told of a call that needs one of them."""
+    """What callers and people are told of a call that needs a person's yes."""
     return f"{tool_name} waits for approval by a person"
 
 
 def _exceeds(value: Any, limit: float, *, otherwise: bool) -> bool:
-    """Amounts may be text, where a tool takes them so. Nothing does not exceed; of what is no number nobody can say."""
+    """Whether a member of the input is larger than a rule's number; `otherwise` where it is no number. A member that is
+    not there exceeds nothing. Amounts of money may be text, where a tool takes them so, and are compared as decimals:
+    a float would round them."""
     if value is None:
         return False
     try:
+        # True is an int to Python, and no amount.
         number = (
             Decimal(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else Decimal("nan")
         )
@@ -170,7 +140,7 @@ def _exceeds(value: Any, limit: float, *, otherwise: bool) -> bool:
 
 
 def read_approvals(given: Any) -> list[ApprovalRule]:
-    """Of `approvals`. Raises ValueError."""
+    """The rules of the setting `approvals`, as it was given. Raises ValueError."""
     return each_table(given, "approvals", _rule)
 
 
@@ -196,6 +166,8 @@ def _over(table: Mapping[str, Any], at: str) -> dict[str, float]:
 
 
 def _when(table: Mapping[str, Any], at: str) -> Predicate | None:
+    """The function that a rule names as `module:function`, imported now: a rule that cannot be asked must not wait
+    until a call needs it."""
     if "when" not in table:
         return None
     module, _, function = str(table["when"]).partition(":")

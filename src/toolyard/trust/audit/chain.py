@@ -23,10 +23,12 @@ HEAD: End = "audit head"
 ANCHOR: End = "audit anchor"
 _encode = msgspec.msgpack.Encoder().encode
 KEY_HINT = "or this is not the key that it was signed with"
+BLOCKS_AT_ONCE = 16
+"""How many blocks whoever walks along a chain reads at once: each may have a mebibyte."""
 
 
 class Broken(Exception):
-    """Somebody else than a server was at the log."""
+    """The log is not as a server wrote it; the text says which block is wrong, and how."""
 
     def __init__(self, chain: str, number: int, what: str) -> None:
         super().__init__(f"chain {chain}, block {number}: {what}")
@@ -34,7 +36,8 @@ class Broken(Exception):
 
 
 class ChainPosition(Struct, frozen=True):
-    """How far a chain is whole."""
+    """A position in a chain, after one of its blocks: the block's number and signature, how many entries there are up
+    to there, and when the last of them was made. The default is the position before the first block."""
 
     number: int = 0
     mac: bytes = b""
@@ -45,33 +48,37 @@ class ChainPosition(Struct, frozen=True):
 def signed(
     ring: KeyRing, after: ChainPosition, chain: str, times: tuple[float, float], lines: Sequence[bytes]
 ) -> AuditBlock:
-    """The block that comes after that place. `times` are those of the first and the last entry."""
+    """The block that comes after that position. `times` are those of the first and the last entry."""
+    # A clock that was set back must not end a block before the one in front: retention goes by these times.
     first_at, last_at = times[0], max(times[1], after.at)
     unsigned = AuditBlock(chain, after.number + 1, len(lines), first_at, last_at, b"", b"\n".join(lines))
     return msgspec.structs.replace(unsigned, mac=ring.sign(BLOCK, _signed(after.mac, unsigned)))
 
 
-def place_after(before: ChainPosition, block: AuditBlock) -> ChainPosition:
+def position_after(before: ChainPosition, block: AuditBlock) -> ChainPosition:
+    """The position behind a block, unchecked."""
     return ChainPosition(block.number, block.mac, before.count + block.count, block.last_at)
 
 
-def sealed(ring: KeyRing, end: End, chain: str, place: ChainPosition) -> Mark:
-    mark = Mark(chain, place.number, place.mac, place.count, place.at, b"")
+def sealed(ring: KeyRing, end: End, chain: str, position: ChainPosition) -> Mark:
+    """The head of a chain, where it ends, or its anchor, where it begins, sealed with the key for that end."""
+    mark = Mark(chain, position.number, position.mac, position.count, position.at, b"")
     return msgspec.structs.replace(mark, seal=ring.sign(end, _said(mark)))
 
 
 def verify(ring: KeyRing, chain: Chain, blocks: Iterable[AuditBlock], known: Sequence[Mark] = ()) -> ChainPosition:
-    """All of a chain at once: where it ends. `known` are heads of it that were exported. Raises Broken."""
+    """Checks all of a chain at once, and returns where it ends. `known` are heads of it that were exported. Raises
+    Broken."""
     check_known(ring, chain, known)
-    place = start_of(ring, chain)
+    position = start_of(ring, chain)
     for block in blocks:
-        place = go_on(ring, chain.name, place, block, known)
-    check_end(ring, chain, place)
-    return place
+        position = go_on(ring, chain.name, position, block, known)
+    check_end(ring, chain, position)
+    return position
 
 
 def start_of(ring: KeyRing, chain: Chain) -> ChainPosition:
-    """The place before its first block."""
+    """The position before a chain's first block: the very start, or the anchor, once it is checked. Raises Broken."""
     anchor = chain.anchor
     if anchor is None:
         return ChainPosition()
@@ -80,37 +87,40 @@ def start_of(ring: KeyRing, chain: Chain) -> ChainPosition:
 
 
 def go_on(
-    ring: KeyRing, chain: str, place: ChainPosition, block: AuditBlock, known: Sequence[Mark] = ()
+    ring: KeyRing, chain: str, position: ChainPosition, block: AuditBlock, known: Sequence[Mark] = ()
 ) -> ChainPosition:
-    """From a place to the end of the next block."""
-    expected = place.number + 1
+    """From a position to the one behind the next block, which is checked. Raises Broken."""
+    expected = position.number + 1
     if block.chain != chain:
         raise Broken(chain, expected, f"a block of chain {block.chain} is in its place")
     if block.number != expected:
-        raise Broken(chain, expected, f"it is missing: block {block.number} comes after block {place.number}")
-    if not _is_one_of(block.mac, ring.signatures(BLOCK, _signed(place.mac, block))):
+        raise Broken(chain, expected, f"it is missing: block {block.number} comes after block {position.number}")
+    if not _is_one_of(block.mac, ring.signatures(BLOCK, _signed(position.mac, block))):
         raise Broken(chain, expected, f"it or its place was changed, {KEY_HINT}")
+    # Signed by our key, and yet another: an old copy of the log was put back and written on.
     if any(mark.number == block.number and mark.mac != block.mac for mark in known):
         raise Broken(chain, expected, "it is not the one that was there when its head was exported")
-    return place_after(place, block)
+    return position_after(position, block)
 
 
-def check_end(ring: KeyRing, chain: Chain, place: ChainPosition) -> None:
-    """Whether the last block is the one that the head names."""
+def check_end(ring: KeyRing, chain: Chain, position: ChainPosition) -> None:
+    """Raises Broken where the last block is not the one that the head names: then the end is missing, or was added."""
     head = chain.head
     if head is None:
-        raise Broken(chain.name, place.number, "the chain has no head")
+        raise Broken(chain.name, position.number, "the chain has no head")
     _check_seal(ring, HEAD, chain.name, head, "the head")
-    if head.number > place.number:
-        raise Broken(chain.name, place.number + 1, f"it is missing, and so is what follows up to block {head.number}")
-    if head.number < place.number:
-        raise Broken(chain.name, place.number, f"it is there, and the head says that block {head.number} is the last")
-    if (head.mac, head.count, head.at) != (place.mac, place.count, place.at):
-        raise Broken(chain.name, place.number, "it is not the block that the head names")
+    here = position.number
+    if head.number > here:
+        raise Broken(chain.name, here + 1, f"it is missing, and so is what follows up to block {head.number}")
+    if head.number < here:
+        raise Broken(chain.name, here, f"it is there, and the head says that block {head.number} is the last")
+    if (head.mac, head.count, head.at) != (position.mac, position.count, position.at):
+        raise Broken(chain.name, here, "it is not the block that the head names")
 
 
 def check_known(ring: KeyRing, chain: Chain, known: Sequence[Mark]) -> None:
-    """Whether the chain has come at least as far as it had when its heads were exported."""
+    """Raises Broken where the chain has not come as far as it had when its heads were exported: an old copy was put
+    back, which nothing inside the copy would show."""
     reached = max((mark.number for mark in (chain.head, chain.anchor) if mark is not None), default=0)
     for mark in known:
         _check_seal(ring, HEAD, chain.name, mark, "the exported head")
@@ -125,7 +135,7 @@ def check_known(ring: KeyRing, chain: Chain, known: Sequence[Mark]) -> None:
 
 
 def is_ours(ring: KeyRing, chain: Chain) -> bool:
-    """Whether its head was sealed with this ring; one without a head is anybody's."""
+    """Whether a chain's head was sealed with this ring; a chain without a head is anybody's."""
     try:
         if chain.head is not None:
             _check_seal(ring, HEAD, chain.name, chain.head, "the head")
@@ -140,15 +150,16 @@ def _check_seal(ring: KeyRing, end: End, chain: str, mark: Mark, called: str) ->
 
 
 def _signed(before: bytes, block: AuditBlock) -> bytes:
-    """Over one encoding of everything, in which no two blocks look the same."""
+    """What a block's signature is over: one encoding of everything, in which no two blocks look the same."""
     known = (before, block.chain, block.number, block.count, block.first_at, block.last_at, block.entries)
     return _encode(known)
 
 
 def _said(mark: Mark) -> bytes:
+    """What a mark's seal is over."""
     return _encode((mark.chain, mark.number, mark.mac, mark.count, mark.at))
 
 
 def _is_one_of(given: object, expected: Sequence[bytes]) -> bool:
-    """A log outlives its keys: what was signed with an older one counts as well."""
+    """Whether a signature is by one of the ring's keys. A log outlives its keys: an older one counts as well."""
     return isinstance(given, bytes) and any(compare_digest(given, each) for each in expected)

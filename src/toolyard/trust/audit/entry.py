@@ -1,5 +1,7 @@
 """One line of the audit log: who did what, when, from where, by which rule, and what became of it.
 
+An entry is made by whoever did the thing, and is written as JSON by the log, later and among many others.
+
 There is no member for a credential or a secret, and none may be put into another: an API key is here by its name, an
 input by its fingerprint. The input itself is only here where the operator asked for it.
 """
@@ -13,14 +15,14 @@ from msgspec import Struct
 
 LONGEST_LINE = 64 * 2**10
 LONGEST_TEXT = 512
-"""Of each member, where the line would be too long."""
+"""The most that is left of each member, where the line would be too long."""
 _encode = msgspec.json.Encoder().encode
 CANNOT = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
-"""What a value raises that has no place in JSON."""
+"""What encoding raises for a value that JSON cannot have: an object, a huge number, a broken text, a cycle."""
 
 
 Fingerprint = Callable[[str, str | None, Any], bytes]
-"""Of an input: what shows that two are the same, and nothing else."""
+"""Makes the fingerprint of a tool, a user and an input: it shows that two inputs are the same, and nothing else."""
 
 
 class AuditKind(StrEnum):
@@ -107,8 +109,10 @@ class Entry(
 
 
 def line_of(entry: Entry, fingerprint: Fingerprint, *, with_input: bool) -> bytes:
-    """As JSON. An entry is never left out because of what is in it: what cannot be written, or is too long, is cut."""
+    """An entry as JSON. It is never left out because of what is in it: what cannot be written, or is too long, is
+    cut."""
     try:
+        # By the tool as it was asked for, without its version, as the ledger makes the fingerprint of a call.
         if entry.input is not None and entry.fingerprint is None:
             entry.fingerprint = fingerprint((entry.tool or "").partition("@")[0], entry.user_id, entry.input).hex()
         if not with_input:
@@ -122,7 +126,7 @@ def line_of(entry: Entry, fingerprint: Fingerprint, *, with_input: bool) -> byte
 
 
 def _members(entry: Entry) -> list[tuple[str, Any]]:
-    """By their names in JSON, those that say something."""
+    """The members that say something, by their names in JSON."""
     fields = msgspec.structs.fields(Entry)
     given = [(field.encode_name, getattr(entry, field.name)) for field in fields]
     return [(name, "(too long)" if name == "input" else value) for name, value in given if value is not None]

@@ -1,4 +1,4 @@
-"""Whether the keys are those that a ledger was signed and sealed with.
+"""Whether the keys of the ring are those that a ledger was signed and sealed with, asked at every start.
 
 A key that is lost is not replaced in silence: what a new one signs cannot be checked any more once the old one is back.
 Where the ledger has signed or sealed things, one of them must fit one of the keys. It need not be all of them: after a
@@ -19,11 +19,13 @@ from ..sealing.ring import BrokenSeal, KeyRing
 from . import chain as audit_chain
 
 MARK = vault.VaultPath("key", "", "", "new")
-"""What is sealed with a key that was made on purpose, so that something fits it."""
+"""Sealed by `toolyard secrets new-key` with the key that it made on purpose, so that something fits that key."""
 GO_ON = "to go on without it, on purpose: toolyard secrets new-key"
 MOST_CALLS = 100
 FIRST_BLOCKS = 4
+"""Not only the first one: somebody may have changed it, and then the right key must still be taken for right."""
 Fits = Callable[[KeyRing], bool]
+"""Whether a ring has signed or sealed some thing of the ledger."""
 
 
 async def hold_to_ledger(ring: KeyRing, store: Store) -> None:
@@ -36,6 +38,7 @@ async def hold_to_ledger(ring: KeyRing, store: Store) -> None:
 
 
 async def _refusal(ring: KeyRing, store: Store) -> SettingsError | None:
+    """Why the ring must not be used. None: something of the ledger fits one of its keys, or there is nothing to fit."""
     has_any, is_missing = False, ring.is_missing
     async for fits in _things(store):
         if is_missing:
@@ -64,7 +67,8 @@ def _wrong(ring: KeyRing) -> SettingsError:
 
 
 async def _things(store: Store) -> AsyncIterator[Fits]:
-    """What was signed or sealed, as the question whether a ring did that; what is quick to look at comes first."""
+    """What was signed or sealed in the ledger, each as the question whether a ring did that. What is quick to look at
+    comes first: the first thing that fits ends the search, and in almost every ledger that is the head of a chain."""
     chains = await store.audit_chains()
     for chain in chains:
         if chain.head is not None:
@@ -81,6 +85,7 @@ async def _things(store: Store) -> AsyncIterator[Fits]:
 
 
 def _opens_call(ring: KeyRing, call: CallRecord) -> bool:
+    """Whether the ring sealed what a waiting call has to be run with."""
     try:
         ring.unseal("context", call.sealed or b"", call.key.call_id.encode())
     except BrokenSeal:
@@ -89,14 +94,14 @@ def _opens_call(ring: KeyRing, call: CallRecord) -> bool:
 
 
 def _has_signed(ring: KeyRing, chain: Chain, blocks: list[AuditBlock]) -> bool:
-    """Any of these."""
+    """Whether the ring signed any of these blocks, which are the first of their chain."""
     anchor = chain.anchor
-    place = audit_chain.ChainPosition() if anchor is None else audit_chain.ChainPosition(anchor.number, anchor.mac)
+    position = audit_chain.ChainPosition() if anchor is None else audit_chain.ChainPosition(anchor.number, anchor.mac)
     for block in blocks:
         try:
-            audit_chain.go_on(ring, chain.name, place, block)
+            audit_chain.go_on(ring, chain.name, position, block)
         except audit_chain.Broken:
-            place = audit_chain.place_after(place, block)
+            position = audit_chain.position_after(position, block)
         else:
             return True
     return False

@@ -1,4 +1,4 @@
-"""The audit log is written behind: entries are collected, and written as a block every now and then.
+"""The audit log of a node, written behind: entries are collected, and written as a signed block every now and then.
 
 An entry costs its caller an append to a list. It becomes JSON, is signed and is stored together with many others: 50 ms
 later, or at once when somebody waits for it (`written`), as `audit = "strict"` does before each answer. While the store
@@ -20,14 +20,16 @@ from ...store.values import StoreDown
 from ...supervision import SupervisedTask, Supervisor
 from ..sealing.fingerprints import Fingerprints
 from ..sealing.ring import KeyRing
-from .chain import HEAD, ChainPosition, is_ours, place_after, sealed, signed
+from .chain import BLOCKS_AT_ONCE, HEAD, ChainPosition, is_ours, position_after, sealed, signed
 from .entry import AuditKind, Entry, line_of
 from .retention import Retention
 
 FLUSH_S = 0.05
+"""How long entries are collected where nobody waits for them: as much as a killed process takes with it."""
 MOST_IN_A_BLOCK = 500
 MOST_BYTES_IN_A_BLOCK = 2**20
 MOST_WAITING = 20_000
+"""Entries in memory while the store is away; those beyond are counted, and lost."""
 TRY_AGAIN_S = 0.25
 LAST_TRIES = 4
 """How often a store that is away is tried when the server stops."""
@@ -35,12 +37,11 @@ MAIN = "main"
 """The chain of a ledger that one process at a time writes to."""
 VERBS = "verbs"
 """The chain of what is done to a shared ledger without a server."""
-AT_ONCE = 16
 _log = logging.getLogger("toolyard.audit")
 
 
 class AuditSettings(Struct, frozen=True):
-    """`strict`: whoever answers awaits `written` first."""
+    """How a server keeps its log. `strict`: whoever answers a request awaits `written` first."""
 
     strict: bool = False
     with_input: bool = False
@@ -48,20 +49,21 @@ class AuditSettings(Struct, frozen=True):
 
 
 class _Batch(Struct):
-    """Entries that are on their way."""
+    """Entries that are on their way to the store, as lines."""
 
     lines: list[bytes]
     times: tuple[float, float]
     taken: int
-    """How many of the lines were in line; one more may say what was lost."""
+    """How many of the lines are entries that were waiting; one more line may say how many were lost."""
     before: ChainPosition = ChainPosition()
     block: AuditBlock | None = None
-    """As it was sent, to come after that place: a block of which nobody knows whether it is stored is sent again as it
-    is, so that it is known again."""
+    """The block as it was sent, to come after `before`. A block of which nobody knows whether it is stored is sent
+    again byte for byte, so that the store recognises it instead of taking it twice."""
 
 
 class Audit:
-    """Use from one event loop at a time, between `open` and `close`. `chain` is the one that this node writes."""
+    """The log of one node: takes entries, and writes them to its chain, in their order. To be used from one event loop
+    at a time, between `open` and `close`. `chain` is the chain that this node writes."""
 
     def __init__(
         self,
@@ -79,9 +81,9 @@ class Audit:
         self._retention = Retention(store, ring, settings.retention_s, now)
         self._waiting: list[Entry] = []
         self._batch: _Batch | None = None
-        self._room, self._lost = 0, 0
+        self._room, self._lost = 0, 0  # no room before `open` and after `close`
         self._added, self._stored = 0, 0
-        self._place = ChainPosition()
+        self._position = ChainPosition()
         self._there, self._hurry = asyncio.Event(), asyncio.Event()
         self._kept: list[SupervisedTask] = []
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -89,22 +91,23 @@ class Audit:
         self._is_up = True
 
     async def open(self) -> None:
-        """Goes on where the chain ends, and says so. Raises StoreDown."""
+        """Goes on where the chain ends, and makes that the first entry. Raises StoreDown."""
         if not is_ours(self._ring, await self._store.audit_chain(self.chain)):
             _log.error(
                 "the audit log was signed with another key, and so was all that is sealed in this ledger: "
                 "put its key file back, or name its key first or second in secret_key"
             )
-        self._place = await end_of(self._store, self.chain)
+        self._position = await end_of(self._store, self.chain)
         self._room, self._tries_left = MOST_WAITING, None
-        self.add(Entry(self._now(), AuditKind.START, outcome="continued" if self._place.number else "began"))
+        self.add(Entry(self._now(), AuditKind.START, outcome="continued" if self._position.number else "began"))
         self._kept = [
             self._supervisor.task("audit log", self._run),
             self._supervisor.task("audit retention", self._retention.run),
         ]
 
     async def close(self) -> None:
-        """Writes what is left, and that this is the end."""
+        """Writes what is left, and as the last entry that this is the end."""
+        # Only then is nobody else writing: the rest is written from here.
         for each in self._kept:
             await each.stop()
         self._waiting.append(Entry(self._now(), AuditKind.STOP, outcome="closed"))
@@ -120,7 +123,7 @@ class Audit:
         return len(self._waiting) < self._room
 
     def add(self, entry: Entry) -> None:
-        """Cheap. From now on the entry is the log's."""
+        """Adds an entry, which is the log's from now on. Cheap: nothing is encoded before it is written."""
         count = len(self._waiting)
         if count >= self._room:
             self._lost += 1
@@ -135,8 +138,8 @@ class Audit:
             self._hurry.set()
 
     async def written(self) -> None:
-        """Everything that was added so far is durable. Raises StoreDown where it is not, now; what is in line stays
-        there and is written later."""
+        """Returns when everything that was added so far is durable. Raises StoreDown where that cannot be had now; what
+        waits stays in line and is written later."""
         if self._lost:
             raise StoreDown("The audit log cannot be written now", retry_after_ms=1000)
         if self._stored == self._added:
@@ -150,8 +153,8 @@ class Audit:
     # -- writing -----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Until cancelled. What is on its way then is sent again as it is by the next run."""
-        self._there, self._hurry = asyncio.Event(), asyncio.Event()
+        """Writes blocks until cancelled. What is on its way then is sent again as it is by the next run."""
+        self._there, self._hurry = asyncio.Event(), asyncio.Event()  # those of this loop: a log may be opened again
         while True:
             if not self._has_work:
                 await self._there.wait()
@@ -163,7 +166,7 @@ class Audit:
             self._hurry.clear()
             try:
                 await self._write()
-            except Exception as defect:  # nobody is left waiting
+            except Exception as defect:  # its supervisor starts this again, and nobody is left waiting until then
                 self._tell(InternalError("The audit log could not be written", developer_message=repr(defect)))
                 raise
 
@@ -172,7 +175,7 @@ class Audit:
         return self._batch is not None or bool(self._waiting) or self._lost > 0
 
     async def _write(self) -> None:
-        """What waits, block after block, as long as there is a hurry."""
+        """Writes one block, and then others as long as there is a hurry."""
         while self._has_work:
             if self._batch is None:
                 self._batch = self._take()
@@ -186,7 +189,8 @@ class Audit:
                 break
 
     def _lighten(self, entry: Entry) -> None:
-        """While it has to wait, an entry holds no input that will not be written."""
+        """Takes its input out of an entry, where that will not be written: while the store is away, thousands of
+        entries wait, and each would keep the whole input of its call in memory."""
         if not self._with_input:
             line_of(entry, self._fingerprint, with_input=False)
 
@@ -194,6 +198,7 @@ class Audit:
         return len(self._waiting) >= MOST_IN_A_BLOCK or bool(self._waiters) or self._room == 0
 
     def _take(self) -> _Batch:
+        """The next entries, as lines, and how many were lost before them."""
         lines, size, taken = list[bytes](), 0, 0
         for entry in self._waiting[:MOST_IN_A_BLOCK]:
             lines.append(self._line(entry))
@@ -211,7 +216,7 @@ class Audit:
         return _Batch(lines, (min(times), max(times)), taken)
 
     def _line(self, entry: Entry) -> bytes:
-        """One entry that cannot be written does not keep the others from it."""
+        """An entry as a line. One that cannot be written does not keep the others from it."""
         try:
             return line_of(entry, self._fingerprint, with_input=self._with_input)
         except Exception:  # whatever is in it
@@ -219,14 +224,15 @@ class Audit:
             return line_of(Entry(entry.at, entry.kind, outcome="unreadable"), self._fingerprint, with_input=False)
 
     async def _is_stored(self, batch: _Batch) -> bool:
-        """Where it is not, it is to be tried again."""
+        """Sends a batch as a block; whether it is stored now. Where it is not, it is to be tried again."""
         if batch.block is None:
-            batch.before = self._place
+            batch.before = self._position
             batch.block = signed(self._ring, batch.before, self.chain, batch.times, batch.lines)
-        place = place_after(batch.before, batch.block)
+        position = position_after(batch.before, batch.block)
         try:
-            if not await self._store.add_audit(batch.block, sealed(self._ring, HEAD, self.chain, place)):
-                batch.block, self._place = None, await end_of(self._store, self.chain)
+            # Refused where the chain does not end where we thought: made anew, the block comes after its real end.
+            if not await self._store.add_audit(batch.block, sealed(self._ring, HEAD, self.chain, position)):
+                batch.block, self._position = None, await end_of(self._store, self.chain)
                 return False
         except ToolyardError as error:
             self._note_store(False, error)
@@ -234,7 +240,7 @@ class Audit:
             await self._pause()
             return False
         self._note_store(True)
-        self._place = place
+        self._position = position
         return True
 
     async def _pause(self) -> None:
@@ -243,7 +249,7 @@ class Audit:
             self._tries_left -= 1
 
     def _tell(self, error: Exception | None) -> None:
-        """Those who wait for what is stored by now, or all of them that it is not."""
+        """Tells those who wait for what is stored by now; or all of them, where `error` is why nothing is."""
         waiters, self._waiters = self._waiters, []
         for target, waiter in waiters:
             if waiter.done():
@@ -256,6 +262,7 @@ class Audit:
                 self._waiters.append((target, waiter))
 
     def _note_store(self, up: bool, why: ToolyardError | None = None) -> None:
+        """Whether the store took the last block. Logged when that changes, and not for every try."""
         if up != self._is_up:
             self._is_up = up
             reason = "" if why is None else why.developer_message or why.message
@@ -263,12 +270,13 @@ class Audit:
 
 
 async def put(store: AuditStore, ring: KeyRing, chain: str, entry: Entry) -> None:
-    """One entry, durable, by somebody who has no log open. Others may write to the same chain. Raises StoreDown."""
+    """Writes one entry durably, for somebody who has no log open, such as a verb. Others may write to the same chain at
+    the same time: whoever was too late begins again behind them. Raises StoreDown."""
     line, times = line_of(entry, Fingerprints(ring).of, with_input=False), (entry.at, entry.at)
     while True:
-        place = await end_of(store, chain)
-        block = signed(ring, place, chain, times, [line])
-        if await store.add_audit(block, sealed(ring, HEAD, chain, place_after(place, block))):
+        position = await end_of(store, chain)
+        block = signed(ring, position, chain, times, [line])
+        if await store.add_audit(block, sealed(ring, HEAD, chain, position_after(position, block))):
             return
 
 
@@ -277,8 +285,9 @@ async def end_of(store: AuditStore, name: str) -> ChainPosition:
     chain = await store.audit_chain(name)
     marks = [mark for mark in (chain.head, chain.anchor) if mark is not None]
     last = max(marks, key=lambda mark: mark.number, default=None)
-    place = ChainPosition() if last is None else ChainPosition(last.number, last.mac, last.count, last.at)
-    while blocks := await store.audit_blocks(name, place.number, AT_ONCE):
+    position = ChainPosition() if last is None else ChainPosition(last.number, last.mac, last.count, last.at)
+    # There are some where somebody has put an older head back: the chain goes on behind them, and none is lost.
+    while blocks := await store.audit_blocks(name, position.number, BLOCKS_AT_ONCE):
         for block in blocks:
-            place = place_after(place, block)
-    return place
+            position = position_after(position, block)
+    return position

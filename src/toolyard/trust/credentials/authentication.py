@@ -1,4 +1,5 @@
-"""Who sent a request: nobody in particular on loopback, an API key, or a bearer token.
+"""Who sent a request, by its headers: whoever has an API key or a bearer token, or nobody in particular where a server
+asks for neither.
 
 Keys are looked up by their digest, so an unknown key and a wrong one take the same time and get the same answer. What
 a token shows is remembered, in a bounded table, for as long as it is valid but not for long: verifying one costs far
@@ -13,24 +14,27 @@ from ...lazy import load
 from ...model.caller import Caller
 from ...model.errors import NotAuthenticated, SettingsError
 from ..access.access import Access
-from ..access.identity import Identity, TokenVerifier
+from ..access.identity import KEY_HEADERS, Identity, TokenVerifier
 from ..issuer_settings import TrustedIssuer
 from .api_keys import KnownApiKeys, digest_of
 
-KEY_HEADERS = (b"oxp-api-key", b"otc-api-key")
 MOST_REMEMBERED = 4096
 REMEMBERED_S = 300.0
+"""How long a token counts without being verified again: an issuer that took a key back is heeded within this time."""
 _key = re.compile(r"(?:(?P<name>[A-Za-z0-9_.-]+):)?(?P<key>ty_[A-Za-z0-9_.~-]{16,})").fullmatch
 
 Headers = Mapping[bytes, bytes]
 Authenticate = Callable[[Headers], Caller | Awaitable[Caller]]
-"""Raises NotAuthenticated, or Unavailable where nobody can tell; at once, or when awaited."""
+"""Finds the caller that headers show. Raises NotAuthenticated, or Unavailable where nobody can tell; at once, or when
+awaited."""
 NOBODY = Identity("default", "local")
+"""Whoever calls a server that asks for no credentials."""
 T = TypeVar("T")
 
 
 class Credentials:
-    """API keys, bearer tokens, or both. Where there are neither, credentials are ignored, and the caller is `local`."""
+    """Authenticates requests by API keys, bearer tokens, or both. Where there are neither, credentials are ignored, and
+    the caller is `local`."""
 
     def __init__(
         self, keys: KnownApiKeys, tokens: TokenVerifier | None, access: Access, now: Callable[[], float]
@@ -38,10 +42,12 @@ class Credentials:
         self._keys, self._tokens, self._access, self._now = keys, tokens, access, now
         self._nobody = access.caller(NOBODY)
         self._verified: dict[bytes, tuple[Caller, float, float]] = {}
-        """And since when and until when that is believed."""
+        """By token: its caller, and since when and until when that is believed."""
         self._callers: dict[bytes, tuple[Identity, Caller]] = {}
+        """By an API key's digest: the identity that it had, and the caller made of that."""
 
     def __call__(self, headers: Headers) -> Caller | Awaitable[Caller]:
+        """The caller of a request. Raises NotAuthenticated or Unavailable, at once or when awaited."""
         if self._tokens is None and not self._keys.has_any:
             return self._nobody
         scheme, _, credential = headers.get(b"authorization", b"").partition(b" ")
@@ -53,6 +59,7 @@ class Credentials:
                 return self._by_key(key)
         if not is_bearer:
             raise NotAuthenticated("Credentials are needed", developer_message=self._accepted())
+        # A JWT cannot begin so: decoded, these letters are no JSON.
         if credential.startswith(b"ty_") or self._tokens is None:
             return self._by_key(credential)
         known = self._verified.get(credential)
@@ -65,6 +72,7 @@ class Credentials:
         identity = self._keys.find(digest)
         if identity is None:
             raise NotAuthenticated("The credentials are not valid", developer_message="the API key is not known")
+        # The same object until the ledger is read again: then rules may have to be matched anew.
         known = self._callers.get(digest)
         if known is not None and known[0] is identity:
             return known[1]
@@ -73,6 +81,7 @@ class Credentials:
         return caller
 
     def _by_token(self, token: bytes, tokens: TokenVerifier) -> Caller | Awaitable[Caller]:
+        """Verifies a token that is not remembered; a coroutine only where the issuer has to be asked for its keys."""
         self._verified.pop(token, None)
         shown = tokens.verify(token)
         return self._verified_as(token, shown) if isinstance(shown, Identity) else self._when_verified(token, shown)
@@ -89,13 +98,15 @@ class Credentials:
         return caller
 
     def _accepted(self) -> str:
+        """What a client should send, for its developer."""
         ways = ["an API key in OXP-API-Key or as a bearer token"] if self._keys.has_any else []
         ways += ["a JWT as a bearer token"] if self._tokens else []
         return f"send {' or '.join(ways)}"
 
 
 def read_keys(entries: Sequence[str]) -> dict[bytes, Identity]:
-    """Keys by digest, from `ty_…` or `name:ty_…`. Raises SettingsError; the key itself is never shown."""
+    """The keys of the setting `api_keys` by their digests, from `ty_…` or `name:ty_…`. Raises SettingsError, which
+    never shows the key itself."""
     keys: dict[bytes, Identity] = {}
     for number, entry in enumerate(entries, 1):
         matched = _key(entry)
@@ -126,7 +137,8 @@ def token_verifier(
 
 
 def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> None:
-    """A token is made for somebody, and without an audience those for others would be taken, too."""
+    """Raises SettingsError for issuers that could not be used safely. Each needs an audience: a token is made for one
+    service, and without an audience those that were made for others would be taken, too."""
     for each in issuers:
         if not each.audience and not audience:
             raise SettingsError(
@@ -136,6 +148,8 @@ def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> No
     names = [each.issuer for each in issuers]
     if twice := {name for name in names if names.count(name) > 1}:
         raise SettingsError(f"issuers: {', '.join(sorted(twice))} is named twice")
+    # Where people sign in at several issuers, one of them may come by a code of another and redeem it itself, unless
+    # that takes a secret which it has not (the mix-up attack, RFC 9700 section 4.4).
     clients = [each.client for each in issuers if each.client is not None]
     if len(clients) > 1 and (bare := [each.id for each in clients if not each.has_secret]):
         raise SettingsError(
@@ -145,7 +159,8 @@ def _check_issuers(issuers: Sequence[TrustedIssuer], audience: str | None) -> No
 
 
 def _refuse_others(headers: Headers, key: bytes, bearer: bytes) -> None:
-    """Of several credentials nobody could say which counts. The same one in several headers is one."""
+    """Raises NotAuthenticated where there are several credentials: nobody could say which counts. The same one in
+    several headers is one."""
     if bearer != key or any(headers.get(name, key) != key for name in KEY_HEADERS):
         raise NotAuthenticated(
             "The credentials are not valid", developer_message="there are several credentials, and they differ"
@@ -153,7 +168,7 @@ def _refuse_others(headers: Headers, key: bytes, bearer: bytes) -> None:
 
 
 def _remember(table: dict[bytes, T], name: bytes, value: T) -> None:
-    """The oldest makes room."""
+    """Puts a value into a bounded table, where the oldest makes room."""
     if len(table) >= MOST_REMEMBERED:
         table.pop(next(iter(table)))
     table[name] = value

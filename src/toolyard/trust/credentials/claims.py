@@ -1,4 +1,7 @@
-"""What the claims of a verified token must say, and whom they are about."""
+"""What the claims of a token whose signature is good must say, and whom they are about (RFC 7519, RFC 9068).
+
+The rules are one issuer's, or the shared secret's; the checks are the same for both.
+"""
 
 import math
 from collections.abc import Mapping
@@ -10,26 +13,29 @@ from ..access.identity import Identity
 from .jwt import refused
 
 CLOCK_SKEW_S = 30
+"""By how much an issuer's clock may differ from ours, to a token's advantage where it begins and never where it
+ends."""
 LONGEST_NAME = 256
+"""Of a tenant or a subject, which become parts of rows and log lines."""
 
 
 class ClaimRules(Struct, frozen=True):
-    """Of one issuer, or of the shared secret."""
+    """What the tokens of one issuer, or of the shared secret, must say, and in which claims they say who it is."""
 
     audience: str | None
     is_audience_required: bool
     issuer: str | None = None
-    """Where there is one, `iss` must name it."""
+    """What `iss` must be. None for the shared secret, which nobody else signs with."""
     max_ttl_s: float | None = None
     """How far ahead `exp` may lie."""
     subject_claim: str = "sub"
     tenant_claim: str = "tenant"
     speaks_for_users: bool = False
-    """Whether all its tokens are programs'."""
+    """Whether all tokens of the issuer are programs', which may speak for any user of their tenant."""
 
 
 def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> Identity:
-    """Raises NotAuthenticated."""
+    """Whom the claims are about. Raises NotAuthenticated where they do not say what the rules want."""
     _check_issuer(claims, rules)
     _check_audience(claims, rules)
     return Identity(
@@ -44,7 +50,7 @@ def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> Ide
 
 
 def _is_program(claims: Mapping[str, Any]) -> bool:
-    """A client's token of its own has the client as its subject (RFC 9068)."""
+    """Whether a program got this token for itself: then it has the client as its subject (RFC 9068, section 2.2)."""
     return "client_id" in claims and claims["client_id"] == claims.get("sub")
 
 
@@ -67,6 +73,7 @@ def _check_audience(claims: Mapping[str, Any], rules: ClaimRules) -> None:
 
 
 def _expiry(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> float:
+    """When the token ends. Raises NotAuthenticated where it has no end, or is not good now."""
     expires, starts, issued = (_moment(claims, name) for name in ("exp", "nbf", "iat"))
     if expires is None:
         raise refused("the token has no exp")
@@ -80,6 +87,7 @@ def _expiry(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> float:
 
 
 def _moment(claims: Mapping[str, Any], name: str) -> float | None:
+    """A NumericDate of RFC 7519; None where the claim is not there."""
     value = claims.get(name)
     if value is None:
         return None
@@ -89,6 +97,7 @@ def _moment(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _name(claims: Mapping[str, Any], claim: str, default: str | None) -> str:
+    """A tenant or a subject. Characters that cannot be shown would let two callers look like one."""
     value = claims.get(claim, default)
     if not isinstance(value, str) or not value:
         raise refused(f"the token's {claim} is missing, empty or not text")
@@ -98,7 +107,7 @@ def _name(claims: Mapping[str, Any], claim: str, default: str | None) -> str:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """OAuth's `scope` is one text; some providers write `scp` instead, as a text or a list."""
+    """The token's scopes. OAuth's `scope` is one text; some providers write `scp` instead, as a text or a list."""
     named = claims.get("scope", claims.get("scp", ""))
     scopes = named.split(" ") if isinstance(named, str) else named
     if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):

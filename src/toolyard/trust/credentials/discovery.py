@@ -1,4 +1,5 @@
-"""Where an issuer has its keys, and what they are: the two documents that are fetched from it.
+"""Where an issuer has its keys, and what they are: the two documents that are fetched from it, its metadata and its
+JWK Set. OAuth providers are discovered in the same way.
 
 An issuer is somebody else's server. It gets five seconds and a mebibyte, is not followed elsewhere, and is spoken to
 over TLS, except on this machine.
@@ -23,13 +24,14 @@ LARGEST = 2**20
 
 
 class Discovery:
-    """The keys of one issuer. Where they are is remembered until they are not there any more."""
+    """Fetches the keys of one issuer. Where they are is remembered until they are not there any more. An address that
+    the settings name (`jwks_url`) spares the metadata."""
 
     def __init__(self, issuer: str, jwks_url: str | None) -> None:
         self._issuer, self._given, self._found = issuer, jwks_url, jwks_url
 
     async def keys(self) -> Sequence[PublicKey]:
-        """Raises NoAnswer."""
+        """The issuer's keys as they are now. Raises NoAnswer."""
         url = self._found or await self._find()
         try:
             keys = read_keys(await fetch(url))
@@ -47,7 +49,7 @@ class Discovery:
 
 
 async def fetch_metadata(issuer: str) -> Any:
-    """From OpenID Connect's address, or else that of OAuth's metadata. Raises NoAnswer."""
+    """An issuer's metadata, from OpenID Connect's address, or else from that of OAuth (RFC 8414). Raises NoAnswer."""
     first, second = metadata_urls(issuer)
     try:
         return await fetch(first)
@@ -59,7 +61,8 @@ async def fetch_metadata(issuer: str) -> Any:
 
 
 def metadata_urls(issuer: str) -> tuple[str, str]:
-    """The one comes after the issuer's path, the other before it."""
+    """The two addresses of an issuer's metadata. OpenID Connect puts its part after the issuer's path, RFC 8414 before
+    it."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     after = parts._replace(path=f"{path}/.well-known/openid-configuration")
@@ -68,13 +71,14 @@ def metadata_urls(issuer: str) -> tuple[str, str]:
 
 
 def jwks_url(document: Any, issuer: str) -> str:
-    """What the metadata says, if it is this issuer's. Raises NoAnswer."""
+    """Where the keys are, as the metadata says, if it is this issuer's. Raises NoAnswer."""
     check_metadata(document, issuer, "issuers")
     return member(document, "jwks_uri")
 
 
 def check_metadata(document: Any, issuer: str, setting: str) -> None:
-    """Raises NoAnswer where it is not this issuer's."""
+    """Raises NoAnswer where the metadata is not this issuer's. RFC 8414, section 3.3: whoever serves the document at
+    that address could otherwise speak for another issuer."""
     said = document.get("issuer") if isinstance(document, dict) else None
     if said != issuer:
         raise NoAnswer(
@@ -83,7 +87,7 @@ def check_metadata(document: Any, issuer: str, setting: str) -> None:
 
 
 def member(document: dict[str, Any], name: str) -> str:
-    """Raises NoAnswer where the metadata has no such address."""
+    """An address that the metadata names. Raises NoAnswer where it names none."""
     url = document.get(name)
     if not isinstance(url, str):
         raise NoAnswer(f"its metadata has no {name}")
@@ -91,7 +95,7 @@ def member(document: dict[str, Any], name: str) -> str:
 
 
 async def fetch(url: str) -> Any:
-    """A JSON document. Raises NoAnswer."""
+    """A JSON document of somebody else's server. Raises NoAnswer."""
     if not is_safe(url):
         raise NoAnswer(f"{url} is not an https address")
     http = load("http")
@@ -107,7 +111,8 @@ async def fetch(url: str) -> Any:
 
 
 def _client(http: Any, url: str) -> Any:
-    """Through a proxy of the environment only where TLS goes through it, too."""
+    """An HTTP client for one address. It goes through a proxy of the environment only where TLS goes through it, too:
+    what is served on this machine is none of the proxy's business."""
     return http.AsyncClient(
         timeout=TIMEOUT_S, follow_redirects=False, trust_env=url.startswith("https:"), verify=authorities()
     )
@@ -115,13 +120,13 @@ def _client(http: Any, url: str) -> Any:
 
 @cache
 def authorities() -> SSLContext:
-    """Whose certificates are believed. Reading them takes longer than many a request."""
+    """The certificate authorities that are believed, read once: reading them takes longer than many a request."""
     made: SSLContext = load("http").create_ssl_context()
     return made
 
 
 async def _body(client: Any, url: str) -> bytes:
-    """Uncompressed: what is small on the way must not become large here."""
+    """A response's body, within the bound, and uncompressed: what is small on the way must not become large here."""
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     async with client.stream("GET", url, headers=headers) as response:
         if response.status_code != 200:

@@ -1,5 +1,9 @@
-"""What was begun with credentials and goes on by itself, as a stream does, ends with them: when they expire, and when
-their key is revoked. (Whoever is answered once is answered whole.)"""
+"""Ends what was begun with credentials and goes on by itself, as a stream does, when those credentials end: when they
+expire, and when their key is revoked. Whoever is answered once is answered whole.
+
+What goes on asks to be watched, and gives the function that ends it; a timer waits for the expiry, and each reading of
+the ledger shows which keys are still there.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +18,7 @@ LOOK_AGAIN_S = 3600.0
 
 
 class Watched(Struct, eq=False):
-    """Something that goes on, and how it is ended."""
+    """Something that goes on with a caller's credentials, and how it is ended."""
 
     caller: Caller
     end: Callable[[], object]
@@ -22,7 +26,7 @@ class Watched(Struct, eq=False):
 
 
 class CredentialExpiry:
-    """Ends what goes on. Everything is done on the loop."""
+    """Ends everything that goes on with credentials that have ended. To be used on the event loop alone."""
 
     def __init__(self, keys: ApiKeys, now: Callable[[], float]) -> None:
         self._keys, self._now = keys, now
@@ -30,8 +34,8 @@ class CredentialExpiry:
         keys.when_read = self._look
 
     def watch(self, caller: Caller, end: Callable[[], object]) -> Callable[[], None]:
-        """Has `end` called once the caller's credentials are over, perhaps now. Returns what to call when nobody needs
-        that any more."""
+        """Has `end` called once the caller's credentials are over, perhaps now. Returns the function to call when
+        nobody needs that any more."""
         watched = Watched(caller, end)
         if caller.digest or caller.expires is not None:
             self._watched.add(watched)
@@ -39,11 +43,13 @@ class CredentialExpiry:
         return lambda: self._forget(watched)
 
     def _look(self) -> None:
+        """The ledger was read: some keys may not be there any more."""
         for watched in [each for each in self._watched if each.caller.digest]:
             self._check(watched)
 
     def _check(self, watched: Watched) -> None:
-        """Now, and again when they expire."""
+        """Ends it if its credentials are over; or else looks again when they expire. Time is looked at every hour at
+        least, because the clock by which credentials expire may be set."""
         caller = watched.caller
         left_s = LOOK_AGAIN_S if caller.expires is None else caller.expires - self._now()
         if left_s <= 0 or (caller.digest and not self._keys.is_known(caller.digest)):

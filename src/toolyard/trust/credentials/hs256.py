@@ -1,4 +1,9 @@
-"""HS256 bearer tokens with a shared secret. Loaded only where `jwt_secret` is set."""
+"""Bearer tokens that are signed with a shared secret (HS256), verified and made. Loaded where the settings
+have some to verify, and by `toolyard token`, which makes one.
+
+Whoever can verify such a token can also make one. So a secret is for programs of one operator, and strangers' tokens
+are the issuers' (`issuers`).
+"""
 
 import hmac
 from collections.abc import Callable, Mapping
@@ -13,10 +18,12 @@ from .jwt import ParsedToken, read_token, refused, write_part
 
 ALG = "HS256"
 SHORTEST = 16
+"""Characters of a secret: fewer could be tried, by anybody who has a token."""
 
 
 class Hs256:
-    """`exp` is required and at most `max_ttl_s` ahead; `aud` is checked when it is there."""
+    """Verifies tokens of the shared secret. `exp` is required and at most `max_ttl_s` ahead; `aud` is checked when it
+    is there."""
 
     def __init__(self, secret: str, audience: str | None, max_ttl_s: float, now: Callable[[], float]) -> None:
         """Raises SettingsError."""
@@ -27,7 +34,8 @@ class Hs256:
         return self.verify_read(read_token(token))
 
     def verify_read(self, token: ParsedToken) -> Identity:
-        """Its algorithm is looked at here, too: no other kind of signature is ever compared with the secret."""
+        """Whose token it is. Its algorithm is looked at here, too, whoever asks: no other kind of signature is ever
+        compared with the secret. Raises NotAuthenticated."""
         if token.alg != ALG:
             raise refused(f"the token's algorithm is {token.alg}, and only {ALG} is taken here")
         if not hmac.compare_digest(_signature(token.signed, self._secret), token.signature):
@@ -43,7 +51,8 @@ def signed(claims: Mapping[str, Any], secret: str) -> str:
 
 
 def _checked(secret: str) -> bytes:
-    """A public key is no secret: whoever has read it could sign."""
+    """The secret as bytes. Raises SettingsError for one that is too short, or that is a key: a public key is no secret,
+    and whoever has read it could sign (the confusion of RS256 with HS256)."""
     if len(secret) < SHORTEST:
         raise SettingsError(f"jwt_secret is too short to be a secret; use at least {SHORTEST} characters")
     if secret.lstrip().startswith(("-----BEGIN", "ssh-")):

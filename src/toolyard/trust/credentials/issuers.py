@@ -16,11 +16,12 @@ from .jwks_cache import PublishedKeys
 from .jwt import ParsedToken, read_token, refused
 
 TYPES = {"jwt", "at+jwt", "application/jwt", "application/at+jwt"}
-"""What a token may say it is. An issuer signs other things, too, with the same keys."""
+"""What `typ` may be, in small letters: a JWT, or an access token (RFC 9068). An issuer signs other things, too, with
+the same keys, such as logout tokens."""
 
 
 class Issuer:
-    """Tokens of one identity provider."""
+    """Verifies the tokens of one identity provider, with the keys that it publishes and the rules of the settings."""
 
     def __init__(self, trusted: TrustedIssuer, audience: str, now: Callable[[], float]) -> None:
         self.name, self._algorithms, self._now = trusted.issuer, trusted.algorithms, now
@@ -36,7 +37,7 @@ class Issuer:
         )
 
     def verify_read(self, token: ParsedToken) -> Identity | Awaitable[Identity]:
-        """At once where the key is at hand."""
+        """Whose token it is: at once where the key is at hand. Raises NotAuthenticated, or Unavailable."""
         if token.alg not in self._algorithms:
             raise refused(
                 f"the token's algorithm is {token.alg}; of {self.name}, {', '.join(self._algorithms)} are taken"
@@ -47,6 +48,7 @@ class Issuer:
         return self._verify_later(token) if key is None else self._verify_with(key, token)
 
     async def _verify_later(self, token: ParsedToken) -> Identity:
+        # It ends: after a refresh that brought no such key, `find` raises.
         while (key := self._keys.find(token)) is None:
             await self._keys.refresh()
         return self._verify_with(key, token)
@@ -57,16 +59,17 @@ class Issuer:
 
 
 class Issuers:
-    """Any number of them, and the shared secret if there is one."""
+    """Verifies bearer tokens of any number of issuers, and of the shared secret if there is one."""
 
     def __init__(
         self, shared: Hs256 | None, trusted: Sequence[TrustedIssuer], audience: str | None, now: Callable[[], float]
     ) -> None:
-        """Every issuer has an audience, its own or this one."""
+        """`audience` is that of issuers which have none of their own; one of both is always there."""
         self._shared = shared
         self._issuers = {each.issuer: Issuer(each, each.audience or audience or "", now) for each in trusted}
 
     def verify(self, token: bytes) -> Identity | Awaitable[Identity]:
+        """Whose token it is; as `TokenVerifier` says it."""
         read = read_token(token)
         if read.alg == ALG:
             if self._shared is None:

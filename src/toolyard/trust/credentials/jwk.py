@@ -1,4 +1,4 @@
-"""The keys of a JWK Set, and which of them a token's signature is made with.
+"""The public keys of a JWK Set (RFC 7517), which of them a token's signature should be made with, and whether it is.
 
 joserfc does the cryptography. It is told which algorithm and which key, and never asks the token for either.
 """
@@ -16,12 +16,14 @@ from msgspec import Struct
 from .jwt import ParsedToken, refused
 
 FEWEST_RSA_BITS = 2048
+"""RFC 7518, section 3.3."""
 KINDS = {"RS256": {"RSA"}, "PS256": {"RSA"}, "ES256": {"P-256"}, "ES384": {"P-384"}, "EdDSA": {"Ed25519", "Ed448"}}
-"""What kind of key an algorithm needs."""
+"""What kinds of keys an algorithm may be used with: RSA, or the name of a curve."""
 
 
 class PublicKey(Struct, frozen=True):
-    """`kind` is RSA or the name of a curve; `alg` is the one algorithm it may be used with, if it says so."""
+    """A public key of an issuer. `kind` is RSA or the name of a curve; `alg` is the one algorithm that the key may be
+    used with, if it says so."""
 
     kid: str | None
     kind: str
@@ -30,7 +32,7 @@ class PublicKey(Struct, frozen=True):
     key: RSAKey | ECKey | OKPKey
 
     def objection(self, alg: str) -> str | None:
-        """Why a signature of this algorithm cannot be checked with it."""
+        """Why a signature of this algorithm must not be checked with this key. None: it may."""
         if self.kind not in KINDS.get(alg, ()):
             return f"is of the kind {self.kind}, which is not one for {alg}"
         if self.alg is not None and self.alg != alg:
@@ -40,7 +42,7 @@ class PublicKey(Struct, frozen=True):
         return None
 
     def check(self, token: ParsedToken) -> None:
-        """Raises NotAuthenticated."""
+        """Raises NotAuthenticated where the token's signature is not made with this key."""
         if (objection := self.objection(token.alg)) is not None:
             raise refused(f"the key {self.kid!r} {objection}")
         if not JWSRegistry.algorithms[token.alg].verify(token.signed, token.signature, self.key):
@@ -48,7 +50,8 @@ class PublicKey(Struct, frozen=True):
 
 
 def read_keys(document: Any) -> list[PublicKey]:
-    """From a JWK Set. Keys of kinds that nobody here knows are left out, as RFC 7517 wants it."""
+    """The keys of a JWK Set. Keys of kinds that nobody here knows are left out, as RFC 7517, section 5, wants it.
+    Raises ValueError for a document that is none."""
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise ValueError("it is not a JWK Set: it has no list of keys")
@@ -56,21 +59,24 @@ def read_keys(document: Any) -> list[PublicKey]:
 
 
 def choose(keys: Sequence[PublicKey], token: ParsedToken) -> PublicKey | None:
-    """The key that a token names; the only one that can be meant where it names none."""
+    """The key that a token names; where it names none, the only one that can be meant."""
     if token.kid is None:
         fitting = [key for key in keys if key.objection(token.alg) is None]
         return fitting[0] if len(fitting) == 1 else None
+    # Two keys of one name are told apart by their algorithm; the wrong one is given back for its objection.
     named = [key for key in keys if key.kid == token.kid]
     return next((key for key in named if key.objection(token.alg) is None), named[0] if named else None)
 
 
 def _read_key(entry: Any) -> PublicKey | None:
+    """None for a key that cannot be used here: for encryption, of an unknown kind, or broken."""
     if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or "verify" not in _operations(entry):
         return None
+    # The public members alone: a private key that was published by mistake is not even looked at.
     public = {name: value for name, value in entry.items() if name in ("kty", "crv", "n", "e", "x", "y")}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SecurityWarning)
+            warnings.simplefilter("ignore", SecurityWarning)  # a weak key is refused by name when it is needed
             key = JWKRegistry.import_key(public)
     except (JoseError, UnsupportedAlgorithm, ValueError, TypeError, KeyError):
         return None

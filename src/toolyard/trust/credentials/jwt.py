@@ -1,6 +1,7 @@
-"""A JSON Web Token, taken apart once: what is verified, and what is read afterwards, are the same bytes.
+"""A JSON Web Token, taken apart once: what is verified, and what is read afterwards, are the same bytes (RFC 7515,
+7519).
 
-Nothing in here is believed. What a header may ask for (a key of its own, an extension, no signature, encryption) is
+Nothing in here is believed yet. What a header may ask for (a key of its own, an extension, no signature, encryption) is
 refused before any key is looked at, whoever signed it.
 """
 
@@ -13,14 +14,17 @@ from ...model.errors import NotAuthenticated
 from ...text import base64url
 
 LONGEST = 16 * 2**10
+"""Bytes of a token. Real ones have one or two thousand; a longer one is not even decoded."""
 LARGEST = 2**63
 _object = msgspec.json.Decoder(dict[str, Any])
 
 BRINGS_A_KEY = ("jku", "jwk", "x5u", "x5c")
+"""Members of a header by which a token names or brings the key to check it with. Anybody can sign with a key of their
+own."""
 
 
 class ParsedToken(Struct, frozen=True):
-    """`signed` are the bytes that `signature` is over."""
+    """A token in its parts, not verified. `signed` are the bytes that `signature` is over."""
 
     alg: str
     kid: str | None
@@ -31,12 +35,13 @@ class ParsedToken(Struct, frozen=True):
 
 
 def refused(reason: str) -> NotAuthenticated:
-    """One message for whoever sent it; the reason is for whoever reads the log."""
+    """The error for a token that is not taken: one message for whoever sent it, whatever is wrong; the reason is for
+    whoever reads the log."""
     return NotAuthenticated("The credentials are not valid", developer_message=reason)
 
 
 def read_token(token: bytes) -> ParsedToken:
-    """Raises NotAuthenticated for what cannot be a token that we take, whatever its signature is."""
+    """A token in its parts. Raises NotAuthenticated for what cannot be a token that we take, whatever its signature."""
     header, payload, signature = _parts(token)
     members = _members(header, "header")
     _check_header(members)
@@ -51,7 +56,7 @@ def read_token(token: bytes) -> ParsedToken:
 
 
 def write_part(content: bytes) -> bytes:
-    """The other direction."""
+    """A part of a token as it is written."""
     return base64url.encoded(content).encode()
 
 
@@ -69,7 +74,8 @@ def _parts(token: bytes) -> list[bytes]:
 
 
 def _bytes(part: bytes, name: str) -> bytes:
-    """Exactly one spelling is taken, so that one token is not many."""
+    """A part decoded. Exactly one spelling is taken, so that one token is not many: what is remembered of verified
+    tokens goes by their bytes."""
     try:
         return base64url.decoded(part.decode("ascii"))
     except ValueError:
@@ -87,7 +93,8 @@ def _members(part: bytes, name: str) -> dict[str, Any]:
 
 
 def _has_usable_numbers(value: Any) -> bool:
-    """JSON's numbers may have any size. One beyond this cannot become a float, or text for a log, and means nothing."""
+    """Whether all numbers are of a size that means something. JSON's may have any: one beyond this cannot become a
+    float, or text for a log."""
     if isinstance(value, int | float):
         return -LARGEST <= value <= LARGEST
     if isinstance(value, dict):
@@ -96,6 +103,7 @@ def _has_usable_numbers(value: Any) -> bool:
 
 
 def _check_header(members: dict[str, Any]) -> None:
+    """Raises NotAuthenticated for a header that asks for anything but a signature by a key that we know."""
     if brought := [name for name in BRINGS_A_KEY if name in members]:
         raise refused(f"the token brings its own key ({', '.join(brought)}), and keys come from the issuer alone")
     if "enc" in members:

@@ -1,4 +1,5 @@
-"""How much and how often: rate limits, quotas, and who is answered late after wrong credentials.
+"""How much and how often: limits on calls, quotas on what stays behind, and callers and addresses that are slowed down.
 
-Counts in memory and shares its counts through the store; knows no wire.
+Decides in memory, and shares its counts with other nodes through the store. Knows callers by the patterns of `access`,
+and no wire: the engine asks it about calls, the server about credentials, connections and streams.
 """

@@ -1,11 +1,8 @@
-"""How much each caller, tenant, address or tool may have: so many calls a minute, and so many at once. Every limit that
-is about a call must allow it.
+"""How much each caller, tenant, address or tool may call: so many calls a minute, and so many at once. These are the
+`[[limits]]` tables of the settings, those that hold where the settings say nothing, and the limiter that decides.
 
-A minute's calls may come all at once; then they come back one by one, evenly. All of it is whole numbers, so the moment
-at which a refused call would be taken is known exactly. Decisions are made in memory, and what other nodes use counts
-as of the last time they said so.
-
-Limits as they stand in the settings, and those that hold where nothing is said.
+Every limit that is about a call must allow it. Decisions are made in memory, with the meters of `meters`; what other
+nodes use counts as of the last time they said so (`usage_sharing`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,14 +22,19 @@ from ..tables import WrongTable, each_table, only, patterns_of, texts_of
 from .meters import MINUTE_MS, NOTHING, UNLIMITED, Admitted, CountedCall, Meter, added, refusal
 
 FULL_RETRY_MS = 1000
-"""Nobody knows when a call ends."""
+"""When to come back where too many run at once: nobody knows when a call ends, so this is a guess."""
 MOST_GATES = 20_000
+"""Combinations of caller, address and tool of which it is remembered which meters they are on."""
 MOST_METERS = 100_000
+MOST_NETWORKS = 20_000
 PER = ("caller", "tenant", "address", "tool")
+"""What a limit may count by."""
+MOST = 10**6
+"""The largest number that a table may have: what is meant to be unlimited is left out."""
 
 
 class Limit(Struct, frozen=True):
-    """One `[[limits]]` table. Each combination of what is in `per` has its own count."""
+    """One `[[limits]]` table. Each combination of what is named in `per` has its own count."""
 
     name: str
     per: tuple[str, ...] = ("caller",)
@@ -45,13 +47,13 @@ class Limit(Struct, frozen=True):
         return any(matches(pattern, tool) for pattern in self.tools)
 
     def in_words(self) -> str:
-        """For whoever runs the server."""
+        """The limit as a sentence, for whoever runs the server."""
         most = [f"{self.calls_per_minute} a minute"] if self.calls_per_minute else []
         most += [f"{self.at_once} at once"] if self.at_once else []
         return f"{self.name}: {' and '.join(most)}, for each {' and '.join(self.per)}"
 
     def key(self, tool: Tool | Asset, caller: Caller) -> tuple[str, ...] | None:
-        """Whose count a call is on. None where the address matters and there is none."""
+        """Whose count a call is on. None where the limit is by address and the caller has none, as over a pipe."""
         parts: tuple[str, ...] = (self.name,)
         for each in self.per:
             if each == "caller":
@@ -67,9 +69,9 @@ class Limit(Struct, frozen=True):
 
 class Limiter:
     """Lets calls in, or says when to come back. `clock` counts seconds and is never set: nobody is locked out because
-    the time of day was. Nodes share the minutes of their ledger's clock.
+    the time of day was. Only the minutes that nodes share are those of the ledger's clock.
 
-    Which counts a call is on is found once for each caller, place and tool, and remembered.
+    Which meters a call is on is found once for each caller, address and tool, and remembered: its gate.
     """
 
     def __init__(self, limits: Sequence[Limit], clock: Callable[[], float]) -> None:
@@ -79,10 +81,11 @@ class Limiter:
         self._limit_of: dict[bytes, Limit] = {}
         self._away: dict[bytes, Usage] = {}
         self.ahead_ms = 0
-        """By how much the ledger's time is ahead of this clock's."""
+        """By how much the ledger's time is ahead of this clock's. Kept by `usage_sharing`."""
 
     def admit(self, tool: Tool | Asset, caller: Caller) -> Admitted:
-        """Raises LimitReached."""
+        """Counts a call, under every limit that is about it, or under none: raises LimitReached before it has counted
+        anything. This runs for every call, which is why it has parts of `Meter` written out."""
         now_ms = int(self._clock() * 1000)
         window = (now_ms + self.ahead_ms) // MINUTE_MS
         who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
@@ -102,7 +105,8 @@ class Limiter:
         return Admitted(meters, window)
 
     def count(self, use: Asset, caller: Caller) -> CountedCall:
-        """As `admit`, for what does not run here: it is not among those at once. Raises LimitReached."""
+        """As `admit`, for what is no run, such as a new session: it counts by the minute and not among those at once.
+        Raises LimitReached."""
         now_ms, window = self._moment()
         meters = self._find(None, use, caller, now_ms)
         for meter in meters:
@@ -116,19 +120,19 @@ class Limiter:
         return CountedCall(meters, window)
 
     def news(self) -> list[Usage]:
-        """What changed here since this was last asked."""
+        """What was used here since this was last asked, for other nodes."""
         changed = [meter for meter in self._meters.values() if meter.has_news]
         for meter in changed:
             meter.has_news = False
         return [Usage(meter.name, meter.window, meter.used, meter.before, meter.running) for meter in changed]
 
     def say_again(self) -> None:
-        """Nobody heard the news."""
+        """Has `news` tell everything once more: the last news did not reach the ledger."""
         for meter in self._meters.values():
             meter.has_news = True
 
     def hear(self, uses: Iterable[Usage]) -> None:
-        """What each of the other nodes used by now."""
+        """Takes in what each of the other nodes used by now."""
         now_ms, window = self._moment()
         self._away = added(uses, window)
         for meter in self._meters.values():
@@ -136,7 +140,7 @@ class Limiter:
             meter.hear(self._away.get(meter.name, NOTHING), now_ms + self.ahead_ms)
 
     def drop_idle(self) -> None:
-        """What would decide nothing any more."""
+        """Forgets the meters that would decide nothing any more."""
         now_ms, window = self._moment()
         idle = []
         for key, meter in self._meters.items():
@@ -150,16 +154,17 @@ class Limiter:
         return len(self._meters)
 
     def _moment(self) -> tuple[int, int]:
-        """On the clock, and the minute that all nodes are in."""
+        """The time on the clock, and the minute that all nodes are in."""
         now_ms = int(self._clock() * 1000)
         return now_ms, (now_ms + self.ahead_ms) // MINUTE_MS
 
     def _drop(self, keys: Iterable[tuple[str, ...]]) -> None:
         for key in keys:
             del self._limit_of[self._meters.pop(key).name]
-            self._gates = {}
+            self._gates = {}  # a gate that held a dropped meter would go on counting with it, for itself alone
 
     def _find(self, who: Any, tool: Tool | Asset, caller: Caller, now_ms: int) -> tuple[Meter, ...]:
+        """The meters that a call is on, which are remembered as the gate `who`."""
         if len(self._meters) >= MOST_METERS - len(self._limits):
             self._make_room()
         if len(self._gates) >= MOST_GATES:
@@ -167,7 +172,7 @@ class Limiter:
         about = [limit for limit in (self._limits[number] for number in caller.view.limits) if limit.is_about(tool)]
         keys = [(limit, key) for limit in about if (key := limit.key(tool, caller)) is not None]
         found = tuple(self._meters.get(key) or self._new_meter(key, limit, now_ms) for limit, key in keys)
-        if not isinstance(tool, Asset):  # of those there is no end
+        if not isinstance(tool, Asset):  # callers make up the names of assets; tools there are only so many of
             self._gates[who] = found
         return found
 
@@ -180,13 +185,14 @@ class Limiter:
         return meter
 
     def _make_room(self) -> None:
-        """The oldest go first that nothing runs under."""
+        """Drops what is idle and then the oldest meters that nothing runs under, down to nine tenths: to drop them one
+        by one would cost every new caller a search."""
         self.drop_idle()
         spare = [key for key, meter in self._meters.items() if not meter.running]
         self._drop(spare[: max(0, len(self._meters) - MOST_METERS * 9 // 10)])
 
     def _refusal(self, meters: Iterable[Meter], now_ms: int) -> LimitReached:
-        """By the limit that takes longest to allow it."""
+        """The error that names the limit that takes longest to allow the call: whoever waits that long is let in."""
         waits: list[tuple[int, str]] = []
         for meter in meters:
             meter.advance(now_ms, (now_ms + self.ahead_ms) // MINUTE_MS)
@@ -199,15 +205,16 @@ class Limiter:
 
 
 def network_of(address: str) -> str:
-    """An IPv6 address stands for its whole network: whoever has one has all of them."""
+    """What an address is counted as. An IPv6 address stands for its whole /64 network: providers give out nothing
+    smaller, so whoever has one address has 2**64 of them."""
     if ":" not in address:
         return address
-    house = _networks.get(address)
-    if house is None:
-        if len(_networks) >= MOST_GATES:
+    network = _networks.get(address)
+    if network is None:
+        if len(_networks) >= MOST_NETWORKS:
             _networks.clear()
-        house = _networks[address] = _network(address)
-    return house
+        network = _networks[address] = _network(address)
+    return network
 
 
 def _network(address: str) -> str:
@@ -215,37 +222,39 @@ def _network(address: str) -> str:
         ip: Any = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if ip.version == 6 and ip.ipv4_mapped:
+    if ip.version == 6 and ip.ipv4_mapped:  # ::ffff:192.0.2.1, as a socket for both versions shows an IPv4 client
         return str(ip.ipv4_mapped)
     return str(ip_network(f"{ip}/64", strict=False)) if ip.version == 6 else str(ip)
 
 
 _networks: dict[str, str] = {}
+"""By address, of those that came lately: to parse one costs more than to count it."""
 
 
 def _digest(key: Sequence[str]) -> bytes:
-    """The same on all nodes, and nobody's name in the clear."""
+    """The name of a meter in the ledger: the same on all nodes, and nobody's name in the clear."""
     digest = blake2b(digest_size=16)
     for part in key:
         said = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(said) + said)
+        digest.update(b"%d:" % len(said) + said)  # with its length, so that ("ab", "c") is not ("a", "bc")
     return digest.digest()
 
 
-MOST = 10**6
 DEFAULTS = (
     Limit("calls of one caller", ("caller",), calls_per_minute=600, at_once=64),
     Limit("calls from one address", ("address",), calls_per_minute=1200),
 )
-"""For a server that others can reach."""
+"""The limits of a server that others can reach, where the settings have none."""
 OVER_PIPES = (Limit("calls over the pipe", ("caller",), calls_per_minute=6000, at_once=256),)
-"""For a server that one program started. No person's work comes near it; a program that has run wild does."""
+"""The limits of a server that one program started. No person's work comes near them; a program that has run wild
+does."""
 
 
 def read_limits(given: Any) -> list[Limit]:
-    """Of `limits`. Raises ValueError."""
+    """The limits of the setting `limits`, as it was given. Raises ValueError."""
     read = each_table(given, "limits", _limit)
     names = [limit.name for limit in read]
+    # The name is part of a meter's key: two limits of one name would share their counts.
     if twice := {name for name in names if names.count(name) > 1}:
         raise WrongTable(f"there are two limits called {min(twice)!r}; give each a name of its own")
     return read

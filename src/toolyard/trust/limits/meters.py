@@ -1,4 +1,9 @@
-"""Counts of what was used under one key, in whole numbers: here, and on other nodes as far as they have said."""
+"""The arithmetic of limits: what was used under one key, here and, as far as they have said, on other nodes.
+
+A meter is a leaky bucket: a minute's calls may come at once, and then room comes back evenly. All of it is whole
+numbers of milliseconds, so that the moment at which a refused call would be let in is known exactly, and nothing
+drifts.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,13 +14,15 @@ from ...store.values import Usage
 
 MINUTE_MS = 60_000
 UNLIMITED = 10**9
+"""Stands for no limit where a number is needed: more calls than any node makes in a minute, or runs."""
 NOTHING = Usage(b"", 0, 0, 0, 0)
 
 
 class Meter:
-    """What was used under one key. `debt` is what is still to be worked off: a call adds a minute's milliseconds to it,
-    and each millisecond takes away as many as there are calls a minute. There is room for a call below `room`, and for
-    its run below `at_once`."""
+    """What was used under one key of one limit. `debt` is what is still to be worked off: a call adds a minute's
+    milliseconds to it, and each millisecond that passes takes away `most`, the calls a minute. A call is let in while
+    `debt` is not above `room`, and while fewer than `at_once` run. `used` and `before` are the calls of the current
+    minute and the one before it, for other nodes; `away` is what those last said of theirs."""
 
     __slots__ = (
         "at_ms", "at_once", "away", "away_running", "before", "debt", "has_news", "most", "name", "room", "running",
@@ -31,8 +38,8 @@ class Meter:
         self.has_news = False
 
     def advance(self, now_ms: int, window: int) -> None:
-        """`now_ms` never goes back. `window` is the minute that all nodes are in, by a clock that may be set; one
-        minute back is only two clocks that differ a little."""
+        """Brings the meter to this moment. `now_ms` never goes back. `window` is the minute that all nodes are in, by
+        the ledger's clock, which may be set: one minute back is only two clocks that differ a little."""
         passed = now_ms - self.at_ms
         if passed <= 0:
             return
@@ -49,24 +56,27 @@ class Meter:
         return self.running + self.away_running >= self.at_once
 
     def wait_ms(self) -> int:
-        """How long until one more fits; 0 if it does now."""
+        """How long until one more call fits, rounded up; 0 if it does now."""
         over = self.debt - self.room
         return -(-over // self.most) if over > 0 else 0
 
     def take(self) -> None:
+        """Counts a call that was let in."""
         self.used += 1
         self.running += 1
         self.debt += MINUTE_MS
         self.has_news = True
 
     def hear(self, away: Usage, shared_ms: int) -> None:
-        """What all others together used by now, which is `shared_ms` on the clock that all have. What is new of it is
-        worked off here, too, but never for longer than a minute more."""
+        """Takes in what all other nodes together used by now, which is `shared_ms` on the clock that all share. What is
+        new of it since they were last heard becomes debt here, too, but never for more than a minute besides."""
         was, self.away, self.away_running = self.away, away, away.running
         if was.window < away.window - 1:
+            # Not heard of for longer than a minute: of the minute before, as much counts as is not worked off yet.
             into = shared_ms % MINUTE_MS if away.window == self.window else MINUTE_MS
             new = away.used - away.before * (into - MINUTE_MS) // MINUTE_MS  # rounded up
         elif was.window < away.window:
+            # A minute has ended in between: what came in its rest is in `before`, less what was known of it.
             new = away.used + max(0, away.before - was.used)
         else:
             new = max(0, away.used - was.used)
@@ -75,14 +85,14 @@ class Meter:
 
 
 class CountedCall(Struct):
-    """A call that counts among those of its minute."""
+    """What is counted among the calls of its minute, under each limit that is about it, and can be taken back."""
 
     meters: Sequence[Meter]
     window: int
     """The minute it came in."""
 
     def take_back(self) -> None:
-        """It was no new call after all: it does not count. Once."""
+        """It was no new call after all, such as the retry of a known one, and does not count. To be called once."""
         for meter in self.meters:
             meter.debt = max(0, meter.debt - MINUTE_MS)
             if meter.window == self.window:
@@ -93,10 +103,10 @@ class CountedCall(Struct):
 
 
 class Admitted(CountedCall):
-    """A call that was let in. It also counts among those at once, until its end."""
+    """A call that every limit let in. It also counts among those that run at once, until its end."""
 
     def end(self) -> None:
-        """The run is over. Once."""
+        """The run is over. To be called once, and harmless after that: there are no meters left."""
         meters, self.meters = self.meters, ()
         for meter in meters:
             meter.running -= 1
@@ -108,12 +118,14 @@ class Admitted(CountedCall):
 
 
 def refusal(wait_ms: int, why: str) -> LimitReached:
+    """The error for a caller that has to wait. `why` names the limit, for whoever runs the server."""
     shown = f"{-(-wait_ms // 1000)} s" if wait_ms > 1000 else "a second"
     return LimitReached(f"Too many calls; try again in {shown}", retry_after_ms=wait_ms, developer_message=why)
 
 
 def added(uses: Iterable[Usage], window: int) -> dict[bytes, Usage]:
-    """All nodes together, by name, as of this minute."""
+    """What several nodes used, added up by the meter's name, as of this minute: what a node said in the minute before
+    has become the minute before, and what is older counts for nothing."""
     total: dict[bytes, Usage] = {}
     for use in uses:
         used = use.used if use.window == window else 0

@@ -1,8 +1,9 @@
-"""How much a caller may leave behind, in memory and in the ledger: one table.
+"""How much a caller may leave behind, in memory and in the ledger: one table of quotas, and whoever holds callers to
+it.
 
 Limits are about calls and how fast they come; quotas are about what stays when a request was answered. What has rows is
-counted in the ledger, so it holds on all nodes together, outlives a restart, and what is removed gives its room back.
-Bytes are added up there, too, and each node hears twice a second who has too many.
+counted in the ledger, so a quota holds on all nodes together and outlives a restart, and what is removed gives its room
+back. Bytes are added up there, too, and each node hears twice a second who has too many.
 """
 
 import asyncio
@@ -24,29 +25,32 @@ from .limits import Limiter
 
 EVERY_S = 0.5
 RETRY_MS = 60_000
-"""Nobody knows when there is room; not sooner than somebody has ended something."""
+"""When to come back: nobody knows when there is room, and not sooner than somebody has ended something."""
 MOST_KNOWN = 10_000
 UNLIMITED = 2**62
+"""Stands for no quota where the store needs a number: more bytes than any ledger has, in 64 bits with a sign."""
 MOST = 2**50
+"""The largest number that the settings may have."""
 _log = logging.getLogger("toolyard.limits")
 
 
 class Amount(Struct, frozen=True):
-    """How much there may be. None: any number."""
+    """How much there may be of something, for each caller and for each tenant. None: any number."""
 
     caller: int | None = None
     tenant: int | None = None
 
 
 class Quota(Struct, frozen=True):
-    """One row: what it bounds, as a sentence has it, and how much of it there may be where nothing is said."""
+    """One row of the table: what it bounds, as a sentence has it, and how much of it there may be where the settings
+    say nothing."""
 
     name: str
     what: str
     away: Amount
-    """Where others can reach the server."""
+    """The amount where others can reach the server."""
     loopback: Amount
-    """Where only this machine can: what would end the server by its memory has a bound there, too."""
+    """The amount where only this machine can: what would end the server by its memory has a bound there, too."""
     advice: str = ""
     """What a caller that has no more room can do."""
 
@@ -77,7 +81,7 @@ QUOTAS = (
         "wait: calls are removed some time after they have ended",
     ),
 )  # fmt: skip
-"""Of everything that a caller can leave behind."""
+"""A row for everything that a caller can leave behind."""
 NAMES = {quota.name: quota for quota in QUOTAS}
 Table = Mapping[str, Amount]
 Given = Mapping[str, Mapping[str, int | None]]
@@ -85,8 +89,8 @@ Given = Mapping[str, Mapping[str, int | None]]
 
 
 def read_quotas(given: Any) -> dict[str, dict[str, int | None]]:
-    """Of `quotas`: by name, a number for each caller, or `{caller = …, tenant = …}`; 0 is any number. Raises
-    ValueError."""
+    """The setting `quotas`, as it was given: by name, a number for each caller, or `{caller = …, tenant = …}`; 0 is any
+    number. Raises ValueError."""
     if not isinstance(given, Mapping):
         raise ValueError("a table such as {sessions = 1000}")
     only(given, "quotas", *NAMES)
@@ -109,34 +113,37 @@ def _number(given: Any, at: str) -> int | None:
 
 
 def quotas_of(given: Given, *, is_away: bool) -> dict[str, Amount]:
-    """Every row: as it holds by itself, but for what the settings say."""
+    """The amounts that hold: each row's own, but for what the settings say. `is_away`: others can reach the server."""
     return {
         quota.name: replace(quota.away if is_away else quota.loopback, **given.get(quota.name, {})) for quota in QUOTAS
     }
 
 
 class Quotas:
-    """Holds callers to them. `store` knows what they have left."""
+    """Holds callers to their quotas. `store` counts what they have left behind."""
 
     def __init__(self, table: Table, store: Store, limiter: Limiter | None = None) -> None:
         """`limiter` is None where nothing is limited."""
         self._table, self._store, self._limiter = table, store, limiter
         self.has_full = False
-        """Whether anybody at all has no room left: asked for every call."""
+        """Whether anybody at all has no room left. Every call looks at this first, and most of the time at no more."""
         self._full: set[tuple[str, str]] = set()
         self._full_tenants: set[str] = set()
         self._spare: OrderedDict[tuple[str, str, str | None], int] = OrderedDict()
-        """How many more may come before they are counted again. The nearer the end, the fewer."""
+        """How many more may come before they are counted again: a tenth of the room that there was, so that the count
+        is exact where it matters. By what, whose tenant and which caller, or None for the tenant as a whole."""
         self._running: dict[tuple[str, str | None], int] = {}
+        """Recorded calls that run on this node, by tenant and caller, or None for the tenant as a whole."""
         self._busy: set[tuple[str, str | None]] = set()
 
     def most(self, name: str) -> int:
-        """Of what is bounded for each session, message or client."""
+        """How much there may be of what is bounded for each session, message or client, and not by caller."""
         return _or_unlimited(self._table[name].caller)
 
     async def open(self, what: Held, caller: Caller, besides: str = "") -> None:
-        """Room for one more of what is no call: it counts as one by the minute, for its caller and its address, where
-        a limit is for all tools. Raises LimitReached."""
+        """Makes sure of room for one more of what is no call, such as a session. To open one also counts as a call by
+        the minute, where a limit is for all tools: or else opening and ending sessions would cost a stranger nothing.
+        Raises LimitReached."""
         counted = None if self._limiter is None else self._limiter.count(Asset("sessions", what), caller)
         try:
             await self.room(what, caller, besides=besides)
@@ -146,7 +153,8 @@ class Quotas:
             raise
 
     async def room(self, what: Held, caller: Caller, more: int = 1, besides: str = "") -> None:
-        """For so many more. Raises LimitReached."""
+        """Makes sure of room for so many more, of the caller's and of its tenant's. Several nodes that count at the
+        same time may each let one in: a quota is a bound on what is kept, not a lock. Raises LimitReached."""
         self.refuse_full(caller)
         amount = self._table[what]
         for subject, most in ((caller.subject, amount.caller), (None, amount.tenant)):
@@ -179,7 +187,8 @@ class Quotas:
                 raise self._refusal(name, _or_unlimited(amount.tenant if subject is None else amount.caller), subject)
 
     def begin(self, tenant: str, subject: str) -> None:
-        """One more call runs on this node, until `end`. It is not refused: what was let in before may be run again."""
+        """One more recorded call runs on this node, until `end`. It is not refused here, since what was let in before
+        may be run again; but those who come later are, as `refuse_full` says."""
         amount = self._table["running_calls"]
         whose: tuple[tuple[str | None, int | None], ...] = ((subject, amount.caller), (None, amount.tenant))
         for each, most in whose:
@@ -189,6 +198,7 @@ class Quotas:
                 self.has_full = True
 
     def end(self, tenant: str, subject: str) -> None:
+        """A call that began has ended on this node."""
         keys: tuple[tuple[str, str | None], ...] = ((tenant, subject), (tenant, None))
         for key in keys:
             self._running[key] -= 1
@@ -199,8 +209,8 @@ class Quotas:
             self._look_again()
 
     async def follow(self) -> None:
-        """Until cancelled: who has no room left for bytes, and who has some again. While the ledger cannot be reached,
-        nothing can be kept anyway."""
+        """Follows who has no room left for bytes, and who has some again, until cancelled. While the ledger cannot be
+        reached, nothing can be kept anyway."""
         while True:
             try:
                 await self.look()
@@ -209,7 +219,7 @@ class Quotas:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Raises StoreDown."""
+        """Asks the ledger who keeps as many bytes as they may. Raises StoreDown."""
         amount = self._table["stored_bytes"]
         self._full, self._full_tenants = await self._store.full(
             _or_unlimited(amount.caller), _or_unlimited(amount.tenant)
@@ -221,6 +231,7 @@ class Quotas:
 
     @property
     def counts_bytes(self) -> bool:
+        """Whether there is a quota on bytes at all, so that somebody has to follow it."""
         return self._table["stored_bytes"] != Amount()
 
     def _refusal(self, name: str, most: int, subject: str | None) -> LimitReached:

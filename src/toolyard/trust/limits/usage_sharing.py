@@ -1,4 +1,7 @@
-"""Nodes tell each other what they use of what is limited, twice a second."""
+"""Nodes that share a ledger tell each other through it what they use of each limit, twice a second.
+
+So a limit holds for all nodes together, within half a second's calls, without asking anybody when a call comes.
+"""
 
 import asyncio
 import logging
@@ -16,16 +19,16 @@ _log = logging.getLogger("toolyard.limits")
 
 
 class UsageSharing:
-    """Between a limiter and the ledger. Where there is one node, it only forgets what is old. Until the ledger has said
-    what time it is, it is the time of day here."""
+    """Carries usage between a limiter and the ledger. Where there is one node alone, it only has the limiter forget
+    what is old. Minutes are those of the ledger's clock; until the ledger has said its time, the time of day here."""
 
-    def __init__(self, limiter: Limiter, store: Store, seam: Clock) -> None:
-        self._limiter, self._store, self._clock = limiter, store, seam.monotonic
+    def __init__(self, limiter: Limiter, store: Store, clock: Clock) -> None:
+        self._limiter, self._store, self._monotonic = limiter, store, clock.monotonic
         self._is_away = False
-        limiter.ahead_ms = int((seam.now() - seam.monotonic()) * 1000)
+        limiter.ahead_ms = int((clock.now() - clock.monotonic()) * 1000)
 
     async def run(self) -> None:
-        """Until cancelled. While the ledger cannot be reached, each node knows only what it uses itself."""
+        """Shares usage until cancelled. While the ledger cannot be reached, each node knows only its own use."""
         clock = asyncio.get_running_loop().time
         next_drop = clock() + IDLE_ARE_DROPPED_S
         while True:
@@ -37,16 +40,17 @@ class UsageSharing:
             await asyncio.sleep(EVERY_S)
 
     async def once(self) -> None:
-        """Raises StoreDown."""
-        began = self._clock()
+        """One round: says what is new here, and hears what the others used. Raises StoreDown."""
+        began = self._monotonic()
         there, uses = await self._store.share_usage(self._limiter.news())
-        ended = self._clock()
+        ended = self._monotonic()
+        # The ledger read its clock at some moment of the round: the middle of it is wrong by half of it at most.
         if ended - began <= PRECISE_S:
             self._limiter.ahead_ms = int((there - (began + ended) / 2) * 1000)
         self._limiter.hear(uses)
 
     async def attempt(self) -> None:
-        """Says it when the ledger goes, and when it is back; not in between."""
+        """As `once`, for the loop: logs when the ledger goes and when it is back, and nothing in between."""
         try:
             await self.once()
         except StoreDown as down:

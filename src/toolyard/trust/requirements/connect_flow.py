@@ -1,4 +1,8 @@
-"""The way of a person from a challenge to a provider and back."""
+"""How a person connects an account: from the page of a challenge to the provider and back, with OAuth's code flow.
+
+The provider's answer becomes tokens, the tokens must be good for what the tool needs, and then they are kept for the
+user that the challenge was made for. Pages are `server/accounts`; signing in before that is `sign_in_flow`.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -17,38 +21,39 @@ _log = logging.getLogger("toolyard.connections")
 
 
 class Connected(Struct, frozen=True):
-    """How it ended well."""
+    """An account that was just connected: what was asked for, and what the account is called."""
 
     asked: Challenged
     account: str
 
 
 class ConnectFlow:
-    """Sends people off, and takes them back."""
+    """Sends people to providers, and keeps what they bring back."""
 
     def __init__(
         self,
         providers: Mapping[str, OAuthProvider],
         challenges: Challenges,
-        connections: Accounts,
-        journeys: Redirects,
+        accounts: Accounts,
+        redirects: Redirects,
         did: Did,
     ) -> None:
-        self.providers, self.challenges, self._connections = providers, challenges, connections
-        self._journeys, self._did = journeys, did
+        self.providers, self.challenges, self._accounts = providers, challenges, accounts
+        self._redirects, self._did = redirects, did
 
     async def scopes(self, asked: Challenged) -> tuple[str, ...]:
-        """What is asked for: what the tool needs, what is always asked for, and what there was before, so that one tool
-        after another adds to it."""
-        held = await self._connections.scopes(asked.caller, asked.provider)
+        """The scopes to ask for: what the tool needs, what is always asked for, and what there was before, so that one
+        tool after another adds to the account instead of taking from it."""
+        held = await self._accounts.scopes(asked.caller, asked.provider)
         always = self.providers[asked.provider].provider.scopes
         return tuple(dict.fromkeys([*always, *asked.scopes, *held]))
 
     async def leave(self, challenge: str, asked: Challenged, browser: str, back: str) -> str:
-        """The address at the provider to send this browser to; it is to come back to `back`. Raises Failed."""
+        """The address at the provider to send this browser to; it is to come back to `back`. Raises
+        ConnectFailed."""
         provider, scopes = self.providers[asked.provider], await self.scopes(asked)
         try:
-            return await self._journeys.begin(provider, challenge, browser, back, scopes)
+            return await self._redirects.begin(provider, challenge, browser, back, scopes)
         except NoAnswer as problem:
             _log.warning("%s cannot be reached: %s", asked.provider, problem)
             raise ConnectFailed(
@@ -56,8 +61,9 @@ class ConnectFlow:
             ) from None
 
     async def arrive(self, provider: str, said: Mapping[str, str], browser: str | None) -> Connected:
-        """`said` is what the provider sends with the browser. Raises Failed."""
-        sent = await self._journeys.end(said, browser, provider)
+        """A browser comes back, and an account is connected. `said` is what the provider sends with the browser. Raises
+        ConnectFailed, and the challenge has failed with it: a code is good once."""
+        sent = await self._redirects.end(said, browser, provider)
         asked = self.challenges.open(sent.challenge)
         try:
             if asked is None or await self.challenges.status(sent.challenge) != "pending":
@@ -73,17 +79,18 @@ class ConnectFlow:
         return Connected(asked, account)
 
     async def _connect(self, sent: SentRedirect, asked: Challenged, said: Mapping[str, str]) -> str:
-        """The account's name."""
+        """Redeems the provider's code and keeps the tokens; the account's name."""
         provider = self.providers[sent.provider]
         denied = f"You did not allow it. Nothing was connected; {sent.provider} has given no access."
         try:
             tokens = await provider.exchange(await code_of(provider, said, denied), sent.departure)
             scopes = granted(provider, tokens, sent.departure.scopes)
+            # People may untick scopes at the provider: an account that the tool cannot use is not kept.
             if lacking := sorted(set(asked.scopes) - set(scopes)):
                 raise ConnectFailed(f"{asked.tool} needs more than was allowed: {', '.join(lacking)} is missing.")
             account = await provider.account(tokens, sent.departure)
         except (NoAnswer, ProviderRefused) as problem:
             _log.warning("%s did not give a token: %s", sent.provider, problem)
             raise ConnectFailed(f"{sent.provider} did not give access. The reason is in this server's log.") from None
-        await self._connections.keep(asked.caller, sent.provider, tokens, scopes, account)
+        await self._accounts.keep(asked.caller, sent.provider, tokens, scopes, account)
         return account

@@ -1,7 +1,8 @@
-"""What is said to a provider: where a person is sent, and what a code, a refresh token or a token is good for.
+"""What this server says to an OAuth provider: where a person is sent, and what a code, a refresh token or an access
+token is good for.
 
-Authlib speaks OAuth over httpx2; this adds what a provider is, what of its answers is believed, and how
-long it may take.
+Authlib speaks OAuth over httpx2; this adds what a provider is, what of its answers is believed, and how long it may
+take.
 """
 
 import asyncio
@@ -21,16 +22,17 @@ from ..issuer_settings import TrustedIssuer
 from ..provider_settings import Endpoints, Provider
 
 DISCOVER_AGAIN_S = 3600.0
+"""How long a provider's metadata is remembered."""
 EXCHANGE_S = 2 * TIMEOUT_S
 """For one request to a provider, however slowly it answers."""
 DEAD = frozenset({"invalid_grant", "bad_refresh_token"})
-"""What a provider says of a refresh token that is good for nothing any more."""
+"""What a provider says of a refresh token that is good for nothing any more: OAuth's word, and GitHub's."""
 NAMES = ("email", "preferred_username", "login", "name", "sub")
-"""What an account is called, the best first."""
+"""Claims that say what an account is called, the best first."""
 
 
 class ProviderRefused(Exception):
-    """It said no. `code` is OAuth's word for why; the text is for whoever runs the server."""
+    """A provider said no. `code` is OAuth's word for why; the text is for whoever runs the server."""
 
     def __init__(self, code: str, text: str = "") -> None:
         super().__init__(f"{code}: {text}" if text else code)
@@ -38,22 +40,24 @@ class ProviderRefused(Exception):
 
     @property
     def is_dead(self) -> bool:
+        """Whether a refresh token was refused for good, and not only now."""
         return self.code in DEAD
 
 
 class ProviderTokens(Struct, frozen=True):
-    """What a provider gave. `lifetime_s` is None where it does not say when the token ends."""
+    """The tokens that a provider gave. `lifetime_s` is None where it does not say when the access token ends."""
 
     access: str
     refresh: str | None
     lifetime_s: float | None
     scopes: tuple[str, ...] | None
-    """None where it does not say: then they are those that were asked for."""
+    """None where the provider does not say: then they are those that were asked for."""
     id_token: str | None = None
 
 
 class Departure(Struct, frozen=True):
-    """What a person is sent to the provider with."""
+    """What a person is sent to the provider with, and what must be the same when they come back: `state` shows which
+    browser was sent, `verifier` redeems the code (PKCE), `nonce` must be in the ID token."""
 
     state: str
     verifier: str
@@ -61,14 +65,15 @@ class Departure(Struct, frozen=True):
     redirect_uri: str
     scopes: tuple[str, ...]
     prompt: str = ""
-    """What they are to be asked there, where the settings do not say it otherwise."""
+    """OpenID Connect's `prompt`, where the settings do not say it otherwise."""
 
 
 class OAuthProvider:
-    """One provider. All that it is asked raises NoAnswer where it does not answer, or not as it should."""
+    """One provider, with this server as its client. All requests to it raise NoAnswer where it does not answer, or not
+    as it should."""
 
     def __init__(self, provider: Provider, now: Callable[[], float], trusted: TrustedIssuer | None = None) -> None:
-        """`trusted` says how its tokens are read, where the settings do."""
+        """`trusted` says how the provider's ID tokens are read, where it is an issuer of the settings."""
         self.provider, self._now = provider, now
         self._trusted = trusted or TrustedIssuer(provider.issuer or "")
         self._verifier: Any = None
@@ -76,7 +81,7 @@ class OAuthProvider:
         self._known_since = now()
 
     async def endpoints(self) -> Endpoints:
-        """Its addresses, asked for once an hour."""
+        """The provider's addresses, discovered once an hour. Raises NoAnswer."""
         if self.provider.issuer is None:
             assert self.provider.endpoints is not None  # noqa: S101
             return self.provider.endpoints
@@ -87,11 +92,12 @@ class OAuthProvider:
         return self._known
 
     async def address(self, departure: Departure) -> str:
-        """Where to send the person."""
+        """Where to send the person: the authorization request of OAuth, with what is in the departure."""
         endpoints = await self.endpoints()
         prompt = {"prompt": departure.prompt} if departure.prompt else {}
         parameters = {**prompt, **self.provider.parameters}
         scope = {"scope": " ".join(departure.scopes)} if departure.scopes else {}
+        # Only those that are discovered speak OpenID Connect; a preset may refuse what it does not know.
         nonce = {"nonce": departure.nonce} if self.provider.issuer is not None else {}
         async with self._client(endpoints, departure.redirect_uri) as client:
             url, _ = client.create_authorization_url(
@@ -100,7 +106,7 @@ class OAuthProvider:
         return str(url)
 
     async def exchange(self, code: str, departure: Departure) -> ProviderTokens:
-        """What a code is good for. Raises ProviderRefused."""
+        """The tokens that a code is good for. Raises ProviderRefused."""
         endpoints = await self.endpoints()
         async with self._client(endpoints, departure.redirect_uri) as client:
             return _tokens(
@@ -108,7 +114,7 @@ class OAuthProvider:
             )
 
     async def refresh(self, refresh_token: str) -> ProviderTokens:
-        """Raises ProviderRefused."""
+        """New tokens for a refresh token, which may be good for nothing after that. Raises ProviderRefused."""
         endpoints = await self.endpoints()
         async with self._client(endpoints) as client:
             return _tokens(await self._asked(client.refresh_token(endpoints.token, refresh_token)))
@@ -125,8 +131,8 @@ class OAuthProvider:
         return True
 
     async def account(self, tokens: ProviderTokens, departure: Departure) -> str:
-        """What the account is called, as far as can be told. Raises ProviderRefused where the answer is not to what was
-        asked: somebody put a code of theirs in its place."""
+        """What the account is called, as far as can be told. Raises ProviderRefused where the ID token is not for this
+        departure: somebody put a code of theirs in its place."""
         if tokens.id_token is not None and self.provider.issuer is not None:
             return _name((await self.identity(tokens, departure)).claims)
         endpoints = await self.endpoints()
@@ -140,8 +146,8 @@ class OAuthProvider:
             return ""
 
     async def identity(self, tokens: ProviderTokens, departure: Departure) -> Identity:
-        """Whom the ID token is about: one that is this provider's, for this client, and for this departure. Raises
-        ProviderRefused."""
+        """Whom the ID token is about, which must be this provider's, for this client, and for this departure (OpenID
+        Connect Core, section 3.1.3.7). Raises ProviderRefused."""
         if tokens.id_token is None:
             raise ProviderRefused("invalid_id_token", "there is none")
         client_id = self.provider.client_id
@@ -154,12 +160,14 @@ class OAuthProvider:
             raise ProviderRefused("invalid_id_token", error.developer_message or error.message) from None
         if identity.claims.get("nonce") != departure.nonce:
             raise ProviderRefused("invalid_id_token", "its nonce is another")
+        # A token may have several audiences; `azp` is the client that it was given to.
         if identity.claims.get("azp", client_id) != client_id:
             raise ProviderRefused("invalid_id_token", "it was made for another client (azp)")
         return identity
 
     def _client(self, endpoints: Endpoints, redirect_uri: str | None = None) -> Any:
-        """Not followed elsewhere, and through a proxy of the environment only where TLS goes through it, too."""
+        """An OAuth client for one request. It follows no redirects, which could take a secret elsewhere, and goes
+        through a proxy of the environment only where TLS goes through it, too."""
         try:
             secret = self.provider.secret()
         except ValueError as error:
@@ -179,6 +187,8 @@ class OAuthProvider:
         )
 
     async def _asked(self, request: Awaitable[Any]) -> Any:
+        """The answer to a request, in time. Raises NoAnswer or ProviderRefused, with no more than a line of what the
+        provider says."""
         http, refusal = load("http"), load("oauth_error")
         try:
             async with asyncio.timeout(EXCHANGE_S):
@@ -192,12 +202,14 @@ class OAuthProvider:
 
 
 def _endpoints(document: dict[str, Any]) -> Endpoints:
+    """The addresses that a provider's metadata names. Raises NoAnswer where one of them is not safe for secrets."""
     authorize, token = member(document, "authorization_endpoint"), member(document, "token_endpoint")
     others = (document.get(name) for name in ("revocation_endpoint", "userinfo_endpoint"))
     revoke, account = (url if isinstance(url, str) else None for url in others)
     for url in filter(None, (authorize, token, revoke, account)):
         if not is_safe(url):
             raise NoAnswer(f"{url} is not an https address")
+    # RFC 8414: where the metadata does not say, it is client_secret_basic.
     methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
     return Endpoints(
         authorize,
@@ -210,6 +222,7 @@ def _endpoints(document: dict[str, Any]) -> Endpoints:
 
 
 def _tokens(said: Any) -> ProviderTokens:
+    """The tokens in a provider's answer. GitHub separates scopes by commas. Raises NoAnswer where there are none."""
     access, refresh, id_token = (said.get(name) for name in ("access_token", "refresh_token", "id_token"))
     if not isinstance(access, str) or not access or str(said.get("token_type", "bearer")).lower() != "bearer":
         raise NoAnswer("its answer has no bearer token")
@@ -224,7 +237,7 @@ def _tokens(said: Any) -> ProviderTokens:
 
 
 def _seconds(said: Any) -> float | None:
-    """Some say it as text."""
+    """A lifetime, which some providers write as text. None for what is none."""
     try:
         seconds = float(said)
     except (TypeError, ValueError):
@@ -233,5 +246,6 @@ def _seconds(said: Any) -> float | None:
 
 
 def _name(claims: Any) -> str:
+    """What an account is called, by its claims; empty where they do not say."""
     names = [claims.get(name) for name in NAMES] if isinstance(claims, dict) else []
     return next((name[:200] for name in names if isinstance(name, str) and name), "")

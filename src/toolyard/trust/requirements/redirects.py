@@ -1,4 +1,5 @@
-"""People who are sent elsewhere with OAuth's code flow and PKCE, to a provider or to where they sign in, and come back.
+"""OAuth's redirects (RFC 6749, with PKCE, RFC 7636): a browser is sent to a provider, or to an issuer to sign in, and
+comes back.
 
 What must be known again when the browser comes back is kept in the ledger, sealed, under the `state` that it comes back
 with, and can be taken out once, by the browser that was sent. A code for another browser's `state`, somebody else's
@@ -20,7 +21,8 @@ from .provider import Departure, OAuthProvider
 
 
 class ConnectFailed(Exception):
-    """It did not come to a connection; the text is for the person. `challenge` can be tried again, if there is one."""
+    """No account was connected, or nobody signed in; the text is for the person. `challenge` can be tried again, if
+    there is one."""
 
     def __init__(self, text: str, challenge: str = "") -> None:
         super().__init__(text)
@@ -28,18 +30,18 @@ class ConnectFailed(Exception):
 
 
 class SentRedirect(Struct, frozen=True):
-    """A person who was sent away."""
+    """What is known of a browser that was sent to a provider, until it comes back."""
 
     challenge: str
     provider: str
-    """Whom to."""
     browser: str
-    """Its digest."""
+    """The digest of the cookie by which the browser is known again."""
     departure: Departure
 
 
 class Redirects:
-    """Of one kind: what began as another does not end as this."""
+    """The redirects of one kind, to connect an account or to sign in: what began as one does not end as the other, for
+    they are sealed for different purposes."""
 
     def __init__(self, kind: str, store: Store, ring: KeyRing) -> None:
         self._kind, self._store, self._ring = kind, store, ring
@@ -47,7 +49,7 @@ class Redirects:
     async def begin(
         self, to: OAuthProvider, challenge: str, browser: str, back: str, scopes: tuple[str, ...], prompt: str = ""
     ) -> str:
-        """The address to send this browser to; it is to come back to `back`. Raises NoAnswer."""
+        """Begins a redirect: the address to send this browser to, which is to come back to `back`. Raises NoAnswer."""
         state = secrets.token_urlsafe(32)
         departure = Departure(state, secrets.token_urlsafe(48), secrets.token_urlsafe(24), back, scopes, prompt)
         address = await to.address(departure)
@@ -57,7 +59,8 @@ class Redirects:
         return address
 
     async def end(self, said: Mapping[str, str], browser: str | None, provider: str | None = None) -> SentRedirect:
-        """Whom we sent with this `state`, if need be to this provider. Nobody else is. Raises Failed."""
+        """Ends a redirect: what was known when a browser was sent with this `state`, if it is this browser, and, where
+        one is given, to this provider. Raises ConnectFailed."""
         gone = ConnectFailed(
             "This was done already, took too long, or did not begin here. Open the link from the tool again."
         )
@@ -69,16 +72,18 @@ class Redirects:
             sent = msgspec.json.decode(self._ring.unseal(self._kind, sealed, name.encode()), type=SentRedirect)
         except BrokenSeal:
             raise gone from None
+        # Else an attacker could have their own answer ended in a victim's browser, and connect their account there.
         if browser is None or not compare_digest(sent.browser, name_of(browser)):
             raise ConnectFailed("This began in another browser. Open the link from the tool in this one.")
+        # Whoever drops the note has taken it: an answer that comes twice, on whichever node, counts once.
         if provider not in (None, sent.provider) or not await self._store.drop_note(self._kind, "", "", name):
             raise gone
         return sent
 
 
 async def code_of(provider: OAuthProvider, said: Mapping[str, str], denied: str) -> str:
-    """What a person was sent back with. `denied` is what they are told who did not want it. Raises Failed, and
-    NoAnswer."""
+    """The code that a person was sent back with. `denied` is what a person is told who did not allow it. Raises
+    ConnectFailed, and NoAnswer."""
     await _check_issuer(provider, said)
     if "error" in said:
         raise ConnectFailed(
@@ -90,12 +95,14 @@ async def code_of(provider: OAuthProvider, said: Mapping[str, str], denied: str)
 
 
 async def _check_issuer(provider: OAuthProvider, said: Mapping[str, str]) -> None:
-    """RFC 9207: an answer says whose it is, and must be that provider's."""
+    """Raises ConnectFailed where the answer is another provider's (RFC 9207): one could otherwise pass on another's
+    code."""
     says_so = (await provider.endpoints()).says_issuer
     if ("iss" in said or says_so) and said.get("iss") != provider.provider.issuer:
         raise ConnectFailed(f"This answer is not from {provider.provider.id}.")
 
 
 def _refusal(provider: str, error: str) -> str:
+    """A provider's own word for why not, cut down to letters: anybody can write the address that a browser brings."""
     shown = "".join(letter for letter in error[:60] if letter.isalnum() or letter in "_-.")
     return f"{provider} refused: {shown}."

@@ -1,5 +1,7 @@
-"""What a tool needs besides input: a call brings it, or it is kept here for the caller; and what to say when it is
-neither: everything that is missing, at once.
+"""What a tool needs besides input: secrets, users' tokens, a user's id. A call brings them, or they are kept here for
+the caller; and where something is neither, the call is refused with everything that is missing, at once.
+
+The engine asks a `Requirer`; behind it stand `Keeper`s, one for secrets and one for accounts.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,21 +19,21 @@ from .challenges import name_of
 
 
 class Keeper(Protocol):
-    """Keeps something that tools need: secrets, users' tokens."""
+    """Whatever keeps something that tools need: `HeldSecrets` keeps secrets, `Accounts` users' tokens."""
 
     async def fill(self, tool: Tool, context: CallContext, caller: Caller) -> CallContext:
-        """With what the tool declares, the context lacks and is kept for this caller and its `user_id`. What the
-        context has stays as it is. What cannot be found is no error: whoever checks says what is missing."""
+        """The context with what the tool declares, the context lacks and is kept for this caller and its `user_id`.
+        What the context has stays as it is. What cannot be found is no error: `Requirer.check` says what is missing."""
         ...
 
 
 class Requirer(Protocol):
-    """Who looks after what tools need. The engine asks it about tools that need something, and about no others."""
+    """Whatever looks after what tools need. The engine asks about tools that need something, and about no others."""
 
     async def fill(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
-        """The same call, `filled` with what is kept here for it, and without what the tool does not declare. Each time
-        that it may have to be made, before it is checked. Raises StoreDown, and Unavailable where what is kept is not
-        to be had at the moment."""
+        """The same call, `filled` with what is kept here for it, and without what the tool does not declare. Asked each
+        time that a call may have to be made, before it is checked. Raises StoreDown, and Unavailable where what is kept
+        is not to be had at the moment."""
         ...
 
     def check(self, tool: Tool, command: CallTool, caller: Caller, base_url: Callable[[], str]) -> None:
@@ -40,12 +42,13 @@ class Requirer(Protocol):
 
 
 Challenger = Callable[[Caller, Authorization, Tool], tuple[str, str] | None]
-"""What a challenge's address ends with, and the code that its page asks for, if it does. None where the provider is not
-set up."""
+"""Makes a challenge: what its address ends with, and the code that its page asks for, if it does. None where the
+provider is not set up."""
 
 
 class RequirementResolver:
-    """A Requirer over keepers. Challenges point at this server's own pages."""
+    """The `Requirer` of a server: fills calls from its keepers, and makes challenges that point at the server's own
+    pages."""
 
     def __init__(
         self,
@@ -81,8 +84,10 @@ class RequirementResolver:
 
     def _challenge(self, base_url: str, caller: Caller, wanted: Authorization, tool: Tool) -> Challenge:
         made = None
-        if self._challenger is not None and tool.gets_what_is_kept:  # or else connecting the account would not help
+        # A tool that is given nothing that is kept here would not be helped by connecting the account.
+        if self._challenger is not None and tool.gets_what_is_kept:
             made = self._challenger(caller, wanted, tool)
+        # Where nobody can complete a challenge, its address leads to a page that says so.
         text, code = made or (self._new_id() + self._new_id(), "")
         id = name_of(text) if made else text
         url = f"{base_url}/authorize/{text}"
@@ -91,7 +96,7 @@ class RequirementResolver:
 
 
 def declared(tool: Tool, context: CallContext) -> CallContext:
-    """Without what a tool does not declare: it is none of its business."""
+    """A context without the secrets and tokens that a tool does not declare, which are none of its business."""
     needed = tool.requirements
     providers = {wanted.id for wanted in needed.authorization}
     return replace(
@@ -102,6 +107,7 @@ def declared(tool: Tool, context: CallContext) -> CallContext:
 
 
 def in_words(missing: Missing) -> str:
+    """What is missing, as a part of a sentence."""
     parts = [f"authorization at {each.provider}" for each in missing.authorization]
     parts += [f"the secret {id}" for id in missing.secrets]
     parts += ["a user id"] if missing.user_id else []
@@ -109,12 +115,13 @@ def in_words(missing: Missing) -> str:
 
 
 def _codes(missing: Missing) -> str:
-    """Whoever opens the page of a challenge that has a code is asked for it, and only the caller is told it."""
+    """The codes of the challenges, for the caller alone to pass on: their pages ask for them."""
     given = [f"the code for the page of {each.provider} is {each.code}" for each in missing.authorization if each.code]
     return "; ".join(["", *given])
 
 
 def _how_to_help(tool: Tool, missing: Missing, absent: list[Authorization]) -> str:
+    """What a developer can do about it, in the members of a request."""
     parts = []
     if missing.authorization:
         providers = ", ".join(a.id for a in absent)

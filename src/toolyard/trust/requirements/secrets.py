@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class _Content(Struct, array_like=True):
-    """What is sealed."""
+    """A secret as the vault keeps it, sealed: its value, and which tools it is for."""
 
     value: str
     tools: tuple[str, ...]
@@ -37,12 +37,13 @@ _decode = msgspec.msgpack.Decoder(_Content).decode
 
 
 class HeldSecrets:
-    """A Keeper. Nothing that was opened is remembered."""
+    """Keeps secrets and gives them to the tools that need them: a `Keeper`. Nothing that was opened is remembered."""
 
     def __init__(self, vault: Vault, now: Callable[[], float]) -> None:
         self._vault, self._now = vault, now
 
     async def fill(self, tool: Tool, context: CallContext, caller: Caller) -> CallContext:
+        """As `Keeper` says it."""
         found = dict(context.secrets)
         for name in tool.requirements.secrets:
             if name not in found and (value := await self._found(name, tool, caller)) is not None:
@@ -50,34 +51,37 @@ class HeldSecrets:
         return context if len(found) == len(context.secrets) else replace(context, secrets=found)
 
     async def put(self, which: WhichSecret, value: str, tools: tuple[str, ...]) -> HeldSecret:
-        """In the place of what was there."""
+        """Keeps a secret, in place of what was there."""
         since = self._now()
         about: dict[str, Any] = {"tools": tools, "since": since}
-        await self._vault.put(_place(which), _encode(_Content(value, tools)), about)
+        await self._vault.put(_path(which), _encode(_Content(value, tools)), about)
         return HeldSecret(which, tools, since)
 
     async def listed(self) -> list[HeldSecret]:
-        """By name, tenant and user."""
+        """All secrets, without their values, in the order of name, tenant and user. What is shown is what stands in the
+        clear; what counts when one is given out is what was sealed."""
         kept, closed = await self._vault.about(KIND), await self._vault.closed(KIND)
         shown = (
             HeldSecret(
-                WhichSecret(place.name, place.tenant, place.owner),
+                WhichSecret(path.name, path.tenant, path.owner),
                 tuple(it.about.get("tools", ())),
                 it.about.get("since", it.changed),
-                is_closed=place in closed,
+                is_closed=path in closed,
             )
-            for place, it in kept
+            for path, it in kept
         )
         return sorted(shown, key=lambda each: each.which)
 
     async def remove(self, which: WhichSecret) -> bool:
-        """Whether it was there."""
-        return await self._vault.drop(_place(which))
+        """Removes a secret; whether it was there."""
+        return await self._vault.drop(_path(which))
 
     async def _found(self, name: str, tool: Tool, caller: Caller) -> str | None:
+        """The most specific secret of this name that is for the caller and the tool. One that no key opens is passed
+        over, and said in the log."""
         for which in _candidates(name, caller):
             try:
-                opened = await self._vault.get(_place(which))
+                opened = await self._vault.get(_path(which))
             except BrokenSeal:
                 _log.error(
                     "no key opens the secret %s of tenant %s; set it again, or bring back its key", name, which.tenant
@@ -90,21 +94,22 @@ class HeldSecrets:
 
 def is_for(tool: Tool, patterns: tuple[str, ...]) -> bool:
     """Whether a secret for these tools may be given to this one. Patterns are for the server's own tools and those of
-    workers that are trusted. Others may be called as they like to fit one: such a tool must be named by its id, and
-    who offers it must be named, too, or else a stranger would only have to offer it first."""
+    workers that are trusted. Strangers can call their tools whatever fits a pattern: such a tool must be named by its
+    id, and whoever offers it must be named, too, or else a stranger would only have to offer it first."""
     if tool.is_trusted:
         return not patterns or any(matches(pattern, tool) for pattern in patterns)
     return tool.is_named and any(_names(pattern, tool) for pattern in patterns)
 
 
 def _names(pattern: str, tool: Tool) -> bool:
-    """Whether it is this tool's id, perhaps with a version, and could be no other's."""
+    """Whether a pattern is this tool's id, perhaps with a version, and could be no other tool's."""
     id, _, version = pattern.partition("@")
     return id == tool.id and "*" not in version and matches(pattern, tool)
 
 
 def _candidates(name: str, caller: Caller) -> Iterator[WhichSecret]:
-    """The most specific first."""
+    """The secrets of this name that a caller may have, the most specific first: its user's, its tenant's,
+    everybody's."""
     if caller.user_id:
         yield WhichSecret(name, caller.tenant, caller.user_id)
     yield WhichSecret(name, caller.tenant)
@@ -112,5 +117,5 @@ def _candidates(name: str, caller: Caller) -> Iterator[WhichSecret]:
         yield WhichSecret(name, EVERY_TENANT)
 
 
-def _place(which: WhichSecret) -> VaultPath:
+def _path(which: WhichSecret) -> VaultPath:
     return VaultPath(KIND, which.tenant, which.user, which.name)

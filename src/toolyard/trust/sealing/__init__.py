@@ -1,4 +1,5 @@
-"""Keys that seal, sign and recognise: the ring, the vault, fingerprints of calls.
+"""Keys that seal, sign and recognise: the ring, the vault of sealed things, and fingerprints of calls.
 
-The lowest folder of `trust`: everything else there may use it.
+Imports nothing else of `trust`. Audit, approvals and requirements stand on it, and so does whatever of the engine and
+the server has to recognise something that it gave out.
 """

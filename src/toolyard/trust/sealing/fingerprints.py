@@ -1,7 +1,8 @@
 """What makes two requests the same request: the tool as asked for, the user, and the input.
 
 Never the resolved version, so that a deploy does not turn a retry into a conflict; never tokens or secrets. Input is
-brought into one form first, after RFC 8785: members in order, and one spelling for each number.
+brought into one form first, after RFC 8785: members in order, and one spelling for each number. The ledger compares
+fingerprints where a key comes again, the audit log shows them instead of inputs.
 """
 
 import re
@@ -20,33 +21,38 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 Input = Mapping[str, Any] | Raw
 """A call's input, or the JSON of it that was kept when it came."""
 _may_have_floats = re.compile(rb"[0-9][.eE]").search
-"""Without any, the one form is the one that is there."""
+"""May find a float where there is none, in a text such as "3.5 l", and never overlooks one. Without any, members in
+order are all that the one form needs."""
 
 
 class Fingerprints:
-    """Keyed, so that a ledger that leaks does not tell which guess at an input was right."""
+    """Makes fingerprints with the ring's keys. They are keyed, so that a ledger that leaks does not tell whoever has it
+    which guess at an input was right."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
 
     @cached_property
     def _starts(self) -> list[blake2b]:
-        """One for each key. A third of what an HMAC costs."""
+        """A keyed hash for each of the ring's keys, to be copied: a third of what an HMAC costs."""
         return [blake2b(key=key, digest_size=32) for key in self._ring.subkeys("fingerprint")]
 
     def of(self, tool: str, user_id: str | None, input: Input) -> bytes:
+        """The fingerprint by the newest key, which is the one to record."""
         return _digest(self._starts[0], _one_form(tool, user_id, input))
 
     def all_of(self, tool: str, user_id: str | None, input: Input) -> tuple[bytes, ...]:
-        """By the newest key, and by older ones: what was recorded before a key was changed has one of those."""
+        """The fingerprints by the newest key and by all older ones: what was recorded before a key was changed has one
+        of those."""
         encoded = _one_form(tool, user_id, input)
         return tuple(_digest(start, encoded) for start in self._starts)
 
 
 def _one_form(tool: str, user_id: str | None, input: Input) -> bytes:
     if isinstance(input, Raw):
+        # Large inputs were written with their members in order when they came; to decode one again costs too much.
         if len(input_json := bytes(input)) > LARGE_INPUT and not _may_have_floats(input_json):
-            return _encode((tool, user_id, input))  # its members are in order
+            return _encode((tool, user_id, input))
         input = msgspec.json.decode(input)
     encoded = _encode((tool, user_id, input))
     return _encode((tool, user_id, canonical(input))) if _may_have_floats(encoded) else encoded
@@ -59,7 +65,7 @@ def _digest(start: blake2b, encoded: bytes) -> bytes:
 
 
 def canonical(value: Any) -> Any:
-    """Whole floats as integers, all the way down."""
+    """A value in which whole floats are integers, all the way down: 1.0 and 1 are the same number in JSON."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""One ring of keys. A subkey for each purpose is made from it, so that no two purposes share a key.
+"""One ring of keys for everything that this server seals, signs or recognises. A subkey for each purpose is made from
+it, so that no two purposes share a key and what is signed for one is worth nothing for another.
 
 The ring is a setting, or a file that is made at the first start, readable by its owner alone. It may have several keys:
 the first one seals and signs, and all of them open and recognise what was sealed and signed before. So a key can be
@@ -19,29 +20,31 @@ from ...lazy import load
 from ...model.errors import SettingsError, SourcePlace
 
 LENGTH = 32
+"""Bytes of a key, as HMAC-SHA256 and AES-256 want it."""
 _NONCE = 12
+"""Bytes of an AES-GCM nonce (NIST SP 800-38D). It is random, which is good for 2**32 seals by one key."""
 _log = logging.getLogger("toolyard.keys")
 
 
 class BrokenSeal(Exception):
-    """What was to be opened was not sealed by this ring, for that purpose, or for that owner."""
+    """Something could not be opened: it was not sealed by this ring, for that purpose, or for that owner."""
 
 
 class KeyRing:
-    """Keys for sealing, fingerprints and whatever else must be kept from others or recognised again. It is read, or
-    made, when the first of them is needed: an app that is only imported leaves no file behind. `file` is where they
-    are, if they are in one."""
+    """The keys of a server, for sealing, fingerprints and whatever else must be kept from others or recognised again.
+    They are read, or made, when the first of them is needed: an app that is only imported leaves no file behind. `file`
+    is where they are, if they are in one."""
 
     def __init__(self, read: Callable[[], bytes | Sequence[bytes]], file: Path | None = None) -> None:
         self._read, self.file = read, file
         self.may_make = True
-        """Whether a file that is not there is made. Who only reads makes none."""
+        """Whether a file that is not there is made. A verb that only reads a ledger makes none."""
         self.refusal: SettingsError | None = None
-        """Why nobody may use these keys, if nobody may."""
+        """Why nobody may use these keys, if nobody may: `audit/key_check.py` found that the ledger has others."""
 
     @property
     def is_missing(self) -> bool:
-        """Whether its file would have to be made."""
+        """Whether the ring's file would have to be made before the first use."""
         return self.file is not None and "_read_once" not in self.__dict__ and not self.file.exists()
 
     @property
@@ -63,47 +66,50 @@ class KeyRing:
         return len(self._masters)
 
     def subkey(self, purpose: str) -> bytes:
-        """Of the first key."""
+        """The first key's subkey for a purpose, which seals and signs."""
         return hmac.new(self._masters[0], purpose.encode(), sha256).digest()
 
     def subkeys(self, purpose: str) -> list[bytes]:
-        """Of each key, in their order."""
+        """Each key's subkey for a purpose, the first key's first."""
         return [hmac.new(master, purpose.encode(), sha256).digest() for master in self._masters]
 
     def seal(self, purpose: str, secret: bytes, bound_to: bytes) -> bytes:
-        """Encrypted and authenticated. `bound_to` must be given again to open it: a sealed thing cannot be moved."""
+        """A secret, encrypted and authenticated. `bound_to` is authenticated with it and must be given again to open
+        it: a sealed thing cannot be moved to where another belongs."""
         nonce = os.urandom(_NONCE)
         sealed: bytes = load("aes_gcm")(self.subkey(purpose)).encrypt(nonce, secret, bound_to)
         return nonce + sealed
 
     def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
-        """With whichever key it was sealed. Raises BrokenSeal."""
+        """What was sealed, with whichever of the keys. Raises BrokenSeal."""
         for key in self.subkeys(purpose):
             if (opened := _opened(key, sealed, bound_to)) is not None:
                 return opened
         raise BrokenSeal
 
     def is_newest(self, purpose: str, sealed: bytes, bound_to: bytes) -> bool:
-        """Whether it was sealed with the first key."""
+        """Whether something was sealed with the first key, and need not be sealed again."""
         return _opened(self.subkey(purpose), sealed, bound_to) is not None
 
     def sign(self, purpose: str, content: bytes) -> bytes:
-        """What shows later that it came from here."""
+        """A signature, which shows later that the content came from here."""
         return hmac.new(self.subkey(purpose), content, sha256).digest()
 
     def signatures(self, purpose: str, content: bytes) -> list[bytes]:
-        """Those of each key: what was signed before has one of them."""
+        """The signatures by each key: what was signed before has one of them."""
         return [hmac.new(key, content, sha256).digest() for key in self.subkeys(purpose)]
 
 
 def ring_from(texts: Sequence[str] | None, file: Path) -> KeyRing:
-    """From the setting, or from the file, which is made if it is not there. Using it raises SettingsError."""
+    """The ring of the setting `secret_key`, or of the file, which is made if it is not there. Using the ring raises
+    SettingsError where it has no keys that can be used."""
     if texts is not None:
         return KeyRing(lambda: _decoded(texts, None))
     return KeyRing(lambda: _from_file(file), file)
 
 
 def _opened(key: bytes, sealed: bytes, bound_to: bytes) -> bytes | None:
+    """None where it is not of this key, or not bound to that."""
     try:
         opened: bytes = load("aes_gcm")(key).decrypt(sealed[:_NONCE], sealed[_NONCE:], bound_to)
     except (ValueError, load("invalid_tag")):
@@ -119,7 +125,7 @@ def _from_file(file: Path) -> list[bytes]:
 
 
 def _read_from(file: Path) -> list[bytes]:
-    """A key a line."""
+    """The keys in a file, one a line."""
     mode = stat.S_IMODE(file.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
         _log.warning("%s can be read by others than its owner (mode %04o); mend that: chmod 600 %s", file, mode, file)
@@ -127,7 +133,8 @@ def _read_from(file: Path) -> list[bytes]:
 
 
 def _made(file: Path) -> list[bytes]:
-    """Two processes that start at once end up with the same key: the one whose file is there first."""
+    """A new key in a new file. Two processes that start at once end up with the same key: `os.link` fails where the
+    name is taken, so the file that is there first stays, and it is whole from the first moment."""
     master = secrets.token_bytes(LENGTH)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -146,7 +153,7 @@ def _made(file: Path) -> list[bytes]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """A file's name is lost with the power, unless its folder was flushed, too."""
+    """Makes a file's name durable: it is lost with the power, unless its folder was flushed, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -162,6 +169,7 @@ def _decoded(texts: Sequence[str], place: SourcePlace | None) -> list[bytes]:
 
 
 def _master(text: str) -> bytes:
+    """A key of its digits; nothing where they are none, so that whoever checks says it without showing them."""
     try:
         return bytes.fromhex(text)
     except ValueError:
