@@ -74,7 +74,21 @@ def _are_blocks(content: Any) -> bool:
     )
 
 
-class Channel(Protocol):
+class Audience(Protocol):
+    """Whoever waits for an answer: it may leave, and it may lose the right to one."""
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Calls it, on the loop, should whoever waits go away before an answer."""
+        ...
+
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls it, on the loop and perhaps now, when the credentials of whoever waits end; then, whatever the answer
+        would have been, it is refused. Returns what to call when nobody needs that any more: what is answered after
+        that is answered whole."""
+        ...
+
+
+class Channel(Audience, Protocol):
     """A running call's way out to whoever waits for it. Every method may be called from any thread, but `put`."""
 
     cancelled: bool
@@ -108,14 +122,14 @@ class Channel(Protocol):
         """Tells whoever waits something now, while the call goes on: where to ask for its result."""
         ...
 
-    def when_gone(self, callback: Callable[[], None]) -> None:
-        """Calls it, on the loop, should whoever waits go away before an answer."""
-        ...
-
 
 def tellable(text: Any) -> str:
     """As text that can be sent: a file's name, say, may have characters in it that are none."""
     return str(text).encode(errors="replace").decode()
+
+
+def nothing() -> None:
+    """What there is to do to forget what was never watched."""
 
 
 class QuietChannel:
@@ -152,6 +166,10 @@ class QuietChannel:
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Nobody can go."""
+
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Nobody has credentials."""
+        return nothing
 
 
 class LedgerChannel(QuietChannel):

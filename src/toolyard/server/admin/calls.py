@@ -9,7 +9,7 @@ They are no part of the API, so the OpenAPI document does not have them. A calle
 does coming from this machine.
 """
 
-from ...engine.wait import until_ended
+from ...engine.wait import Wait, until_ended
 from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord, Ending
 from ...store.contract import Store
@@ -37,10 +37,12 @@ class CallAdmin:
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         return await self._store.listed(wanted)
 
-    async def show(self, call_id: str, caller: str | None, wait_s: float = 0.0) -> CallRecord:
+    async def show(self, call_id: str, caller: str | None, wait: Wait | None = None) -> CallRecord:
         """Once it has ended or the time is up."""
         seq = await self._find(call_id, caller)
-        call = await until_ended(self._store, seq, 0.0 if self._alone else wait_s)
+        if wait is None or self._alone:
+            return await self._row(seq)
+        call = await until_ended(self._store, seq, wait)
         if call is None:
             raise _absent()
         return call
@@ -108,7 +110,7 @@ def routes(desk: CallAdmin) -> list[Route]:
         return wire.encode_calls(await desk.listed(wanted), limit)
 
     async def show(exchange: Exchange) -> Reply:
-        return wire.encode_call(await desk.show(*_which(exchange), query.wait_s(exchange)))
+        return wire.encode_call(await desk.show(*_which(exchange), query.wait(exchange)))
 
     async def cancel(exchange: Exchange) -> Reply:
         return wire.encode_call(await desk.cancel(*_which(exchange)))

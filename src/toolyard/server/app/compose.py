@@ -161,8 +161,7 @@ class Yard:
         reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
         life, admin = lifespan(self.start, self.stop), self._admin(seam)
         routes = [*self.routes, *self._forms, *self._mcp(seam), *admin, *self._console(seam)]
-        self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
-        self.asgi.streams.validity = self._validity
+        self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting, self._validity)
         inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
         self.door = OperatorSocket(settings.store, token.text, inside, settings.public_url or "")
 
@@ -371,7 +370,7 @@ class Yard:
     def _mcp(self, seam: Clock) -> list[Route]:
         ground = McpDependencies(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.readiness,
-            self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
+            self.witness, self.limiting.streams, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]

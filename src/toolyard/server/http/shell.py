@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from ...model.caller import Caller
 from ...model.errors import InternalError, NotAuthenticated, ToolyardError
+from ...trust.credentials.expiry import CredentialExpiry
 from ...wires.contract import ErrorEncoder, Reply, Stream
 from ..settings.table import Settings
 from .admission import Admission
@@ -42,19 +43,22 @@ class Shell:
         ready: Callable[[], Awaitable[None]],
         settings: Settings,
         limiting: ServerLimits | None = None,
+        validity: CredentialExpiry | None = None,
     ) -> None:
-        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request."""
+        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request;
+        `validity` knows when credentials end, where there are any."""
         self._table = RouteTable(routes)
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
         self._guard, self._admit, self._done = admission.guard, admission.admit, admission.done
         self._admit_operator, self._turned_away = admission.admit_operator, admission.turned_away
+        self._validity, self._refusal = validity, admission.refusal
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
         """The address in links; without one, the address the client used."""
         self.methods = self._table.methods
         self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
-        self.streams = Streams()
+        self.streams = Streams(validity)
         self._stream_count = StreamCount() if limiting is None else limiting.streams
         self._find_address = peer_of if limiting is None else limiting.proxies.address
         self._is_ready = False
@@ -85,7 +89,7 @@ class Shell:
         is_escaped = raw_path is not None and b"%" in raw_path
         route = None if is_escaped else self._exact.get((method, path))
         headers = dict(scope["headers"])
-        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address)
+        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address, self._validity)
         current.set(exchange)
         try:
             if len(headers) < len(scope["headers"]):
@@ -111,11 +115,14 @@ class Shell:
             elif route.reads_form:
                 exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             reply = await route.handler(exchange)
+            if exchange.is_expired:
+                raise NotAuthenticated("The credentials have ended")
             if route.seen_as:
                 await self._done(route.seen_as, method, exchange)
             if type(reply) is Stream:
                 reply = self._stream_count.counted(reply, exchange.caller)
-        except ToolyardError as error:
+        except ToolyardError as raised:
+            error = raised if not exchange.is_expired else await self._refusal(scope, exchange)
             if isinstance(error, NotAuthenticated):
                 await self._turned_away(error, route, exchange)
             if body is None and route is not None and route.guess is not None:

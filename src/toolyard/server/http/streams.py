@@ -32,12 +32,12 @@ class BrokenOff(Exception):
 class Streams:
     """Those that are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, validity: CredentialExpiry | None = None) -> None:
+        """`validity` knows when credentials end, where there are any."""
+        self._validity = validity
         self._open: set[asyncio.Task[None]] = set()
         self._endless: set[asyncio.Task[None]] = set()
         self._is_over = self._is_leaving = False
-        self.validity: CredentialExpiry | None = None
-        """Knows when credentials end, where there are any."""
 
     def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
         """Carries the stream in a task; to end it, cancel that."""
@@ -47,8 +47,8 @@ class Streams:
             carrying.add_done_callback(kept.discard)
         if self._is_over or (self._is_leaving and not stream.has_an_end):
             carrying.cancel()
-        if stream.caller is not None and self.validity is not None:
-            forget = self.validity.watch(stream.caller, carrying.cancel)
+        if stream.caller is not None and self._validity is not None:
+            forget = self._validity.watch(stream.caller, carrying.cancel)
             carrying.add_done_callback(lambda _: forget())
         return carrying
 

@@ -1,7 +1,7 @@
 """`/v1/tools`: requests, for whoever works on them."""
 
 from ...engine.questions import Questions
-from ...engine.requests import At, Requests
+from ...engine.requests import At, Claims, Requests
 from ...engine.worker_tools import WorkerTools
 from ...model.lifecycle import State
 from ...model.writes import Claimant
@@ -76,14 +76,17 @@ class RequestHandlers:
             query.state(exchange, State.PENDING),
             query.limit(exchange, 50),
         )
-        found = await self._requests.listed(wanted, query.wait_s(exchange))
+        found = await self._requests.listed(wanted, query.wait(exchange))
         return wire.encode_requests(list(map(self._told, found)))
 
     async def claim(self, exchange: Exchange) -> Reply:
         caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)
         claim = wire.decode_claim(exchange.body)
-        claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange.when_gone)
-        await self._witness.claimed(claims, caller, exchange.address)
+
+        async def note(claims: Claims) -> None:
+            await self._witness.claimed(claims, caller, exchange.address)
+
+        claims = await self._requests.claim(lambda: self._workers.who(caller, name), claim, exchange, note)
         return wire.encode_claims(claims, self._lease_ms)
 
     async def renew(self, exchange: Exchange) -> Reply:

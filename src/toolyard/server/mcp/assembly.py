@@ -11,7 +11,6 @@ from ...lazy import load
 from ...model.clock import Clock
 from ...model.errors import SettingsError
 from ...model.run import Source
-from ...trust.credentials.expiry import CredentialExpiry
 from ...trust.limits.quotas import Quotas
 from ...trust.sealing.ring import KeyRing
 from ...wires.model_text import ModelText
@@ -50,7 +49,6 @@ class McpDependencies(Struct, frozen=True):
     readiness: Readiness
     witness: Witness
     streams: StreamCount
-    validity: CredentialExpiry
     telling: ModelText
     quotas: Quotas
 
@@ -65,7 +63,7 @@ def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Rout
     calling = Calling(ground.engine, catalogue, ground.node, states, given, ground.readiness, ground.witness, manner)
     questions = ground.engine.questions
     tasks = Tasks(store, catalogue, calling.following, questions, ground.witness, ttl_ms, ground.telling)
-    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity, most)
+    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, most)
     calling.when_task = subscriptions.follow
     asking = Asking(store, seam.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)

@@ -44,6 +44,9 @@ class HttpChannel(QuietChannel):
     def when_gone(self, callback: Callable[[], None]) -> None:
         self._exchange.when_gone(callback)
 
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._exchange.when_expired(callback)
+
 
 Before = Callable[[Exchange, Outcome, Callable[[Outcome], None]], None]
 

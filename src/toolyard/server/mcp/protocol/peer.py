@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ....model.caller import Caller
+from ....model.channel import Audience
 from ....model.record import CallRecord
 from ....wires.mcp.params import Capabilities, Level
 from ....wires.mcp.revisions import Revision
@@ -26,7 +27,7 @@ class Peer(Struct):
     """Where it is."""
 
 
-class Outlet(Protocol):
+class Outlet(Audience, Protocol):
     """The way to a client whose request is being worked on."""
 
     @property
@@ -53,8 +54,6 @@ class Outlet(Protocol):
     def is_followed(self) -> None:
         """What runs was begun by another request: here nothing can be taken up again."""
         ...
-
-    def when_gone(self, callback: Callable[[], object]) -> None: ...
 
 
 def owns(caller: Caller, call: CallRecord) -> bool:
