@@ -39,7 +39,7 @@ def named(server: str, token: str | None) -> Transport:
             f"{server} wants to know who operates it: set TOOLYARD_OPERATOR_TOKEN to its setting operator_token, or to "
             "the token in the file beside its ledger (toolyard.db.admin)"
         )
-    return HttpTransport(server.rstrip("/"), token, TIMEOUT_S, proxies=not server.startswith(UNIX))
+    return HttpTransport(server.rstrip("/"), token, TIMEOUT_S)
 
 
 def reach(settings: Settings) -> Transport | None:
@@ -96,7 +96,7 @@ def _opened(settings: Settings) -> Transport:
 
 
 def _sending(access: Endpoint, timeout_s: float) -> HttpTransport:
-    return HttpTransport(f"{UNIX}{access.socket}", access.token, timeout_s, proxies=False)
+    return HttpTransport(f"{UNIX}{access.socket}", access.token, timeout_s)
 
 
 def _answers(access: Endpoint) -> bool:
