@@ -1,13 +1,17 @@
 """Scrubs what is logged while a call runs of what the call was given in confidence, whoever logs it.
 
-Replaces hooks of the whole process (the factory of log records, the writer of warnings), so it is switched on once, at
-start, by whoever owns the process.
+Replaces hooks of the whole process (the factory of log records, the writers of warnings and of exceptions that nobody
+can catch), so it is switched on once, at start, by whoever owns the process.
 """
 
 import logging
+import sys
+import threading
 import traceback
 import warnings
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TextIO
 
 from .scrubber import Scrubber
@@ -38,6 +42,39 @@ def scrub_logs() -> None:
     if isinstance(make, _Records):
         return
     logging.setLogRecordFactory(_Records(make))
+    threading.excepthook = partial(_log_dead_thread, threading.excepthook)
+    sys.unraisablehook = partial(_log_unraisable, sys.unraisablehook)
+
+
+_uncaught = logging.getLogger("toolyard.uncaught")
+
+
+def _log_dead_thread(before: Callable[[Any], object], ended: threading.ExceptHookArgs) -> None:
+    """An exception that ended a thread, perhaps one that a tool started. While no call has anything in confidence,
+    Python says it as `before`."""
+    if not _under_way or ended.exc_type is SystemExit or ended.exc_value is None:
+        before(ended)
+        return
+    name = "?" if ended.thread is None else ended.thread.name
+    _uncaught.error(
+        "an exception ended the thread %s", name, exc_info=(ended.exc_type, ended.exc_value, ended.exc_traceback)
+    )
+
+
+def _log_unraisable(before: Callable[[Any], object], ignored: "sys.UnraisableHookArgs") -> None:
+    """One that Python ignores, as in `__del__`."""
+    if not _under_way or ignored.exc_value is None:
+        before(ignored)
+        return
+    where = f"{ignored.err_msg or 'Exception ignored in'}: {_named(ignored.object)}"
+    _uncaught.error("%s", where, exc_info=(ignored.exc_type, ignored.exc_value, ignored.exc_traceback))
+
+
+def _named(thing: Any) -> str:
+    try:
+        return repr(thing)
+    except Exception:  # an author's own
+        return f"a {type(thing).__name__}"
 
 
 def log_warnings() -> None:
