@@ -142,7 +142,13 @@ class Yard:
         )
         self._validity = CredentialExpiry(self._keys, seam.now)
         authenticate = Credentials(self._keys, tokens, self.access, seam.now)
-        self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, settings.cors_origins)
+        self.guard = Guard(
+            settings.host,
+            settings.public_url,
+            settings.allowed_hosts,
+            settings.cors_origins,
+            lambda: not self.needs_credentials,
+        )
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None

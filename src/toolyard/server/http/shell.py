@@ -100,7 +100,7 @@ class Shell:
                 exchange.dress = self._cors.dress(exchange)
             if route is None:
                 route, exchange.parameters = self._table.find(method, sent_path(scope, path))
-            self._guard(exchange.headers)
+            self._guard(exchange.headers, scope)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
                 exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
