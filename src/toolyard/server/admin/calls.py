@@ -10,12 +10,12 @@ does coming from this machine.
 """
 
 from ...engine.wait import Wait, until_ended
+from ...model.caller import caller_name, is_named
 from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord, Ending
 from ...store.contract import Store
 from ...store.values import Filter
 from ...wires.admin import calls as wire
-from ...wires.admin.calls import caller_name
 from ...wires.contract import Reply
 from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
@@ -80,8 +80,9 @@ class CallAdmin:
         while len(newest) <= MOST_NAMED:
             page = await self._store.listed(Filter(None, call_id=call_id, before=before, limit=AT_ONCE))
             for call in page:
-                if caller in (None, call.key.subject, caller_name(call.key)):
-                    newest.setdefault(caller_name(call.key), call.seq)
+                whose = (call.key.tenant, call.key.subject)
+                if caller is None or is_named(*whose, caller):
+                    newest.setdefault(caller_name(*whose), call.seq)
             if len(page) < AT_ONCE:
                 break
             before = page[-1].seq
