@@ -1,5 +1,6 @@
 """The operator's verbs and an app that is mounted into another: it has the ledger, and no address that it knows."""
 
+import asyncio
 import json
 import os
 import re
@@ -16,6 +17,9 @@ from typing import Any
 
 import httpx2
 import pytest
+
+from toolyard import App, Toolkit
+from toolyard.lazy import load
 
 from ..conformance.serving import environment, stop
 from .processes import DEADLINE_S, Ended, toolyard
@@ -350,3 +354,46 @@ def test_who_waits_at_the_door_does_not_keep_the_app_from_stopping(tmp_path: Pat
             assert app.end() in (0, -SIGTERM)
             line.settimeout(DEADLINE_S)
             assert line.recv(4096).startswith((b"HTTP/1.1 503", b"HTTP/1.1 200"))
+
+
+REBOUND = "rebound.evil.example"
+KEY = "ty_0123456789abcdef0123456789"
+
+
+def status(app: Mounted, host: str, **headers: str) -> int:
+    return httpx2.get(f"{app.address}/yard/tools", headers={"host": host, **headers}, trust_env=False).status_code
+
+
+def test_a_page_that_found_this_machine_under_its_own_name_is_refused(tmp_path: Path) -> None:
+    """Nobody is asked for credentials here, so such a page could read every call."""
+    with mounted(tmp_path, TOOLYARD_ALLOWED_HOSTS="") as app:
+        assert [status(app, name) for name in ("127.0.0.1", "localhost:8000", "[::1]:9")] == [200] * 3
+        assert [status(app, name) for name in (REBOUND, f"{REBOUND}:80", "[::1].evil.com", "127.0.0.1:abc")] == [
+            421
+        ] * 4
+        assert app.run("keys", "new", "first").code == 0
+        assert status(app, REBOUND) == 401, "who needs credentials may use any name"
+
+
+def test_a_mounted_app_behind_a_proxy_answers_to_the_names_that_it_is_given(tmp_path: Path) -> None:
+    with mounted(tmp_path, TOOLYARD_ALLOWED_HOSTS="tools.example", TOOLYARD_API_KEYS=KEY) as app:
+        assert status(app, "tools.example", authorization=f"Bearer {KEY}") == 200
+        assert status(app, REBOUND, authorization=f"Bearer {KEY}") == 421, "names that are given are the only ones"
+
+
+def test_a_mounted_app_with_credentials_answers_to_any_name(tmp_path: Path) -> None:
+    with mounted(tmp_path, TOOLYARD_ALLOWED_HOSTS="", TOOLYARD_API_KEYS=KEY) as app:
+        assert status(app, "behind.a.proxy.example", authorization=f"Bearer {KEY}") == 200
+
+
+def test_other_ways_into_a_mounted_app_are_not_those_of_a_browser() -> None:
+    """A test client names a server of its own, and a Unix socket has no name."""
+    made = load("asgi")(App(Toolkit("Kit")), store="sqlite::memory:")
+
+    async def asked() -> list[int]:
+        async with made.lifespan():
+            transport = httpx2.ASGITransport(made)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
+                return [(await client.get("/tools")).status_code]
+
+    assert asyncio.run(asked()) == [200]

@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolyard import Client, ToolError
+from toolyard.lazy import load
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import Timing
 
@@ -302,6 +304,26 @@ def test_an_id_of_several_callers_needs_the_caller(yard: Yard) -> None:
         assert yard.json("show", "shared", "--caller", "ada")["code"] == "cancelled"
         assert yard.json("show", "shared", "--caller", "bob")["code"] == "success"
         yard.let_go()
+
+
+def test_no_caller_can_be_taken_for_another(yard: Yard) -> None:
+    """A subject with a slash in it reads as nobody of another tenant."""
+    secret = "a-shared-secret-of-some-length!!"
+    with yard.serving(TOOLYARD_JWT_SECRET=secret) as served:
+        for tenant, subject in (("acme", "ada"), ("default", "acme/ada")):
+            said = {"sub": subject, "tenant": tenant, "exp": int(time.time()) + 600}
+            with Client(served.address, key=load("signed_token")(said, secret)) as client:
+                client.call("Kit.Quick", {"text": tenant}, call_id="same")
+        assert [re.split(r" {2,}", line)[4] for line in yard.toolyard("calls").out.splitlines()[1:]] == [
+            "acme%2Fada", "acme/ada",
+        ]  # fmt: skip
+        ambiguous = "Several callers have a call of this id: acme%2Fada, acme/ada; say whose with --caller\n"
+        assert yard.toolyard("show", "same").err == ambiguous
+        assert yard.json("show", "same", "--caller", "acme/ada")["value"] == "acme"
+        assert yard.json("show", "same", "--caller", "acme%2Fada")["value"] == "default"
+        until(lambda: "acme/ada" in yard.toolyard("audit", "tail").out)
+        tail = yard.toolyard("audit", "tail").out
+        assert ("  acme/ada  " in tail, "  acme%2Fada  " in tail) == (True, True)
 
 
 @pytest.mark.parametrize(

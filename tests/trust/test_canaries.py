@@ -25,6 +25,7 @@ TOKEN = "token-canary-c41f"
 LEAK = '''
 import base64
 import logging
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, quote_plus
@@ -32,6 +33,21 @@ from urllib.parse import quote, quote_plus
 import json
 
 from toolyard import Context, Toolkit, ToolError, authorization, secret
+
+
+def fail(text):
+    raise OSError(text)
+
+
+class Unclosed:
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+    def __del__(self):
+        raise RuntimeError(self.text)
 
 
 def say(ctx, how, canaries):
@@ -49,6 +65,10 @@ def say(ctx, how, canaries):
         with ThreadPoolExecutor() as pool:
             pool.submit(logging.getLogger("library").error, "%s", text)
         warnings.warn(text)
+        failing = threading.Thread(target=fail, args=(text,), name=text)
+        failing.start()
+        failing.join()
+        Unclosed(text)
         try:
             raise KeyError(text)
         except KeyError:

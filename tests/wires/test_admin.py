@@ -88,8 +88,3 @@ def test_questions_name_the_call_and_if_need_be_its_caller() -> None:
     assert (show.path, show.query) == ("/v1/admin/calls/a%2Fb%20", b"caller=ada%26&wait=5")
     assert (cancel.method, cancel.path, cancel.query) == ("POST", "/v1/admin/calls/a%2Fb%20/cancel", b"")
     assert admin.encode_list({"state": None, "limit": "5"}).query == b"limit=5"
-
-
-def test_a_callers_name_has_its_tenant_where_that_is_not_the_usual_one() -> None:
-    assert admin.caller_name(CallKey("default", "ada", "oxp", "c")) == "ada"
-    assert admin.caller_name(CallKey("other", "ada", "oxp", "c")) == "other/ada"

@@ -1,11 +1,12 @@
-"""Requests over HTTP, for the two clients."""
+"""Requests over HTTP, for the two clients: through the proxies that the environment names, except to this machine."""
 
 import ssl
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..lazy import load
 from ..model.errors import ServerError, SetupError
-from ..text.addresses import LOCALHOST
+from ..text.addresses import LOCALHOST, is_loopback
 from ..wires.contract import Reply, Request
 
 UNIX = "unix:"
@@ -26,22 +27,15 @@ class NotVerified(Unreachable):
 class HttpTransport:
     """Keeps its connections."""
 
-    def __init__(
-        self, url: str, key: str | None, timeout_s: float, *, proxies: bool = True, ca: str | None = None
-    ) -> None:
-        """`proxies`: whether it may go through those that the environment names. `ca`: the file of who signed the
-        server's certificate. `url` may also be `unix:PATH`, of a socket."""
+    def __init__(self, url: str, key: str | None, timeout_s: float, *, ca: str | None = None) -> None:
+        """`ca`: the file of who signed the server's certificate. `url` may also be `unix:PATH`, of a socket."""
         self._http, self._url = load("http"), url
         socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
         self._base = url if socket is None else f"http://{LOCALHOST}"
-        transport = None if socket is None else self._http.HTTPTransport(uds=socket)
-        self._client = self._http.Client(
-            timeout=timeout_s,
-            headers=_credentials(key),
-            trust_env=proxies,
-            transport=transport,
-            verify=_signed_by(ca),
-        )
+        verify, direct = _signed_by(ca), None
+        if is_here(self._base):
+            direct = self._http.HTTPTransport(uds=socket, verify=verify)
+        self._client = self._http.Client(timeout=timeout_s, headers=_credentials(key), transport=direct, verify=verify)
 
     def send(self, request: Request) -> Reply:
         try:
@@ -58,7 +52,11 @@ class AsyncHttpTransport:
 
     def __init__(self, url: str, key: str | None, timeout_s: float, *, ca: str | None = None) -> None:
         self._http, self._url = load("http"), url
-        self._client = self._http.AsyncClient(timeout=timeout_s, headers=_credentials(key), verify=_signed_by(ca))
+        verify = _signed_by(ca)
+        direct = self._http.AsyncHTTPTransport(verify=verify) if is_here(url) else None
+        self._client = self._http.AsyncClient(
+            timeout=timeout_s, headers=_credentials(key), transport=direct, verify=verify
+        )
 
     async def send(self, request: Request) -> Reply:
         try:
@@ -68,6 +66,15 @@ class AsyncHttpTransport:
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def is_here(url: str) -> bool:
+    """Whether the server is on this machine. Then no proxy of the environment stands before it: a proxy elsewhere would
+    look for the server on its own machine, and read keys and secrets on the way."""
+    try:
+        return is_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
 
 
 def _signed_by(ca: str | None) -> ssl.SSLContext | bool:

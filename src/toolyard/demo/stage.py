@@ -50,7 +50,7 @@ class Stage(Struct, frozen=True):
 
     def client(self) -> Client:
         """A caller's."""
-        return Client(self.server, sending=HttpTransport(self.server, None, ASK_S, proxies=False))
+        return Client(self.server, sending=HttpTransport(self.server, None, ASK_S))
 
     def run(self, *words: str, given: str = "") -> tuple[int, list[str]]:
         """A verb of the command line, as it is typed in the folder: its exit code, and all that it prints."""

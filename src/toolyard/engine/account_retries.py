@@ -46,7 +46,7 @@ class AccountRetries:
                 raise
             challenges = self._to_be_used(which)
             self._remember(which, error.missing)
-            if not challenges or not await self._came(challenges, has_all, Wait(self._wait_s, channel.when_gone)):
+            if not challenges or not await self._came(challenges, has_all, Wait(self._wait_s, channel)):
                 raise
         return await make()
 

@@ -151,7 +151,7 @@ class DurableCalls:
             try:
                 return await self._call(command, waiter, check)
             except Undecided as undecided:
-                wait = waiter.wait or Wait(self._sync_wait_s, channel.when_gone)
+                wait = waiter.wait or Wait(self._sync_wait_s, channel)
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.links) from None
                 waiter = Waiter(caller, channel, command.is_patient, wait)
@@ -466,8 +466,13 @@ class DurableCalls:
 
     async def _joined(self, key: CallKey, running: RunningCall, waiter: Waiter) -> Outcome:
         """For who did not begin it: what it asks is not put to them by its run."""
-        with self._hearing(running.recorded, waiter.channel, waiter.caller):
-            return await self._wait(key, running, waiter)
+        expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        forget = waiter.channel.when_expired(lambda: expired.set_result(None))
+        try:
+            with self._hearing(running.recorded, waiter.channel, waiter.caller):
+                return await self._wait(key, running, waiter, expired=expired)
+        finally:
+            forget()
 
     @contextmanager
     def _hearing(self, recorded: "asyncio.Future[int]", channel: Channel, caller: Caller) -> Iterator[None]:
@@ -484,13 +489,23 @@ class DurableCalls:
         finally:
             hearing.cancel()
 
-    async def _wait(self, key: CallKey, running: RunningCall, waiter: Waiter, *, can_join: bool = True) -> Outcome:
+    async def _wait(
+        self,
+        key: CallKey,
+        running: RunningCall,
+        waiter: Waiter,
+        *,
+        can_join: bool = True,
+        expired: "asyncio.Future[None] | None" = None,
+    ) -> Outcome:
         """Who will not wait longer is told to come back, but not before there is something to come back for: a place
         in line and a write that is under way have limits of their own."""
         task, recorded = running.task, running.recorded
         left = self._sync_wait_s if waiter.wait is None else max(waiter.wait.left(), 0.0)
-        done, _ = await asyncio.wait((task,), timeout=None if waiter.is_patient else left)
-        if not done and not recorded.done():
+        waited = (task,) if expired is None else (task, expired)
+        timeout = None if waiter.is_patient else left
+        await asyncio.wait(waited, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() and not recorded.done():
             await asyncio.wait((task, recorded), return_when=asyncio.FIRST_COMPLETED)
         if task.done() and not task.cancelled():
             return task.result()

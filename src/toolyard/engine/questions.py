@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..model.caller import Caller
-from ..model.channel import Asks, Channel, Question
+from ..model.channel import Asks, Channel, Question, QuietChannel
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
@@ -20,7 +20,7 @@ from ..store.hints import Topic
 from ..store.values import StoreDown, StoredQuestion
 from ..trust.approvals.links import ApprovalLinks
 from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
-from .wait import Wait
+from .wait import Wait, holding
 
 LOOK_AGAIN_S = 1.0
 REFUSED = "toolyard/refused"
@@ -120,7 +120,7 @@ class Questions:
         put: set[str] = set()
         while any(channel.can_ask(kind) for kind in CANNOT):
             try:
-                call = await self.next_step(seq, Wait(None), put)
+                call = await self.next_step(seq, Wait(None, QuietChannel()), put)
                 if call is None or call.state in ENDED:
                     return
                 asked = await self.open(call, caller)
@@ -135,17 +135,15 @@ class Questions:
     async def next_step(self, seq: int, wait: Wait, known: Container[str] = ()) -> CallRecord | None:
         """The call as soon as it has ended or asks something that is not known; None if that takes too long, or the
         server stops."""
-        with (
-            self._store.hints.waiting(Topic.ENDED, seq, wait.bell),
-            self._store.hints.waiting(Topic.QUESTION, seq, wait.bell),
-        ):
-            while True:
-                call = await self._store.row(seq)
-                if call is None or call.state in ENDED or await self._asks(call, known):
-                    return call
-                if wait.is_over or self._store.hints.is_leaving:
-                    return None
-                await wait.bell.wait(min(wait.left(), LOOK_AGAIN_S))
+        call: CallRecord | None = None
+
+        async def came() -> bool:
+            nonlocal call
+            call = await self._store.row(seq)
+            return call is None or call.state in ENDED or await self._asks(call, known)
+
+        topics = ((Topic.ENDED, seq), (Topic.QUESTION, seq))
+        return call if await holding(self._store, topics, wait, came, LOOK_AGAIN_S) else None
 
     async def lacking(self, question: Question, answer: Any, whose: Whose) -> str | None:
         """What an answer must do, if this one does not: be of the question's kind, and fit its form."""

@@ -10,6 +10,7 @@ import msgspec
 from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
 from ..model.caller import Caller
+from ..model.channel import Audience
 from ..model.errors import Forbidden, MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
 from ..model.judge import Judged, ended_by, reason_of
 from ..model.lifecycle import ENDED, Move
@@ -26,9 +27,12 @@ from ..trust.sealing.ring import BrokenSeal
 from .account_wait import AccountNeeds
 from .engine import Engine
 from .rebuild import NO_INPUT, NO_KEY, UNREADABLE
+from .wait import Wait, holding
 from .worker_context import WorkerContexts
 
 LOOK_AGAIN_S = 1.0
+Claims = list[tuple[CallRecord, CallContext]]
+"""What a worker is given, each with what it needs."""
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -92,34 +96,29 @@ class Requests:
         return _encode(renewal.progress if scrubber is None else await scrubbed(scrubber.value, renewal.progress))
 
     async def claim(
-        self, who: Callable[[], Claimant], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
-    ) -> list[tuple[CallRecord, CallContext]]:
+        self, who: Callable[[], Claimant], claim: Claim, audience: Audience, note: Callable[[Claims], Awaitable[None]]
+    ) -> Claims:
         """Waits for work, if need be. `who` says each time what the worker serves by now: it may come before its own
-        registration. Whoever has gone meanwhile is given none: it goes back, for another to claim."""
+        registration; `note` writes down what it is given. Whoever has gone meanwhile, or has lost its credentials, is
+        given none: it goes back, for another to claim."""
+        wait, claims = Wait(claim.wait_s, audience), list[CallRecord]()
 
-        def look() -> Awaitable[list[CallRecord]]:
-            return self._store.claim(ClaimFilter(who(), claim.tools, limit=claim.limit))
+        async def came() -> bool:
+            nonlocal claims
+            claims = await self._store.claim(ClaimFilter(who(), claim.tools, limit=claim.limit))
+            return bool(claims)
 
-        deadline = _deadline(claim.wait_s)
-        is_gone = False
-        with self._store.hints.waiting(Topic.PENDING) as bell:
-
-            def leave() -> None:
-                nonlocal is_gone
-                is_gone = True
-                bell.ring()
-
-            when_gone(leave)
-            claims = await look()
-            while not claims and not is_gone and (left := self._left(deadline)) > 0:
-                await bell.wait(min(left, LOOK_AGAIN_S))
-                claims = [] if is_gone else await look()
-        contexts = [] if is_gone else await self._contexts(claims, who())
-        if is_gone:
-            for call in claims:
-                await self._hand_back(call, who())
-            return []
-        return [(call, context) for call, context in zip(claims, contexts, strict=True) if context is not None]
+        with wait.while_valid():
+            await holding(self._store, ((Topic.PENDING, ""),), wait, came, LOOK_AGAIN_S)
+            contexts = [None] * len(claims) if wait.is_given_up else await self._contexts(claims, who())
+            given = [(call, each) for call, each in zip(claims, contexts, strict=True) if each is not None]
+            if not wait.is_given_up:
+                await note(given)
+            if not wait.is_given_up:
+                return given
+        for call in claims:
+            await self._hand_back(call, who())
+        return []
 
     async def _hand_back(self, call: CallRecord, who: Claimant) -> None:
         await self._store.leave(HandBack(call.session or "", call.request or "", who, call.attempt))
@@ -148,11 +147,15 @@ class Requests:
             await self._lacking.hold(call, error)
         return None
 
-    async def listed(self, wanted: ClaimFilter, wait_s: float) -> list[CallRecord]:
-        deadline = _deadline(wait_s)
-        with self._store.hints.waiting(Topic.PENDING) as bell:
-            while not (found := await self._store.requests(wanted)) and (left := self._left(deadline)) > 0:
-                await bell.wait(min(left, LOOK_AGAIN_S))
+    async def listed(self, wanted: ClaimFilter, wait: Wait) -> list[CallRecord]:
+        found: list[CallRecord] = []
+
+        async def came() -> bool:
+            nonlocal found
+            found = await self._store.requests(wanted)
+            return bool(found)
+
+        await holding(self._store, ((Topic.PENDING, ""),), wait, came, LOOK_AGAIN_S)
         return found
 
     async def show(self, who: Claimant, session: str, request: str) -> CallRecord:
@@ -210,10 +213,6 @@ class Requests:
             raise _refused(judged.reason)
         return judged.standing.attempt
 
-    def _left(self, deadline: float) -> float:
-        """How long there is still to wait."""
-        return 0.0 if self._store.hints.is_leaving else deadline - asyncio.get_running_loop().time()
-
     async def _visible(self, at: "At") -> CallRecord:
         record = await self._store.request(at.who, at.session, at.request)
         if record is None:
@@ -240,7 +239,3 @@ def digest_of(said: Mapping[str, Any]) -> bytes:
 
 def _refused(reason: Reason) -> Refused:
     return Refused(SENTENCES[reason], reason)
-
-
-def _deadline(wait_s: float) -> float:
-    return asyncio.get_running_loop().time() + wait_s

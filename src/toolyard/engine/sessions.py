@@ -29,6 +29,7 @@ from ..trust.sealing.fingerprints import Fingerprints
 from .durable import DurableCalls, PreparedCall
 from .engine import Engine
 from .plan import Timeouts
+from .wait import Wait, holding
 
 LOOK_AGAIN_S = 1.0
 WIRE = "lifecycle"
@@ -120,16 +121,18 @@ class Sessions:
         rows = await asyncio.gather(*map(self._store.row, numbers))  # together: one after another, each waits its turn
         return [row for row in rows if row is not None]
 
-    async def results(self, caller: Caller, id: str, wait_s: float) -> list[CallRecord] | None:
+    async def results(self, caller: Caller, id: str, wait: Wait) -> list[CallRecord] | None:
         """Those of the newest turn; None while one of them is missing."""
-        deadline = asyncio.get_running_loop().time() + wait_s
-        with self._store.hints.waiting(Topic.SESSION, id) as bell:
-            while (session := await self.standing(caller, id)).open:
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0 or self._store.hints.is_leaving:
-                    return None
-                await bell.wait(min(left, LOOK_AGAIN_S))
-        return await self._store.session_requests(id, session.turn)
+        turn = 0
+
+        async def came() -> bool:
+            nonlocal turn
+            session = await self.standing(caller, id)
+            turn = session.turn
+            return not session.open
+
+        has_ended = await holding(self._store, ((Topic.SESSION, id),), wait, came, LOOK_AGAIN_S)
+        return await self._store.session_requests(id, turn) if has_ended else None
 
     async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
         """What happened after that, or nothing within that time."""

@@ -1,11 +1,15 @@
-"""engine/wait.py"""
+"""How a request waits, whatever it waits for: so long, and only while there is somebody who may be told.
+
+Every long poll and every retry that is held waits in `holding`, so there is one place where a wait ends: what was
+waited for has come, the time is up, the client has left, its credentials have ended, or the server leaves."""
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from ..model.call import Outcome
+from ..model.channel import Audience, QuietChannel
 from ..model.errors import KeyConflict
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
@@ -17,19 +21,35 @@ TRY_STORE_AGAIN_S = 0.25
 LOOK_AGAIN_S = 0.5
 LOOK_SELDOM_S = 5.0
 """While somebody waits for a person: a hint from another node may be lost."""
-FOR_EVER_S = float("inf")
 Came = Callable[[], Awaitable[bool]]
-WhenGone = Callable[[Callable[[], None]], object]
-"""Has something called should whoever waits go away."""
 
 
 class Wait:
-    """How long somebody waits: so many seconds from now (None: for ever), and only while they are there."""
+    """How long somebody waits: so many seconds from now (None: for ever), and only while they are there and may be
+    told."""
 
-    def __init__(self, seconds: float | None, when_gone: WhenGone = lambda callback: None) -> None:
+    def __init__(self, seconds: float | None, who: Audience, *, stays: bool = False) -> None:
+        """Who `stays` is told in another way that the server leaves."""
         self._until = math.inf if seconds is None else _now() + seconds
+        self._who, self.stays = who, stays
+        self.is_given_up = False
+        """Whether the client has left or lost its credentials: nothing is for it any more."""
         self.bell = Bell()
-        when_gone(self._go)
+        who.when_gone(self._give_up)
+
+    @classmethod
+    def nobodys(cls) -> "Wait":
+        """For what the server itself waits for, until whoever waits is cancelled."""
+        return cls(None, QuietChannel(), stays=True)
+
+    @contextmanager
+    def while_valid(self) -> Iterator[None]:
+        """In this block, credentials that end give the wait up, and their request is refused."""
+        forget = self._who.when_expired(self._give_up)
+        try:
+            yield
+        finally:
+            forget()
 
     @property
     def is_over(self) -> bool:
@@ -39,21 +59,28 @@ class Wait:
     def left(self) -> float:
         return self._until - _now()
 
-    def _go(self) -> None:
-        self._until = -math.inf
+    def _give_up(self) -> None:
+        self._until, self.is_given_up = -math.inf, True
         self.bell.ring()
 
 
-async def holding(store: Store, topics: Sequence[tuple[Topic, Hashable]], wait: Wait, came: Came) -> bool:
+async def holding(
+    store: Store,
+    topics: Sequence[tuple[Topic, Hashable]],
+    wait: Wait,
+    came: Came,
+    look_s: float = LOOK_SELDOM_S,
+) -> bool:
     """Holds a request that has nothing new to say until what it waits for has come, and no longer than it waits.
-    Whether it came: each hint of one of the topics has `came` look."""
+    Whether it came: each hint of one of the topics has `came` look, and every `look_s` seconds do."""
     with ExitStack() as watching:
+        watching.enter_context(wait.while_valid())
         for topic, key in topics:
             watching.enter_context(store.hints.waiting(topic, key, wait.bell))
         while not await came():
-            if wait.is_over or store.hints.is_leaving:
+            if wait.is_over or (store.hints.is_leaving and not wait.stays):
                 return False
-            await wait.bell.wait(min(wait.left(), LOOK_SELDOM_S))
+            await wait.bell.wait(min(wait.left(), look_s))
     return True
 
 
@@ -65,7 +92,7 @@ async def outcome_from_ledger(store: Store, seq: int) -> Outcome:
     """Waits for the end of a call that somebody else runs, until whoever waits is cancelled."""
     while True:
         try:
-            row = await until_ended(store, seq, FOR_EVER_S, stays=True)
+            row = await until_ended(store, seq, Wait.nobodys())
         except StoreDown:
             await asyncio.sleep(TRY_STORE_AGAIN_S)
             continue
@@ -75,15 +102,15 @@ async def outcome_from_ledger(store: Store, seq: int) -> Outcome:
             return row.outcome()
 
 
-async def until_ended(store: Store, seq: int, wait_s: float, *, stays: bool = False) -> CallRecord | None:
-    """A call once it has ended, the time is up, or the server leaves; None where it is not kept. Everybody waits here
-    who waits for nothing but the end; who `stays` is told of the leaving in another way."""
-    now = asyncio.get_running_loop().time
-    deadline = now() + wait_s
-    with store.hints.waiting(Topic.ENDED, seq) as bell:
-        while True:
-            row = await store.row(seq)
-            left = deadline - now()
-            if row is None or row.state in ENDED or left <= 0 or (store.hints.is_leaving and not stays):
-                return row
-            await bell.wait(min(left, LOOK_AGAIN_S))
+async def until_ended(store: Store, seq: int, wait: Wait) -> CallRecord | None:
+    """A call once it has ended, or the wait has; None where it is not kept. Everybody waits here who waits for nothing
+    but the end."""
+    row: CallRecord | None = None
+
+    async def came() -> bool:
+        nonlocal row
+        row = await store.row(seq)
+        return row is None or row.state in ENDED
+
+    await holding(store, ((Topic.ENDED, seq),), wait, came, LOOK_AGAIN_S)
+    return row

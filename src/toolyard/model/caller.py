@@ -112,3 +112,23 @@ class Caller(Struct, frozen=True):
 
 
 LOCAL = Caller(tenant="default", subject="local")
+
+
+def caller_name(tenant: str, subject: str) -> str:
+    """How a caller is written for people, and by them: the tenant is left out where it is the usual one."""
+    return _escaped(subject) if tenant == LOCAL.tenant else full_name(tenant, subject)
+
+
+def full_name(tenant: str, subject: str) -> str:
+    """With its tenant, whichever that is. A slash that is part of either is escaped, as in an address: no caller can
+    choose a name that reads as another's."""
+    return f"{_escaped(tenant)}/{_escaped(subject)}"
+
+
+def is_named(tenant: str, subject: str, given: str) -> bool:
+    """Whether `given` is a name of this caller. Without a tenant it is everybody's of that subject."""
+    return given in (_escaped(subject), full_name(tenant, subject))
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace("/", "%2F")

@@ -81,7 +81,21 @@ def _are_blocks(content: Any) -> bool:
     )
 
 
-class Channel(Protocol):
+class Audience(Protocol):
+    """Whoever waits for an answer: a client that may leave, and may lose the right to an answer."""
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Has `callback` called, on the event loop, should the client go away before it was answered."""
+        ...
+
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Has `callback` called, on the event loop and perhaps now, when the client's credentials end; then, whatever
+        the answer would have been, the client is refused. Returns what to call when nobody needs that any more: what is
+        answered after that is answered whole."""
+        ...
+
+
+class Channel(Audience, Protocol):
     """What a running call can tell the client that waits for it. A method may be called from any thread, unless it says
     that it is called on the event loop."""
 
@@ -120,14 +134,14 @@ class Channel(Protocol):
         """Answers the client now, while the call goes on: with where to ask for its result."""
         ...
 
-    def when_gone(self, callback: Callable[[], None]) -> None:
-        """Has `callback` called, on the event loop, should the client go away before it was answered."""
-        ...
-
 
 def tellable(text: Any) -> str:
     """A text that can be encoded as UTF-8: a file's name, say, may have lone surrogates in it."""
     return str(text).encode(errors="replace").decode()
+
+
+def nothing() -> None:
+    """What there is to do to forget what was never watched."""
 
 
 class QuietChannel:
@@ -164,6 +178,10 @@ class QuietChannel:
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Nobody can go."""
+
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Nobody has credentials."""
+        return nothing
 
 
 class LedgerChannel(QuietChannel):

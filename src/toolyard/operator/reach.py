@@ -42,7 +42,7 @@ def named(server: str, token: str | None) -> Transport:
             f"{server} wants to know who operates it: set TOOLYARD_OPERATOR_TOKEN to its setting operator_token, or to "
             "the token in the file beside its ledger (toolyard.db.admin)"
         )
-    return HttpTransport(server.rstrip("/"), token, TIMEOUT_S, proxies=not server.startswith(UNIX))
+    return HttpTransport(server.rstrip("/"), token, TIMEOUT_S)
 
 
 def reach(settings: Settings) -> Transport | None:
@@ -100,7 +100,7 @@ def _opened(settings: Settings) -> Transport:
 
 
 def _transport(endpoint: Endpoint, timeout_s: float) -> HttpTransport:
-    return HttpTransport(f"{UNIX}{endpoint.socket}", endpoint.token, timeout_s, proxies=False)
+    return HttpTransport(f"{UNIX}{endpoint.socket}", endpoint.token, timeout_s)
 
 
 def _is_answering(endpoint: Endpoint) -> bool:

@@ -1,14 +1,19 @@
 """Keeps a running call's secrets and tokens out of the log, whoever logs: the tool, a library, a thread they started.
 
 A filter on toolyard's own handlers would not be enough: an author's handlers, and those of libraries, write records
-down as well. So this replaces two hooks of the whole process, the factory of log records and the writer of warnings.
-Whoever owns the process (server, worker, child process) switches it on once, at start.
+down as well. So this replaces hooks of the whole process: the factory of log records, and the writers of warnings and
+of exceptions that nobody can catch. Whoever owns the process (server, worker, child process) switches it on once, at
+start.
 """
 
 import logging
+import sys
+import threading
 import traceback
 import warnings
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TextIO
 
 from .scrubber import Scrubber
@@ -40,6 +45,39 @@ def scrub_logs() -> None:
     if isinstance(make, _Records):
         return
     logging.setLogRecordFactory(_Records(make))
+    threading.excepthook = partial(_log_dead_thread, threading.excepthook)
+    sys.unraisablehook = partial(_log_unraisable, sys.unraisablehook)
+
+
+_uncaught = logging.getLogger("toolyard.uncaught")
+
+
+def _log_dead_thread(before: Callable[[Any], object], ended: threading.ExceptHookArgs) -> None:
+    """An exception that ended a thread, perhaps one that a tool started. While no call has anything in confidence,
+    Python says it as `before`."""
+    if not _under_way or ended.exc_type is SystemExit or ended.exc_value is None:
+        before(ended)
+        return
+    name = "?" if ended.thread is None else ended.thread.name
+    _uncaught.error(
+        "an exception ended the thread %s", name, exc_info=(ended.exc_type, ended.exc_value, ended.exc_traceback)
+    )
+
+
+def _log_unraisable(before: Callable[[Any], object], ignored: "sys.UnraisableHookArgs") -> None:
+    """One that Python ignores, as in `__del__`."""
+    if not _under_way or ignored.exc_value is None:
+        before(ignored)
+        return
+    where = f"{ignored.err_msg or 'Exception ignored in'}: {_named(ignored.object)}"
+    _uncaught.error("%s", where, exc_info=(ignored.exc_type, ignored.exc_value, ignored.exc_traceback))
+
+
+def _named(thing: Any) -> str:
+    try:
+        return repr(thing)
+    except Exception:  # an author's own
+        return f"a {type(thing).__name__}"
 
 
 def log_warnings() -> None:

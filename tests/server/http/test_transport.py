@@ -168,3 +168,23 @@ def test_a_name_of_somebody_elses_runs_no_tool_on_any_address_of_this_machine(ho
         stop(server)
         assert server.stdout is not None
         server.stdout.close()
+
+
+@pytest.mark.parametrize(
+    "host", [b"[::1].evil.com", b"127.0.0.1:abc", b"127.0.0.1:80.evil.com", b"localhost:80@evil.com", b"[::1", b""]
+)
+def test_what_only_begins_like_a_name_of_this_machine_is_none(host: bytes) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await made.send("owner", "GET", "/tools", None, {b"host": host})).status == 421
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    "origin", [b"http://127.0.0.1:19510.evil.com", b"http://[::1].evil.com", b"http://localhost:80@evil.com", b"null"]
+)
+def test_nor_is_a_page_that_does(origin: bytes) -> None:
+    async def scene(made: Scene) -> None:
+        assert (await made.send("owner", "GET", "/tools", None, {b"origin": origin})).status == 403
+
+    run(scene)

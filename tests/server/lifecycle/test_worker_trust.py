@@ -11,6 +11,7 @@ import pytest
 
 from toolyard import Toolkit, secret
 from toolyard.model.call import Brought
+from toolyard.model.channel import QuietChannel
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, NewCall
 from toolyard.model.sealed import WhichSecret
@@ -30,6 +31,10 @@ kit = Toolkit("Sms")
 async def send() -> str:
     """Sends."""
     return "sent"
+
+
+async def _unnoted(claims: object) -> None:
+    """Nobody writes it down."""
 
 
 def play(story: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
@@ -130,7 +135,7 @@ def test_who_claims_is_judged_and_not_only_the_tool() -> None:
         await offer(made, tool())
         calling = asyncio.ensure_future(made.send("owner", "POST", "/tools/call", {"tool_id": "Far.Send", "input": {}}))
         stranger = Claimant("acme", "bob", "w", frozenset({"Far.Send@1.0.0"}))
-        claims = await made.yard._requests.claim(lambda: stranger, Claim(wait_s=20), lambda leave: None)
+        claims = await made.yard._requests.claim(lambda: stranger, Claim(wait_s=20), QuietChannel(), _unnoted)
         assert claims == []
         claimed = (await made.send("owner", "POST", "/v1/tools/claim", {"wait": 20}, AS)).json["claims"]
         assert claimed[0]["context"]["secrets"] == [{"id": "SMS_KEY", "value": CANARY}]

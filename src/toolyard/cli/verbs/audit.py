@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...model.caller import LOCAL, caller_name
 from ...model.errors import SetupError, SourcePlace
 from ...operator.client import AuditClient, Head, heads_in
 from ...operator.reach import reach
@@ -134,7 +135,8 @@ def _cells(entry: dict[str, Any]) -> Iterator[str]:
     yield str(entry.get("kind", ""))
     who = entry.get("by", entry.get("sub"))
     if who is not None:
-        yield f"{who} for {entry['user']}" if "user" in entry else str(who)
+        named = caller_name(str(entry.get("tenant", LOCAL.tenant)), str(who))
+        yield f"{named} for {entry['user']}" if "user" in entry else named
     yield from (str(entry[name]) for name in ("key", "from", "tool") if name in entry)
     if "asked_by" in entry:
         yield f"call {entry.get('call')} of {entry['asked_by']}"

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...model.caller import LOCAL, caller_name
 from ...model.lifecycle import State
 from ...text.hidden import in_one_line
 from ..support.ledger import Caller, Server, Store, looking_after
@@ -85,7 +86,7 @@ def line(call: dict[str, Any]) -> str:
 
 
 def _row(call: dict[str, Any], now: float) -> tuple[str, ...]:
-    caller = f"{call['tenant']}/{call['caller']}" if "tenant" in call else call.get("caller", "")
+    caller = caller_name(call.get("tenant", LOCAL.tenant), call["caller"]) if "caller" in call else ""
     return (
         call["callId"],
         call["state"],

@@ -1,13 +1,13 @@
 """Calls of all callers, for operators: list them, show one, cancel one, and settle one whose outcome nobody knows."""
 
-from ...engine.wait import until_ended
+from ...engine.wait import Wait, until_ended
+from ...model.caller import caller_name, is_named
 from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord, Ending
 from ...store.contract import Store
 from ...store.values import Filter
 from ...trust.audit.entry import AuditKind
 from ...wires.admin import calls as wire
-from ...wires.admin.calls import caller_name
 from ...wires.contract import Reply
 from ..http import query
 from ..http.exchange import Exchange
@@ -31,10 +31,12 @@ class CallAdmin:
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         return await self._store.listed(wanted)
 
-    async def show(self, call_id: str, caller: str | None, wait_s: float = 0.0) -> CallRecord:
-        """The call, once it has ended or `wait_s` is over. Raises PathNotFound."""
+    async def show(self, call_id: str, caller: str | None, wait: Wait | None = None) -> CallRecord:
+        """The call, once it has ended or the time is up. Raises PathNotFound."""
         seq = await self._find(call_id, caller)
-        call = await until_ended(self._store, seq, 0.0 if self._is_alone else wait_s)
+        if wait is None or self._is_alone:
+            return await self._row(seq)
+        call = await until_ended(self._store, seq, wait)
         if call is None:
             raise _absent()
         return call
@@ -74,8 +76,9 @@ class CallAdmin:
         while len(newest) <= MOST_NAMED:
             page = await self._store.listed(Filter(None, call_id=call_id, before=before, limit=AT_ONCE))
             for call in page:
-                if caller in (None, call.key.subject, caller_name(call.key)):
-                    newest.setdefault(caller_name(call.key), call.seq)
+                whose = (call.key.tenant, call.key.subject)
+                if caller is None or is_named(*whose, caller):
+                    newest.setdefault(caller_name(*whose), call.seq)
             if len(page) < AT_ONCE:
                 break
             before = page[-1].seq
@@ -101,7 +104,7 @@ async def list_calls(parts: OperatorParts, exchange: Exchange) -> Reply:
 
 
 async def show_call(parts: OperatorParts, exchange: Exchange) -> Reply:
-    return wire.encode_call(await _calls(parts).show(*_which(exchange), query.wait_s(exchange)))
+    return wire.encode_call(await _calls(parts).show(*_which(exchange), query.wait(exchange)))
 
 
 async def cancel_call(parts: OperatorParts, exchange: Exchange) -> Reply:

@@ -145,7 +145,13 @@ class Yard:
         )
         self._validity = CredentialExpiry(self._keys, seam.now)
         authenticate = Credentials(self._keys, tokens, self.access, seam.now)
-        self.guard = Guard(settings.host, settings.public_url, settings.allowed_hosts, settings.cors_origins)
+        self.guard = Guard(
+            settings.host,
+            settings.public_url,
+            settings.allowed_hosts,
+            settings.cors_origins,
+            lambda: not self.needs_credentials,
+        )
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
@@ -378,7 +384,7 @@ class Yard:
     def _mcp(self, seam: Clock) -> list[Route]:
         ground = McpDependencies(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.intake,
-            self.witness, self.limiting.streams, self._validity, self.telling, self._quotas,
+            self.witness, self.limiting.streams, self.telling, self._quotas,
         )  # fmt: skip
         self.mcp, routes = assembled(ground, seam)
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ...engine.approvals import Approvals
-from ...model.caller import Caller
+from ...model.caller import Caller, full_name
 from ...model.errors import PathNotFound, Refused
 from ...model.record import CallRecord
 from ...trust.audit.entry import AuditKind, Entry
@@ -76,6 +76,6 @@ def about(call: CallRecord) -> dict[str, str | None]:
     return {
         "tool": call.reference,
         "call_id": call.key.call_id,
-        "asked_by": f"{call.key.tenant}/{call.key.subject}",
+        "asked_by": full_name(call.key.tenant, call.key.subject),
         "fingerprint": call.fingerprint.hex() if call.fingerprint else None,
     }

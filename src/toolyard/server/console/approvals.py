@@ -7,9 +7,9 @@ an operator, so the call's code is not asked for.
 
 from collections.abc import Mapping
 
+from ...model.caller import caller_name
 from ...model.record import CallRecord
 from ...store.contract import Store
-from ...wires.admin.calls import caller_name
 from ...wires.lifecycle.approvals import MOST_REASON
 from ..approvals.decisions import OPERATOR, AuditedApprovals, Decider
 from ..pages.layout import age, shown
@@ -54,7 +54,7 @@ class ApprovalsPage:
         link = visit.link(f"/calls/{call.seq}/input", "Read all of it before you decide")
         rows = [
             ("Call", visit.link(f"/calls/{call.seq}", str(call.seq)) + f" {code(call.key.call_id)}"),
-            ("Who asks", shown(caller_name(call.key))),
+            ("Who asks", shown(caller_name(call.key.tenant, call.key.subject))),
             ("On behalf of", shown(call.user_id or "")),
             ("Asked", f"{age(visit.now - call.created_at)} ago"),
         ]

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from html import escape
 
 from ...engine.approvals import Approvals
+from ...model.caller import caller_name
 from ...model.errors import PathNotFound, Refused
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
 from ...store.contract import Store
 from ...store.values import Filter
 from ...trust.approvals.rules import APPROVAL
-from ...wires.admin.calls import caller_name
 from ..http import query
 from ..pages.layout import age, shown
 from .html import NOTHING, brief, code, facts, grid, json_text, whole_json
@@ -74,7 +74,8 @@ class CallsPage:
         judged = await self._store.cancel(call.seq)
         if judged is None or judged.reason is not None or not judged.changed:
             raise Refused("The call had ended before", "ended")
-        what = f"cancelled call {call.key.call_id} of {call.reference} for {caller_name(call.key)}"
+        whose = caller_name(call.key.tenant, call.key.subject)
+        what = f"cancelled call {call.key.call_id} of {call.reference} for {whose}"
         return Done(what, f"/calls/{call.seq}")
 
     async def _call(self, visit: Visit) -> CallRecord:
@@ -89,7 +90,7 @@ class CallsPage:
             ("Call id", code(call.key.call_id)),
             ("Tool", code(call.reference)),
             ("State", _stands(call)),
-            ("Caller", shown(caller_name(call.key))),
+            ("Caller", shown(caller_name(call.key.tenant, call.key.subject))),
             ("On behalf of", shown(call.user_id or "")),
             ("Wire", shown(call.wire)),
             ("Waits for", _waits(visit, call)),
@@ -109,7 +110,7 @@ def _row(visit: Visit, call: CallRecord) -> tuple[str, ...]:
         visit.link(f"/calls/{call.seq}", str(call.seq)),
         code(call.reference),
         _stands(call),
-        brief(caller_name(call.key)),
+        brief(caller_name(call.key.tenant, call.key.subject)),
         shown(call.wire),
         _waits(visit, call) or NOTHING,
         age(visit.now - call.created_at),

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from msgspec.structs import replace
 
 from ...model.caller import Caller
-from ...model.errors import NotAuthenticated
+from ...model.errors import NotAuthenticated, ToolyardError
 from ...store.values import StoreDown
 from ...trust.access.identity import CREDENTIAL_HEADERS
 from ...trust.audit.entry import AuditKind
@@ -66,6 +66,16 @@ class Admission:
         if failures is not None and failures.is_watchful:
             failures.let_in(exchange.address, exchange.headers)
         return caller if not self._by_address else _at(caller, exchange.address)
+
+    async def refusal(self, scope: Mapping[str, Any], exchange: Exchange) -> ToolyardError:
+        """What a request is refused with whose credentials ended while it waited: as a new one with them would be."""
+        try:
+            caller = self.admit(scope, exchange)
+            if type(caller) is not Caller:
+                await caller  # type: ignore[misc]
+        except ToolyardError as error:
+            return error
+        return self._refused(NotAuthenticated("The credentials are not valid"), exchange)
 
     async def done(self, kind: AuditKind, method: str, exchange: Exchange) -> None:
         """Something was done that is worth knowing."""

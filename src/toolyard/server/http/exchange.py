@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...model.caller import LOCAL
+from ...model.channel import nothing
 from ...model.clock import random_id
 from ...model.errors import MalformedRequest
 from ...text.addresses import LOCALHOST
 from ...trust.access.identity import CREDENTIAL_HEADERS
+from ...trust.credentials.expiry import CredentialExpiry
 from ...wires.contract import Reply, Stream
 from .reply_line import ReplyLine
 
@@ -37,8 +39,8 @@ class Exchange:
     """What a handler gets."""
 
     __slots__ = (
-        "_find_address", "_id", "_line", "_public_url", "_scope",
-        "body", "caller", "dress", "headers", "is_admitted", "parameters", "path", "query",
+        "_find_address", "_id", "_line", "_public_url", "_scope", "_validity",
+        "body", "caller", "dress", "headers", "is_admitted", "is_expired", "parameters", "path", "query",
     )  # fmt: skip
 
     def __init__(
@@ -49,7 +51,9 @@ class Exchange:
         public_url: str | None,
         line: ReplyLine,
         find_address: FindAddress = peer_of,
+        validity: CredentialExpiry | None = None,
     ) -> None:
+        """`validity` knows when credentials end, where there are any."""
         self._scope, self._public_url, self._line, self._find_address = scope, public_url, line, find_address
         self.path = path
         self.headers = headers
@@ -58,6 +62,7 @@ class Exchange:
         self.caller = LOCAL
         """Who was authenticated, where the route asks for that."""
         self.is_admitted = False
+        self._validity, self.is_expired = validity, False
         self._id = ""
         self.dress: Dress | None = None
         """What is done to every reply before it is given, early or not."""
@@ -68,6 +73,8 @@ class Exchange:
         """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,
         and the request is over when both are. Does nothing when there is a reply already or nobody to read it. To be
         called on the loop."""
+        if self.is_expired:
+            return
         if type(reply) is Stream:
             reply.caller = self.caller
         self._line.answer(reply if self.dress is None else self.dress(reply))
@@ -76,6 +83,18 @@ class Exchange:
         """Has `callback` called, on the loop and once, if the client leaves before there is a whole reply. (A stream
         that the handler returned is closed instead.)"""
         self._line.when_gone(callback)
+
+    def when_expired(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Has `callback` called, on the loop and perhaps now, when the caller's credentials end. From then on there is
+        one answer: the one that a new request would get. Returns what to call when nobody needs that any more."""
+        if self._validity is None:
+            return nothing
+
+        def expire() -> None:
+            self.is_expired = True
+            callback()
+
+        return self._validity.watch(self.caller, expire)
 
     @property
     def id(self) -> str:

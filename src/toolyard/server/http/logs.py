@@ -8,6 +8,7 @@ import sys
 from contextvars import ContextVar
 from typing import Any
 
+from ...model.caller import full_name
 from ...text.hidden import escaped, escaped_json, in_one_line
 from ...text.log_scrubbing import log_warnings
 from .exchange import Exchange
@@ -80,7 +81,7 @@ def _about(exchange: Exchange | None) -> dict[str, str]:
     if (trace := trace_of(exchange.headers)) is not None:
         about["trace"] = trace[0]
     if exchange.is_admitted:
-        about["caller"] = _in_one_line(f"{exchange.caller.tenant}/{exchange.caller.subject}")
+        about["caller"] = _in_one_line(full_name(exchange.caller.tenant, exchange.caller.subject))
     return about
 
 

@@ -3,7 +3,9 @@
 Pages of other origins, where the settings name them: what their browsers ask for before and want to see after.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -14,45 +16,64 @@ from ...wires.contract import Headers, Reply, Stream
 from .exchange import Dress, Exchange
 
 MOST_KNOWN = 1000
+_authority = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{0,5})?").fullmatch
 
 
 class Guard:
     """Checks where a request thinks it goes, and which page sent it."""
 
-    def __init__(self, host: str, public_url: str | None, allowed: Sequence[str], origins: Sequence[str]) -> None:
+    def __init__(
+        self,
+        host: str,
+        public_url: str | None,
+        allowed: Sequence[str],
+        origins: Sequence[str],
+        is_open: Callable[[], bool] = lambda: False,
+    ) -> None:
         """`allowed`: other names of this server, and pages that may use it. `origins`: pages that may use it, with
-        what they need for that; `*` is all of them."""
-        self._is_local = is_loopback(host)
+        what they need for that; `*` is all of them. `is_open`: whether everybody is let in without credentials."""
+        self._is_local, self._is_open, self._has_names = is_loopback(host), is_open, bool(allowed)
         given = (*allowed, *origins, *([public_url] if public_url else ()))
         self._names = frozenset(_written(urlsplit(each).hostname or each) for each in given)
         self._any_page = "*" in origins
-        self._known: set[tuple[bytes, bytes]] = set()
+        self._known: set[tuple[bytes, bytes, bool]] = set()
         self.knows_host = False
-        """Whether the server listens by itself. Mounted in another app, names are that app's business."""
+        """Whether the server listens by itself, at the host of the settings."""
 
-    def check(self, headers: Mapping[bytes, bytes]) -> None:
+    def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any]) -> None:
         """Raises Misdirected or ForeignPage."""
         host, origin = headers.get(b"host", b""), headers.get(b"origin", b"")
-        if (host, origin) in self._known:
+        has_names = self._is_local if self.knows_host else self._has_names_at(scope)
+        if (host, origin, has_names) in self._known:
             return
-        if self._is_local and self.knows_host and not self._is_ours(_name(host.decode("latin-1"))):
+        if has_names and not self._is_ours(_name(host.decode("latin-1"))):
             raise Misdirected(f"Host {host.decode('latin-1')!r} is not a name of this server; add it to allowed_hosts")
         if origin and not self._may(origin.decode("latin-1"), host.decode("latin-1")):
             raise ForeignPage(f"Pages of {origin.decode('latin-1')!r} may not use this server; add it to cors_origins")
         if len(self._known) < MOST_KNOWN:
-            self._known.add((host, origin))
+            self._known.add((host, origin, has_names))
+
+    def _has_names_at(self, scope: Mapping[str, Any]) -> bool:
+        """Mounted in another app, whether the name that a request uses must be one of this server's: where the settings
+        have its names, and where a page that found this machine under a name of its own would be let in. (No page
+        reaches a Unix socket, which has no address.)"""
+        server = scope.get("server")
+        if server is None or server[1] is None:
+            return False
+        return self._has_names or (is_loopback(str(server[0])) and self._is_open())
 
     def _may(self, origin: str, host: str) -> bool:
         name = _name(origin.partition("://")[2])
-        return self._any_page or self._is_ours(name) or (not self._is_local and name == _name(host))
+        return self._any_page or self._is_ours(name) or (not self._is_local and name != "" and name == _name(host))
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_loopback(name)
 
 
 def _name(host: str) -> str:
-    """Without the port."""
-    return _written(host.rpartition("]")[0] if host.startswith("[") else host.partition(":")[0])
+    """Without the port; nothing where it is not a name, or an address, and perhaps a port."""
+    found = _authority(host)
+    return "" if found is None else _written(found[1])
 
 
 def _written(name: str) -> str:

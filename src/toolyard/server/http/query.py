@@ -2,6 +2,8 @@
 
 from urllib.parse import parse_qs
 
+from ...engine.wait import Wait
+from ...model.channel import QuietChannel
 from ...model.errors import InvalidInput, Problem
 from ...model.lifecycle import State
 from . import query
@@ -36,8 +38,10 @@ def number(exchange: Exchange, name: str, default: float, lowest: float, highest
     return found
 
 
-def wait_s(exchange: Exchange) -> float:
-    return number(exchange, "wait", 0.0, 0.0, LONGEST_WAIT_S)
+def wait(exchange: Exchange) -> Wait:
+    """How long the client will wait for what it asks for, while it is there and its credentials are good."""
+    seconds = number(exchange, "wait", 0.0, 0.0, LONGEST_WAIT_S)
+    return Wait(seconds, exchange if seconds else QuietChannel())
 
 
 def limit(exchange: Exchange, default: int) -> int:

@@ -43,12 +43,13 @@ class Shell:
         settings: Settings,
         limiting: ServerLimits | None = None,
     ) -> None:
-        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request."""
+        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request;"""
         self._table = RouteTable(routes)
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
         self._guard, self._admit, self._done = admission.guard, admission.admit, admission.done
         self._admit_operator, self._turned_away = admission.admit_operator, admission.turned_away
+        self._validity, self._refusal = admission.validity, admission.refusal
         self._auth_failure_status = settings.auth_failure_status
         self.public_url = settings.public_url
         """The address in links; without one, the address the client used."""
@@ -85,7 +86,7 @@ class Shell:
         is_escaped = raw_path is not None and b"%" in raw_path
         route = None if is_escaped else self._exact.get((method, path))
         headers = dict(scope["headers"])
-        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address)
+        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address, self._validity)
         current.set(exchange)
         try:
             if len(headers) < len(scope["headers"]):
@@ -96,7 +97,7 @@ class Shell:
                 exchange.dress = self._cors.dress(exchange)
             if route is None:
                 route, exchange.parameters = self._table.find(method, sent_path(scope, path))
-            self._guard(exchange.headers)
+            self._guard(exchange.headers, scope)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
                 exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
@@ -111,11 +112,14 @@ class Shell:
             elif route.reads_form:
                 exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
             reply = await route.handler(exchange)
+            if exchange.is_expired:
+                raise NotAuthenticated("The credentials have ended")
             if route.audit_as is not None:
                 await self._done(route.audit_as, method, exchange)
             if type(reply) is Stream:
                 reply = self._stream_count.counted(reply, exchange.caller)
-        except ToolyardError as error:
+        except ToolyardError as raised:
+            error = raised if not exchange.is_expired else await self._refusal(scope, exchange)
             if isinstance(error, NotAuthenticated):
                 await self._turned_away(error, route, exchange)
             if body is None and route is not None and route.guess is not None:

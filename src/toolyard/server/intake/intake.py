@@ -37,6 +37,7 @@ from .witness import CallSource, Origin, Witness
 
 R = TypeVar("R")
 Claims = list[tuple[CallRecord, CallContext]]
+NoteClaims = Callable[[Claims], Awaitable[None]]
 SUCCESS, ACCEPTED, STILL_RUNNING = "success", "accepted", "still_running"
 """Codes in counters and entries that are no error's: a call that ended well, one that was taken and runs by itself, one
 that goes on after its client was answered."""
@@ -191,14 +192,16 @@ class Intake:
         await self._witness.written()
         return calls
 
-    async def claims(self, caller: Caller, origin: Origin, claim: Callable[[], Awaitable[Claims]]) -> Claims:
-        """Calls that a worker is given, by `claim`: each is in the log before the worker has it, where that must be.
-        Raises what `claim` raises, Unavailable, and StoreDown."""
+    async def claims(self, caller: Caller, origin: Origin, claim: Callable[[NoteClaims], Awaitable[Claims]]) -> Claims:
+        """Calls that a worker is given, by `claim`, which is handed what notes them: each is in the log before the
+        worker has it, where that must be. Raises what `claim` raises, Unavailable, and StoreDown."""
+
+        async def note(claims: Claims) -> None:
+            self._witness.claimed([call for call, _ in claims], caller, origin)
+            await self._witness.written()
+
         self._witness.refuse_without_room()
-        claims = await claim()
-        self._witness.claimed([call for call, _ in claims], caller, origin)
-        await self._witness.written()
-        return claims
+        return await claim(note)
 
     @asynccontextmanager
     async def asset(

@@ -1,7 +1,7 @@
 """`/v1/calls`: a caller's own calls, whichever wire they came in on."""
 
 from ...engine.questions import Questions
-from ...engine.wait import until_ended
+from ...engine.wait import Wait, until_ended
 from ...model.caller import Caller
 from ...model.errors import PathNotFound
 from ...model.lifecycle import ENDED
@@ -23,7 +23,7 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
 
     async def show(exchange: Exchange) -> Reply:
         caller = exchange.caller
-        call = await ended(store, caller, exchange.parameters["call_id"], query.wait_s(exchange))
+        call = await ended(store, caller, exchange.parameters["call_id"], query.wait(exchange))
         return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller))
 
     async def show_all(exchange: Exchange) -> Reply:
@@ -37,7 +37,7 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
     async def cancel(exchange: Exchange) -> Reply:
         """Whoever was first, the answer shows."""
         caller = exchange.caller
-        call = await ended(store, caller, exchange.parameters["call_id"], 0.0)
+        call = await ended(store, caller, exchange.parameters["call_id"])
         await store.cancel(call.seq)
         return LIFECYCLE.encode_call(telling.record(await store.row(call.seq) or call))
 
@@ -48,11 +48,11 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
     ]
 
 
-async def ended(store: Store, caller: Caller, call_id: str, wait_s: float) -> CallRecord:
+async def ended(store: Store, caller: Caller, call_id: str, wait: Wait | None = None) -> CallRecord:
     """A call of the caller's, once it has ended or the time is up."""
     call = await store.get(caller.tenant, caller.subject, call_id)
-    if call is not None and wait_s and call.state not in ENDED:
-        call = await until_ended(store, call.seq, wait_s)
+    if call is not None and wait is not None and not wait.is_over and call.state not in ENDED:
+        call = await until_ended(store, call.seq, wait)
     if call is None:
         raise PathNotFound("There is no such call")
     return call

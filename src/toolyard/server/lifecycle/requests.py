@@ -82,14 +82,13 @@ class RequestHandlers:
             query.state(exchange, State.PENDING),
             query.limit(exchange, 50),
         )
-        found = await self._requests.listed(wanted, query.wait_s(exchange))
+        found = await self._requests.listed(wanted, query.wait(exchange))
         return wire.encode_requests(list(map(self._told, found)))
 
     async def claim(self, exchange: Exchange) -> Reply:
         caller, name = exchange.caller, wire.decode_worker_name(exchange.headers)
         claim = wire.decode_claim(exchange.body)
-        who = partial(self._workers.who, caller, name)
-        take = partial(self._requests.claim, who, claim, exchange.when_gone)
+        take = partial(self._requests.claim, partial(self._workers.who, caller, name), claim, exchange)
         claims = await self._intake.claims(caller, exchange, take)
         return wire.encode_claims(claims, self._lease_ms)
 

@@ -56,8 +56,8 @@ class SessionHandlers:
 
     async def results(self, exchange: Exchange) -> Reply:
         caller = exchange.caller
-        format, wait_s = _format(exchange), query.wait_s(exchange)
-        calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
+        format, wait = _format(exchange), query.wait(exchange)
+        calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait)
         if calls is None:
             return wire.encode_awaiting()
         return wire.encode_ready(provider_messages.encode_results(format, calls, self._telling))

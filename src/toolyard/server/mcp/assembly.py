@@ -11,7 +11,6 @@ from ...lazy import load
 from ...model.clock import Clock
 from ...model.errors import SettingsError
 from ...model.run import Source
-from ...trust.credentials.expiry import CredentialExpiry
 from ...trust.limits.quotas import Quotas
 from ...trust.sealing.ring import KeyRing
 from ...wires.model_text import ModelText
@@ -51,7 +50,6 @@ class McpDependencies(Struct, frozen=True):
     intake: Intake
     witness: Witness
     streams: StreamCount
-    validity: CredentialExpiry
     telling: ModelText
     quotas: Quotas
 
@@ -66,7 +64,7 @@ def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Rout
     given = GivenResources(node, settings.retention_s, telling)
     following = Following(engine, node, states, given, settings.sync_wait_s, ttl_ms, telling)
     tasks = Tasks(store, catalogue, following, questions, ground.witness, ttl_ms, telling)
-    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, ground.validity, most)
+    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, most)
     completions = Completions(node, subscriptions)
     parts = CallParts(
         ground.intake, engine, catalogue, node, states, given, following, telling, ttl_ms,

@@ -75,6 +75,9 @@ class OxpCall(QuietChannel):
     def when_gone(self, callback: Callable[[], None]) -> None:
         self.origin.when_gone(callback)
 
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self.origin.when_expired(callback)
+
 
 class OxpHandlers:
     """The handlers that OXP and OTC share: each finds out which protocol is spoken, decodes, hands over, and has the

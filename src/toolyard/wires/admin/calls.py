@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from ...model.caller import LOCAL
 from ...model.errors import InvalidInput, Problem, ToolError
 from ...model.lifecycle import CODES, Move, State
-from ...model.record import CallKey, CallRecord, Ending
+from ...model.record import CallRecord, Ending
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 from ..json_body import parse, text
@@ -28,11 +28,6 @@ class _Done(Struct):
     """The value as it was written: decoding it would lose what Python's numbers cannot hold."""
 
     done: Raw
-
-
-def caller_name(key: CallKey) -> str:
-    """How an operator names a caller. Only where there are several tenants does it matter which one it is of."""
-    return key.subject if key.tenant == LOCAL.tenant else f"{key.tenant}/{key.subject}"
 
 
 # -- what the server says and hears ----------------------------------------------------------------

@@ -105,7 +105,7 @@ class Following:
                         outlet.send(asked(question))
                         if peer.revision.completes and call.waiting_for in (APPROVAL, AUTHORIZATION):
                             watching.callback(self._tell_once(call.seq, question.name, outlet))
-                after = await self._questions.next_step(call.seq, Wait(None), known=put)
+                after = await self._questions.next_step(call.seq, Wait(None, outlet), known=put)
                 if after is None:
                     raise stopping()
                 call = after
@@ -120,7 +120,7 @@ class Following:
             now = await self._store.row(call.seq) or call
             return now.waiting_for != call.waiting_for
 
-        wait = Wait(self._sync_wait_s, outlet.when_gone)
+        wait = Wait(self._sync_wait_s, outlet)
         await holding(self._store, ((Topic.DECIDED, call.seq), (Topic.ENDED, call.seq)), wait, came)
         return now
 
@@ -148,7 +148,7 @@ class Following:
         peer, outlet = request.peer, request.outlet
         while True:
             is_held = any(question.name in asked for question in await self._questions.open(call, peer.caller))
-            wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet.when_gone)
+            wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet)
             after = await self._questions.next_step(call.seq, wait, asked)
             if after is not None and after.state in ENDED:
                 await self._engine.on_collected(after)

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from ....catalogue import Catalogue, CatalogueChange
+from ....engine.wait import Wait, holding
 from ....model.asset import Asset
 from ....model.caller import EVERYTHING, Caller, View
 from ....store.contract import Store
 from ....store.hints import Topic
-from ....trust.credentials.expiry import CredentialExpiry
 from ....wires.mcp.envelope import encode_notification
 from ....wires.mcp.params import SUBSCRIPTION, Listen, SubscriptionFilter, decode_params
 from ...http.streams import StreamCount
@@ -50,12 +50,11 @@ class Subscriptions:
         store: Store,
         tasks: Tasks,
         streams: StreamCount,
-        validity: CredentialExpiry,
         most: int,
     ) -> None:
         """`most`: how many resources and tasks one client may follow."""
         self.most = most
-        self._store, self._tasks, self._streams, self._validity = store, tasks, streams, validity
+        self._store, self._tasks, self._streams = store, tasks, streams
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         catalogue.subscribe(self.tools_changed)
@@ -120,27 +119,16 @@ class Subscriptions:
             stack.enter_context(self.hearing(Subscriber(wanted, tell, view=peer.caller.view)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
-            await self.until_gone(outlet, peer.caller)
+            await self.until_gone(outlet)
         return _encode(
             {"resultType": "complete", "_meta": {SUBSCRIPTION: request.message.id, **peer.revision.server_info}}
         )
 
-    async def until_gone(self, outlet: Outlet, caller: Caller) -> None:
-        hints, gone = self._store.hints, False
+    async def until_gone(self, outlet: Outlet) -> None:
+        async def never() -> bool:
+            return False
 
-        def go() -> None:
-            nonlocal gone
-            gone = True
-            bell.ring()
-
-        with hints.waiting(Topic.SESSION, LISTENING) as bell:
-            outlet.when_gone(go)
-            forget = self._validity.watch(caller, go)
-            try:
-                while not gone and not hints.is_leaving:
-                    await bell.wait(LOOK_S)
-            finally:
-                forget()
+        await holding(self._store, ((Topic.SESSION, LISTENING),), Wait(None, outlet), never, LOOK_S)
 
     async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
         """Tells of a task now, and each time it changes. What is not the caller's is never told of."""

@@ -87,6 +87,9 @@ class McpChannel:
     def when_gone(self, callback: Callable[[], None]) -> None:
         self._outlet.when_gone(callback)
 
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._outlet.when_expired(callback)
+
     def _put_all(self, seq: int) -> None:
         self._is_putting = False
         self._asks.put(seq)

@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ....model.caller import Caller
+from ....model.channel import Audience
 from ....model.record import CallRecord
 from ....wires.mcp.envelope import Incoming
 from ....wires.mcp.params import Capabilities, Level
@@ -27,7 +28,7 @@ class Peer(Struct):
     """Where it is."""
 
 
-class Outlet(Protocol):
+class Outlet(Audience, Protocol):
     """The way to a client whose request is being worked on."""
 
     @property
@@ -54,8 +55,6 @@ class Outlet(Protocol):
     def no_resumption(self) -> None:
         """What runs was begun by another request: here nothing can be taken up again."""
         ...
-
-    def when_gone(self, callback: Callable[[], object]) -> None: ...
 
 
 class McpRequest(Struct, frozen=True):

@@ -188,6 +188,9 @@ class HttpOutlet:
         self._when_gone += (callback,)
         self._exchange.when_gone(callback)
 
+    def when_expired(self, callback: Callable[[], object]) -> Callable[[], None]:
+        return self._exchange.when_expired(callback)
+
     def cancel(self) -> None:
         """As if the client had gone: it wants no response any more."""
         self._is_cancelled = True

@@ -149,7 +149,7 @@ class _Quiet:
     def __init__(self, exchange: Exchange) -> None:
         self.headers = {**exchange.headers, b"accept": b"application/json"}
         self.base_url, self.address = exchange.base_url, exchange.address
-        self.when_gone = exchange.when_gone
+        self.when_gone, self.when_expired = exchange.when_gone, exchange.when_expired
 
     def answer(self, reply: Reply | Stream) -> None:
         """Not alone."""

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from ....model.caller import LOCAL, Caller
+from ....model.channel import nothing
 from ....model.errors import RequestError, ToolyardError
 from ....wires.mcp.envelope import (
     INTERNAL_ERROR,
@@ -75,6 +76,10 @@ class StdioOutlet:
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         self._when_gone.append(callback)
+
+    def when_expired(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Whoever started the process needs no credentials."""
+        return nothing
 
     def cancel(self) -> None:
         """The client wants no response any more."""
