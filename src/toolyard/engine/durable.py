@@ -58,12 +58,14 @@ Hear = Callable[[int, Channel, Caller], Awaitable[None]]
 class InputCheck(Struct, frozen=True):
     """How a call is proved valid."""
 
-    prove: "Callable[[], PreparedCall]"
-    """Raises what is wrong with it."""
+    prove: "Callable[[], PreparedCall | Awaitable[PreparedCall]]"
+    """Raises what is wrong with it, at once or when awaited."""
     base_url: Callable[[], str] = str
     """The server's address, as its client has it."""
-    runs_authors_code: bool = True
-    """Whether validators or a rule of the author's run for it: not for a call that is known already."""
+    looks_first: bool = True
+    """Whether the ledger is asked for the call's key before anything is checked: the check runs code of the author's
+    (validators, a rule), or fetches what the tool needs. None of that may happen for a call that is known already, nor
+    keep its outcome from who asks for it."""
 
 
 class PreparedCall(Struct):
@@ -89,6 +91,11 @@ class PreparedCall(Struct):
         """It is recorded, and does not run yet: it counts among those of its minute, and not among those at once."""
         if self.admitted is not None:
             self.admitted.end()
+
+
+async def _proved(check: InputCheck) -> PreparedCall:
+    work = check.prove()
+    return work if isinstance(work, PreparedCall) else await work
 
 
 class Undecided(Exception):
@@ -162,9 +169,9 @@ class DurableCalls:
 
     async def _call(self, command: CallTool, waiter: Waiter, check: InputCheck) -> Outcome:
         """A known key with the same fingerprint is answered before anything is checked, one with another only after.
-        (Where no code of the author's runs for the check, that is one look at the ledger less: `begin` finds it.)"""
+        (Where the check is ours alone and costs little, that is one look at the ledger less: `begin` finds it.)"""
         if command.call_id is None:
-            work = check.prove()
+            work = await _proved(check)
             if work.new.waiting_for is not None:
                 return await self._collected(command, waiter, work)
             return await self._wait(work.new.key, self._start(work), waiter, can_join=False)
@@ -172,18 +179,22 @@ class DurableCalls:
         prints = self._prints(command)
         if (running := self._joinable(key, prints)) is not None:
             return await self._joined(key, running, waiter)
-        if check.runs_authors_code:
+        if check.looks_first:
             if (known := await self._known(key, prints, check.base_url, waiter)) is not None:
                 return known
             if (running := self._joinable(key, prints)) is not None:  # it came meanwhile
                 return await self._joined(key, running, waiter)
         try:
-            work = check.prove()
+            proved = check.prove()
+            work = proved if isinstance(proved, PreparedCall) else await proved
         except (RequestError, LimitReached):
             known = await self._known(key, prints, check.base_url, waiter)
             if known is None:
                 raise
             return known
+        if work is not proved and (running := self._joinable(key, prints)) is not None:  # or while it was checked
+            work.is_known()
+            return await self._joined(key, running, waiter)
         work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
         return await self._wait(key, self._start(work), waiter)
 
@@ -192,10 +203,10 @@ class DurableCalls:
 
     async def detach(self, command: CallTool, caller: Caller, check: InputCheck) -> int:
         """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
-        if check.runs_authors_code and (known := await self.known(command, caller)) is not None:
+        if check.looks_first and (known := await self.known(command, caller)) is not None:
             return known.seq
         try:
-            work = check.prove()
+            work = await _proved(check)
         except LimitReached:
             known = await self.known(command, caller)
             if known is None:

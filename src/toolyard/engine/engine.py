@@ -132,7 +132,8 @@ class Engine:
         self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
     ) -> Coroutine[Any, Any, Outcome]:
         if command.call_id is not None or plan.is_remote or plan.may_wait:
-            call = self._record(plan, tool, command, caller, channel, base_url)
+            check = self._check(tool, command, caller, channel, base_url)
+            call = self._recorded.call(command, caller, check, channel)
             return call if self._limiter is None else self._patiently(call, caller)
         if self._limiter is not None or self._quotas.has_full:
             return self._limited(plan, tool, command, caller, channel, base_url)
@@ -140,24 +141,40 @@ class Engine:
             return self._run(plan, tool, command, caller, channel, base_url)
         return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller)
 
-    def _record(
-        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
-    ) -> Coroutine[Any, Any, Outcome]:
-        if plan.has_requirements or plan.is_remote:
-            return self._record_filled(plan, tool, command, caller, channel, base_url)
-        prove = partial(self.work, tool, command, caller, channel, base_url)
-        return self._recorded.call(command, caller, InputCheck(prove, base_url, plan.runs_authors_code), channel)
+    def _check(
+        self,
+        tool: Tool,
+        command: CallTool,
+        caller: Caller,
+        channel: Channel,
+        base_url: Callable[[], str],
+        *,
+        may_wait: bool = False,
+    ) -> InputCheck:
+        """How a call is proved valid that is to be recorded, once it is clear that it is new."""
+        plan = self._plans[tool]
+        work = self._fill_and_work if plan.has_requirements or plan.is_remote else self.work
+        prove = partial(work, tool, command, caller, channel, base_url, may_wait=may_wait)
+        return InputCheck(prove, base_url, self.looks_first(tool))
 
-    async def _record_filled(
-        self, plan: Plan, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str]
-    ) -> Outcome:
+    async def _fill_and_work(
+        self,
+        tool: Tool,
+        command: CallTool,
+        caller: Caller,
+        channel: Channel,
+        base_url: Callable[[], str],
+        *,
+        may_wait: bool,
+    ) -> PreparedCall:
         filled = await self.filled(tool, command, caller)
-        prove = partial(self.work, tool, filled, caller, channel, base_url)
-        return await self._recorded.call(filled, caller, InputCheck(prove, base_url, plan.runs_authors_code), channel)
+        return self.work(tool, filled, caller, channel, base_url, may_wait=may_wait)
 
-    def runs_authors_code(self, tool: Tool) -> bool:
-        """Whether the author's code runs for the check of a call."""
-        return self._plans[tool].runs_authors_code
+    def looks_first(self, tool: Tool) -> bool:
+        """Whether a call's key is looked for in the ledger before the call is checked: the author's code runs for the
+        check, or something is fetched for it. (Else recording the call finds the key, which is one look less.)"""
+        plan = self._plans[tool]
+        return plan.runs_authors_code or plan.has_requirements or plan.is_remote
 
     async def filled(self, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         """A call with what is kept here for it, as `work` needs it: each time that it may have to be made. Input for a
@@ -305,9 +322,8 @@ class Engine:
     ) -> int:
         """Records a call and has it run, and does not wait for it. Its number in the ledger."""
         command.keep_input()
-        filled = await self.filled(tool, command, caller)
-        prove = partial(self.work, tool, filled, caller, channel, base_url, may_wait=True)
-        start = self._recorded.detach(filled, caller, InputCheck(prove, base_url, self.runs_authors_code(tool)))
+        check = self._check(tool, command, caller, channel, base_url, may_wait=True)
+        start = self._recorded.detach(command, caller, check)
         return await (start if self._limiter is None else self._patiently(start, caller))
 
     async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:

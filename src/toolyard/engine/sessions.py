@@ -204,7 +204,7 @@ class Sessions:
                     raise InvalidInput(problems)
                 return Use(self._new(session, use))
         hosted = self._hosted(use.name, caller)
-        if self._engine.runs_authors_code(hosted) and await self._is_known(session, caller, use):
+        if self._engine.looks_first(hosted) and await self._is_known(session, caller, use):
             return Use(self._new(session, use))
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
         command = await self._engine.filled(hosted, command, caller)
