@@ -172,7 +172,7 @@ class Yard:
         life, admin = lifespan(self.start, self.stop), self._admin(seam)
         routes = [*self.routes, *self._forms, *self._mcp(seam), *admin, *self._console(seam)]
         self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
-        inside = Shell(admin, reader, admission, WIRES, life, _is_ready, settings)
+        inside = Shell(admin, reader, admission, WIRES, life, _already_started, settings)
         self.door = OperatorSocket(settings.store, token.text, inside, settings.public_url or "")
 
     def _check(self, tools: Iterable[Tool]) -> None:
@@ -411,5 +411,5 @@ def telling_of(settings: Settings) -> ModelText:
     return ModelText(safe_text, settings.max_output_bytes)
 
 
-async def _is_ready() -> None:
+async def _already_started() -> None:
     """The operator's door opens last."""

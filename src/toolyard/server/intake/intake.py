@@ -184,9 +184,7 @@ class Intake:
         calls = await take()
         seconds = self._monotonic() - started
         for call in calls:
-            # Only what a tool of this server is about to run is counted under a name. Any other name is the client's
-            # invention, and with one for each call it could make the table of counters grow without end.
-            name = call.tool if call.queue != "session" and call.state not in ENDED else ""
+            name = call.reference.partition("@")[0] if _is_of_the_server(call) else ""
             self._metrics.record(wire, name, _code_of(call), seconds)
         self._witness.used(wire, calls, caller, origin)
         await self._witness.written()
@@ -227,6 +225,12 @@ class Intake:
         finally:
             self._witness.did(seen, asset.path, caller, origin.address)
             await self._witness.written()
+
+
+def _is_of_the_server(call: CallRecord) -> bool:
+    """Whether a tool of this server runs it, or has run it. Any other name is the client's invention, and nothing is
+    counted by it: with a new one for each call the table of counters would grow without end."""
+    return call.queue != "session" and (call.state not in ENDED or call.started_at is not None)
 
 
 def _code_of(call: CallRecord) -> str:

@@ -7,7 +7,8 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Series:
-    """Calls of one tool over one wire with one outcome."""
+    """The counter of calls of one tool over one wire that ended in one way: how many, how long in all, and how many of
+    them within each of the histogram's times."""
 
     __slots__ = ("buckets", "count", "total_s")
 

@@ -15,7 +15,7 @@ Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 class CallCollector(Collector):
-    """Reads the counters at the moment they are asked for."""
+    """Turns the counters into Prometheus' families, as they are at the moment of the request."""
 
     def __init__(self, metrics: Metrics, tools: int) -> None:
         self._metrics, self._tools = metrics, tools

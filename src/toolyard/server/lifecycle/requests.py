@@ -1,4 +1,9 @@
-"""`/v1/tools`: requests, for whoever works on them."""
+"""`/v1/tools`: requests, for whoever works on them.
+
+A request is a call that somebody outside this server has to run: a worker, or the client that brought the tool with its
+session. Whoever works on it claims it, sends heartbeats while it runs, and responds, or releases it for another. Each
+of these names the attempt that it is about, so that one who comes too late changes nothing.
+"""
 
 from functools import partial
 
@@ -23,7 +28,7 @@ RESPONSE = "/v1/tools/response/{sessionId}/{requestId}"
 
 
 class RequestHandlers:
-    """Handlers."""
+    """The handlers of requests: each decodes, lets `engine/requests.py` do it, and encodes what became of it."""
 
     def __init__(
         self,

@@ -1,4 +1,9 @@
-"""`/v1/sessions`: a model's tool uses in, their results out."""
+"""`/v1/sessions`: a model's tool uses in, their results out.
+
+A session follows one conversation. Its client posts what the model said, and the tool uses in it become calls, run
+here, by a worker, or by the client itself. Their results are collected together, in the form that the model's provider
+wants for its next turn, or followed one by one as events.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -21,7 +26,7 @@ EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no
 
 
 class SessionHandlers:
-    """Handlers."""
+    """The handlers of sessions. Tool uses go through the intake, a message at a time."""
 
     def __init__(self, sessions: Sessions, intake: Intake, new_id: Callable[[], str], telling: ModelText) -> None:
         self._sessions, self._intake, self._new_id, self._telling = sessions, intake, new_id, telling
@@ -71,7 +76,7 @@ class SessionHandlers:
         return Stream(200, EVENT_STREAM, self._events(session.id, int(last)))
 
     async def _events(self, id: str, last: int) -> AsyncIterator[bytes]:
-        yield b": events\n\n"
+        yield b": events\n\n"  # at once, so that the client knows that it is connected
         while True:
             events = await self._sessions.events(id, last, EVENTS_AT_ONCE, KEEP_ALIVE_S)
             yield b"".join(map(wire.encode_event, events)) or b": still here\n\n"

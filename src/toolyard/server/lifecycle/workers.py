@@ -1,4 +1,8 @@
-"""`/v1/workers`: those who run tools elsewhere, and what they offer."""
+"""`/v1/workers`: those who run tools elsewhere, and what they offer.
+
+A worker registers its tools under a name, and is there as long as it sends heartbeats. What it then does with calls is
+in `requests.py`.
+"""
 
 import asyncio
 

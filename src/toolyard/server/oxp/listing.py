@@ -11,7 +11,8 @@ MOST_LISTS = 256
 
 
 class Listing:
-    """Keeps what it made until the catalogue changes. Callers who see the same share it."""
+    """The lists of tools as replies, kept until the catalogue changes. Callers who see the same tools share one:
+    a list of a thousand tools is encoded once, and not for each request."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue

@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Lane(Protocol):
-    """Who answers for the author's prompts and resources."""
+    """Whoever answers for the author's prompts and resources: the official SDK, where it is installed and used."""
 
     def serves(self, method: str, revision: Revision) -> bool: ...
 
@@ -44,7 +44,7 @@ class Lane(Protocol):
 
 
 class Offers:
-    """Answers for them."""
+    """The methods about prompts, resources and completion. A resource may be the author's, or what a tool gave out."""
 
     def __init__(self, lane: Lane | None, given: GivenResources, engine: Engine, intake: Intake) -> None:
         self._lane, self._given, self._engine, self._intake = lane, given, engine, intake

@@ -17,7 +17,8 @@ from .client_requests import Asking
 
 
 class ClientAnswers:
-    """To a tool's questions, through the ledger, and to the author's handlers."""
+    """Takes a client's responses to whoever asked: to a tool's question by way of the ledger, since the tool may run on
+    another node, and else to the author's handler that waits for it."""
 
     def __init__(self, store: Store, questions: Questions, asking: Asking) -> None:
         self._store, self._questions, self._asking = store, questions, asking

@@ -18,7 +18,8 @@ Names = tuple[str, str, str | None]
 
 
 class Asking:
-    """Those that wait for an answer here, and answers for others."""
+    """Sends requests to clients and waits for their answers. An answer that reaches another node is noted in the
+    ledger, where the node that asked looks for it."""
 
     def __init__(self, store: Store, new_id: Callable[[], str]) -> None:
         self._store, self._new_id = store, new_id

@@ -40,7 +40,7 @@ class ServerInfo(Struct, frozen=True):
 
 
 class Dispatcher:
-    """Answers requests."""
+    """Finds the method for a request, by the revision that its client speaks, and says what this server can do."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ async def _nothing(request: McpRequest) -> bytes:
 
 
 class McpParts(Struct):
-    """What a transport needs."""
+    """What a transport needs of MCP: who answers requests, who hears of changes, and who takes clients' answers."""
 
     dispatcher: Dispatcher
     subscriptions: Subscriptions

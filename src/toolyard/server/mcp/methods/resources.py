@@ -27,7 +27,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class GivenResources:
-    """Those that tools gave out."""
+    """The resources that tools gave out: what a result embeds, and results that are too long for a model. They are
+    there for the caller who got them, and are not listed."""
 
     def __init__(self, node: Node, keep_s: float, telling: ModelText) -> None:
         self._node, self._keep_s, self._telling = node, keep_s, telling

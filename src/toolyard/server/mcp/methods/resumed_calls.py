@@ -33,7 +33,8 @@ NewChannel = Callable[[], Channel]
 
 
 class Following:
-    """Takes them up."""
+    """Answers requests about a call that another request began: waits for its end or its next question, and hands out
+    what it asks in the way of the client's era."""
 
     def __init__(
         self,
@@ -135,6 +136,7 @@ class Following:
         return forget
 
     def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
+        # What the stream of the first request would have kept for a client that comes back is kept there alone.
         outlet.no_resumption()
         run = self._node.run_of(call.seq)
         if run is not None:

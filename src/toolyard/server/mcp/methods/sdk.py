@@ -71,7 +71,8 @@ class RingCodec:
 
 
 class AuthorsServer(MCPServer[Any]):
-    """What `app.mcp` is. Prompts and resources that come while it is served are told of."""
+    """The SDK's server on which an author defines prompts and resources: what `app.mcp` is. It is never served by
+    itself; here it is told when it is served, and tells when prompts and resources come or go."""
 
     def __init__(self, name: str) -> None:
         self.codec, self.events = RingCodec(), InMemorySubscriptionBus()
@@ -134,7 +135,7 @@ def _principal(context: Any) -> str | None:
 
 
 class SdkLane:
-    """Answers with an author's server."""
+    """The way to an author's server: hands it one request at a time, and makes its events our subscriptions'."""
 
     def __init__(self, authors: AuthorsServer, subscriptions: Subscriptions, asking: Asking, ring: KeyRing) -> None:
         self._authors, self._server, self._asking = authors, authors._lowlevel_server, asking
@@ -205,7 +206,8 @@ def _as_rpc(error: MCPError, message: Incoming, peer: Peer, params: Mapping[str,
 
 
 class NoStream:
-    """Nothing is said to a client but about a request of its own; what changes is told through subscriptions."""
+    """The connection that the SDK is given where it expects one of its own: nothing is said on it, because a client is
+    told what changes through subscriptions, and else only about a request of its own."""
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
         raise NoBackChannelError(method)

@@ -29,7 +29,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Subscriber(Struct, eq=False):
-    """`tell` sends a notification: its method and parameters."""
+    """Somebody who hears of changes: what they want to hear of, and `tell`, which sends a notification (its method and
+    its parameters) to them."""
 
     wanted: SubscriptionFilter
     tell: Callable[[str, dict[str, Any]], None]
@@ -42,7 +43,7 @@ class Subscriber(Struct, eq=False):
 
 
 class Subscriptions:
-    """Of this node."""
+    """The subscribers that are connected to this node. Changes on other nodes reach it through the ledger's hints."""
 
     def __init__(
         self,

@@ -36,7 +36,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Tasks:
-    """Handlers."""
+    """The methods about tasks. A task is a call in the ledger, so nothing is kept here but what each was last shown to
+    wait for."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ _NOTHING: dict[str, tuple[str, ...]] = {}
 
 
 class CallParts(Struct, frozen=True):
-    """What `tools/call` is made of."""
+    """What `tools/call` is made of, and whom it tells of what it did."""
 
     intake: Intake
     engine: Engine
@@ -294,7 +294,7 @@ class McpCall(Struct, eq=False):
 
 
 class TaskChannel(LedgerChannel):
-    """Of a task: nobody waits for it, and what it asks is found with it."""
+    """The channel of a call that became a task: nobody waits for it, and what it asks is found with the task."""
 
     __slots__ = ("_peer",)
 

@@ -15,8 +15,8 @@ MOST_PAGES = 256
 
 
 class ToolPages:
-    """Keeps them until the catalogue changes. A cursor names the last tool of the page before, so that it stays good
-    when tools come and go."""
+    """The pages of `tools/list`, kept until the catalogue changes. A cursor names the last tool of the page before, so
+    that it stays good when tools come and go."""
 
     def __init__(self, catalogue: Catalogue, size: int) -> None:
         self._catalogue, self._size = catalogue, size

@@ -29,7 +29,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 
 class Completions:
-    """Of this node's clients, and what others have noted for them."""
+    """Watches for what this node's clients sent their people to, and passes on what other nodes have noted for them."""
 
     def __init__(self, node: Node, subscriptions: Subscriptions) -> None:
         self._node, self._store, self._subscriptions = node, node.store, subscriptions

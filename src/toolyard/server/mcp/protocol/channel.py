@@ -30,7 +30,8 @@ class RequestHooks(Protocol):
 
 
 class McpChannel:
-    """Implements `Channel`: events go out as notifications, questions as each era has them."""
+    """A call's `Channel` to an MCP client: progress and logs go out as notifications, questions as each era has them
+    (as requests to the client, or in the answer to its own request)."""
 
     cancelled = False
     _last: float | None = None

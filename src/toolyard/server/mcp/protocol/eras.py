@@ -1,4 +1,8 @@
-"""Which era a message is of, and what each era's clients say of themselves."""
+"""Which era a message is of, and what each era's clients say of themselves.
+
+The older era (2025-03-26 to 2025-11-25) begins with a handshake: what was agreed on is kept in a session. In the newer
+one (2026-07-28) there is none, and each request says in its `_meta` which revision it speaks and what its client can.
+"""
 
 from collections.abc import Mapping
 

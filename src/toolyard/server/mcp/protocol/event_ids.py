@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder(Place).decode
 
 
 class Places:
-    """Makes and reads them."""
+    """Makes the ids of events, and reads those that clients come back with."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring

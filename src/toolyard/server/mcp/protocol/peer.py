@@ -14,7 +14,7 @@ from ....wires.mcp.revisions import Revision
 
 
 class Peer(Struct):
-    """A client, as far as its request or its session says."""
+    """The client that sent a message: who it is, and what it can do as far as its request or its session says."""
 
     revision: Revision
     caller: Caller

@@ -37,7 +37,7 @@ _STATUSES: dict[type[ToolyardError], int] = {
 
 
 class McpAnswers:
-    """What is refused before it is a message."""
+    """MCP's words for what the shell refuses before a message was read: the `ErrorEncoder` of its routes."""
 
     def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
         return refused(error, None)

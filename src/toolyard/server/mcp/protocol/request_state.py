@@ -31,7 +31,7 @@ class RequestState(Struct, frozen=True, array_like=True):
 
 
 class States:
-    """Makes and opens them."""
+    """Seals the `requestState` that a client is given with questions, and opens it when it comes back with answers."""
 
     def __init__(self, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
         self._ring, self._keep_s, self._now = ring, keep_s, now

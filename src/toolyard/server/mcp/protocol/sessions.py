@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SessionState(Struct, rename="camel", omit_defaults=True):
-    """What a client and this server have agreed on."""
+    """What a client and this server have agreed on for a session, and what the client set since."""
 
     version: str
     capabilities: Raw = NONE
@@ -61,7 +61,8 @@ def kept(capabilities: dict[str, Any]) -> Raw:
 
 
 class McpSessions:
-    """Those that are open."""
+    """The sessions of the older era that are open. The ledger has them; those that were used last are known by heart
+    where no other node could have changed them."""
 
     def __init__(self, store: Store, ring: KeyRing, new_id: Callable[[], str], quotas: Quotas) -> None:
         self._store, self._ring, self._new_id, self._quotas = store, ring, new_id, quotas

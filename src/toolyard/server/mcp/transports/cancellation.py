@@ -25,7 +25,8 @@ class CancellableOutlet(Protocol):
 
 
 class RunningRequests:
-    """By session and id: ids alone are anybody's."""
+    """The requests that are being worked on here, by session and id: each client counts its own, so an id alone could
+    be anybody's. A cancellation that reaches another node is noted in the ledger."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

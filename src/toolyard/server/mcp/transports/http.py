@@ -30,7 +30,7 @@ _VERSION = VERSION.encode()
 
 
 class McpHttp:
-    """Handlers."""
+    """The handlers of `/mcp`: tells the eras apart, and answers a request with one reply or a stream."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ def event(message: bytes, id: str | None = None) -> bytes:
 
 
 class Events:
-    """Chunks of a stream, as they come."""
+    """The chunks of one stream, in the order in which they come, with a sign of life where nothing else does."""
 
     def __init__(self, open_s: float | None = None) -> None:
         """`open_s`: after that it ends, whatever is still to come."""
@@ -86,14 +86,15 @@ class Events:
 
 
 class Keeping(Struct, frozen=True):
-    """Where events are kept, and how they are named."""
+    """Where events are kept for clients that come back, and how they are named."""
 
     store: Store
     places: Places
 
 
 class HttpOutlet:
-    """To the client of one request. Most are answered at once, so what is for others is not made before it is used."""
+    """The way to the client of one request over HTTP: a reply, or a stream as soon as there is something to say before.
+    Most requests are answered at once, so what only the others need is not made before it is used."""
 
     seq = 0
     """The call's number in the ledger, once it is there."""

@@ -38,7 +38,8 @@ Answer = Callable[[Incoming, Peer, Exchange], Awaitable[Reply]]
 
 
 class OlderEra:
-    """Its messages. What is a request like any other goes to `answer`."""
+    """The older era's messages: handshake, session, batch, notification, response. What is a request like any other
+    goes to `answer`."""
 
     def __init__(
         self,

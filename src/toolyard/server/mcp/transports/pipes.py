@@ -25,7 +25,7 @@ INPUT, OUTPUT, ERRORS = range(3)
 
 
 class Pipes(Struct):
-    """Descriptors that nobody else has."""
+    """The two descriptors on which messages come and go, and which nobody else has."""
 
     input: int
     output: int
@@ -97,7 +97,7 @@ def _poll(output: int) -> "select.poll":
 
 
 class OutputPipe:
-    """The output. Whole lines, from the loop alone."""
+    """The way out to the client: whole lines, written from the loop, and by a thread what the pipe has no room for."""
 
     def __init__(self, output: int) -> None:
         self._output, self._loop = output, asyncio.get_running_loop()

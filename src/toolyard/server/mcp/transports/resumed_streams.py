@@ -20,7 +20,7 @@ LOOK_S = 1.0
 
 
 class OlderStreams:
-    """Makes them."""
+    """Makes the streams that a client asks for by itself, on whichever node it asks."""
 
     def __init__(
         self,

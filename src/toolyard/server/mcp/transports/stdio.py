@@ -42,7 +42,7 @@ SESSION = "stdio"
 
 
 class StdioOutlet:
-    """To the client, about one of its requests."""
+    """The way to the client of one request over pipes: every message is a line, and there is one pipe for all."""
 
     is_open = True
 
@@ -66,13 +66,13 @@ class StdioOutlet:
             self._last(message)
 
     def takes_long(self, record: Callable[[], None]) -> None:
-        """There is one pipe: nothing to take up again."""
+        """Nothing can be taken up again: a pipe that broke is the end of the server."""
 
     def on_recorded(self, seq: int) -> None:
         self.seq = seq
 
     def no_resumption(self) -> None:
-        """Nor here."""
+        """Nothing can be, anyway."""
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         self._when_gone.append(callback)
@@ -89,7 +89,7 @@ class StdioOutlet:
 
 
 class Surroundings(Struct):
-    """What a server over pipes needs beside the dispatcher."""
+    """What a server over pipes needs of the yard beside MCP's parts."""
 
     check: Callable[[bytes], None]
     """Raises for a message that is too large or too deep."""
@@ -104,7 +104,7 @@ class Surroundings(Struct):
 
 
 class StdioServer:
-    """One client, as long as its input lasts."""
+    """Serves one client over pipes, as long as its input lasts and what it asked for has not ended."""
 
     def __init__(self, parts: McpParts, around: Surroundings, line: OutputPipe) -> None:
         self._parts, self._around, self._line = parts, around, line
