@@ -1,4 +1,4 @@
-"""The operator's words about the console: a code that lets a browser in, once."""
+"""The code that lets a browser into the console, once, as `toolyard console` asks for it, in both directions."""
 
 from ..contract import JSON, Reply, Request
 from ..errors import encode

@@ -1,4 +1,4 @@
-"""The operator's question which tools the workers offer, in both directions."""
+"""The tools that workers offer now, as operators list them to lock them, in both directions."""
 
 from collections.abc import Iterable
 
@@ -20,5 +20,5 @@ def encode_ask() -> Request:
 
 
 def decode_offers(reply: Reply) -> list[ToolDefinition]:
-    """Raises what the server refused with."""
+    """The definitions that the server lists. Raises the error that it refused with."""
     return decode_definitions(encode(LIFECYCLE.decode(reply)), 0)
