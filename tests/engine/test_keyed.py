@@ -97,7 +97,7 @@ def test_what_was_not_valid_does_not_take_a_key_and_is_not_a_conflict() -> None:
 def test_families_of_wires_have_their_own_keys() -> None:
     async def all_of_them() -> None:
         async with async_client(kit) as oxp:
-            sending = oxp._sending
+            sending = oxp._transport
             from toolyard import AsyncClient
 
             for wire, expected in (("otc", 1), ("otc_draft", 2)):

@@ -1,5 +1,5 @@
-"""The clients: `Client` and, for asynchronous programs, `AsyncClient`. Both speak OXP, OTC if told to, and MCP at an
-address that ends in `/mcp`.
+"""The clients: `Client` and, for asynchronous programs, `AsyncClient`. Both speak OXP by default, OTC where `wire` says
+so, and MCP at an address that ends in `/mcp`.
 
 with Client("http://127.0.0.1:8000") as client:
     client.call("Calculator.Add", {"a": 10, "b": 5})
@@ -20,7 +20,7 @@ from ..wires.contract import Reply, Request
 from .confirm import AsyncConfirm, Confirm, declined, is_on_this_machine, shown
 from .flows import Flow, Pause, check_challenge, value_of
 from .protocols import WIRES as WIRES
-from .protocols import ClientProtocol, speech_of
+from .protocols import ClientProtocol, protocol_of
 from .protocols import WireName as WireName
 from .transport import AsyncHttpTransport, HttpTransport, TimedOut, Unreachable
 
@@ -30,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 
 class Transport(Protocol):
-    """How requests get there and replies come back."""
+    """Sends a request to the server and returns its reply: over HTTP, or to a server in the same process."""
 
     def send(self, request: Request) -> Reply: ...
 
@@ -38,13 +38,15 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
+    """As `Transport`, for asynchronous programs."""
+
     async def send(self, request: Request) -> Reply: ...
 
     async def close(self) -> None: ...
 
 
 class CallOptions(TypedDict, total=False):
-    """What may go with a call besides its input."""
+    """The options of a call besides its input."""
 
     call_id: str | None
     trace_id: str | None
@@ -56,7 +58,7 @@ class CallOptions(TypedDict, total=False):
 
 
 def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[CallOptions]) -> CallTool:
-    """A call, with a key of its own: one that may be tried again must be the same call every time."""
+    """A call request. It always has a `call_id`: where a request is sent again, the server has to see the same call."""
     if unknown := options.keys() - CallOptions.__annotations__.keys():
         known = ", ".join(CallOptions.__annotations__)
         raise TypeError(f"a call has no option {min(unknown)!r}; the options are {known}")
@@ -69,18 +71,18 @@ def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[Cal
 
 
 def log_use(url: str, tool_id: str, outcome: Outcome) -> None:
-    """Which tools a program used, without what it said to them."""
+    """Logs which tool a program used and how the call ended, without its input."""
     ended = "success" if outcome.error is None else outcome.error.code
     _log.info("%s at %s: %s in %g ms, call %s", tool_id, url, ended, outcome.duration_ms, outcome.call_id)
 
 
 @contextmanager
-def logging_failures(url: str, made: CallTool) -> Iterator[None]:
-    """Logs a call that came to no outcome: declined, refused, not answered."""
+def logging_failures(url: str, command: CallTool) -> Iterator[None]:
+    """Logs a call that has no outcome: declined, refused, or not answered."""
     try:
         yield
     except ToolyardError as error:
-        _log.info("%s at %s: %s, call %s", made.tool_id, url, _why(error), made.call_id)
+        _log.info("%s at %s: %s, call %s", command.tool_id, url, _why(error), command.call_id)
         raise
 
 
@@ -92,8 +94,8 @@ def _why(error: ToolyardError) -> str:
     return f"refused ({type(error).__name__})"
 
 
-def drive(flow: Flow, sending: Transport) -> Any:
-    """Sends what the flow asks for, and returns what it ends with."""
+def drive(flow: Flow, transport: Transport) -> Any:
+    """Sends the requests that a flow yields, pauses where it wants to, and returns the value that it returns."""
     reply: Reply | None = None
     with closing(flow):
         while True:
@@ -105,11 +107,11 @@ def drive(flow: Flow, sending: Transport) -> Any:
                 time.sleep(step.seconds)
                 reply = None
             else:
-                reply = sending.send(step)
+                reply = transport.send(step)
 
 
 class Client:
-    """Calls tools of a server, and waits."""
+    """A client of one server, for synchronous programs."""
 
     def __init__(
         self,
@@ -125,15 +127,15 @@ class Client:
         sending: Transport | None = None,
     ) -> None:
         """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP. `ca`
-        is the file of the authorities that may have signed the server's certificate, if not those of the system.
-        `confirm` is asked before each call, with the tool as it is listed and the input; where it says no, nothing is
-        sent and Declined is raised. `trusted` says whether the hints in that are the server's, or MCP's defaults;
-        without it, those of a server on this machine are. `sending` replaces HTTP."""
-        self._speech: ClientProtocol
-        self._speech, address = speech_of(url, wire)
+        is a file of certificate authorities to trust instead of the system's. `confirm` is asked before each call, with
+        the tool as it is listed and the input; where it says no, nothing is sent and Declined is raised. `trusted`
+        decides which hints it is shown: the server's own, or MCP's defaults; without it, only a server on this machine
+        is trusted. `sending` is the transport, if not HTTP."""
+        self._protocol: ClientProtocol
+        self._protocol, address = protocol_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
         self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
-        self._sending = sending or HttpTransport(address, key, timeout_s, ca=ca)
+        self._transport = sending or HttpTransport(address, key, timeout_s, ca=ca)
 
     def __enter__(self) -> Self:
         return self
@@ -142,12 +144,12 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        with suppress(ServerError):
-            self._drive(self._speech.end())
-        self._sending.close()
+        with suppress(ServerError):  # a server that is gone needs no goodbye
+            self._drive(self._protocol.end())
+        self._transport.close()
 
     def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
-        """What the tool returns. Raises ToolError, InvalidInput, MissingRequirements, …
+        """Calls a tool and returns its result. Raises ToolError, InvalidInput, MissingRequirements, …
 
         Options: call_id, trace_id, user_id, user_info, secrets={id: value}, tokens={provider: token}, and wait=True to
         wait for a call that is still running, however long it takes.
@@ -155,52 +157,53 @@ class Client:
         return value_of(self.outcome(tool_id, input, **options))
 
     def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
-        """How the call ended, a tool's failure included."""
-        made, wait = command(tool_id, input, **options), bool(options.get("wait"))
-        with logging_failures(self._url, made):
+        """Calls a tool and returns how the call ended, a tool's failure included. Raises where it was refused."""
+        call, wait = command(tool_id, input, **options), bool(options.get("wait"))
+        with logging_failures(self._url, call):
             if self._confirm is not None:
+                # Listed anew for each call: what a person confirms is the tool as it is now.
                 tools = self.list(all_versions="@" in tool_id)
-                if not self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input):
+                if not self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), call.input):
                     raise declined(tool_id)
-            outcome: Outcome = self._drive(self._speech.call(made, self._retries, wait=wait))
+            outcome: Outcome = self._drive(self._protocol.call(call, self._retries, wait=wait))
         log_use(self._url, tool_id, outcome)
         return outcome
 
     def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
         """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
-        tools: Rows = self._drive(self._speech.list_tools(all_versions=all_versions, for_model=for_model))
+        tools: Rows = self._drive(self._protocol.list_tools(all_versions=all_versions, for_model=for_model))
         return tools
 
     def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
-        """A call of this caller's, as the ledger has it; after at most `wait_s` seconds if it is still running."""
-        call: dict[str, Any] = self._drive(self._speech.show_call(call_id, wait_s))
+        """A call of this caller's, as the ledger has it. Where it is still running, waits up to `wait_s` seconds."""
+        call: dict[str, Any] = self._drive(self._protocol.show_call(call_id, wait_s))
         return call
 
     def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
         """This caller's calls, newest first."""
-        calls: Rows = self._drive(self._speech.list_calls({"state": state, "tool": tool, "limit": str(limit)}))
+        calls: Rows = self._drive(self._protocol.list_calls({"state": state, "tool": tool, "limit": str(limit)}))
         return calls
 
     def cancel(self, call_id: str) -> dict[str, Any]:
-        """Ends a call of this caller's, unless it has ended. The call after that."""
-        call: dict[str, Any] = self._drive(self._speech.cancel_call(call_id))
+        """Cancels a call of this caller's, unless it has ended. Returns the call after that."""
+        call: dict[str, Any] = self._drive(self._protocol.cancel_call(call_id))
         return call
 
     def challenge_status(self, challenge: Challenge) -> str:
-        """What became of something that a person has to do first: pending, completed or failed."""
+        """The status of an authorization or approval that a call waits for: pending, completed or failed."""
         status: str = self._drive(check_challenge(challenge))
         return status
 
     def healthy(self) -> bool:
         """Whether the server takes calls."""
-        return bool(self._drive(self._speech.health()))
+        return bool(self._drive(self._protocol.health()))
 
     def _drive(self, flow: Flow) -> Any:
-        return drive(flow, self._sending)
+        return drive(flow, self._transport)
 
 
 class AsyncClient:
-    """Calls tools of a server, and lets others run meanwhile."""
+    """A client of one server, for asynchronous programs. Parameters and methods are those of `Client`."""
 
     def __init__(
         self,
@@ -215,11 +218,11 @@ class AsyncClient:
         trusted: bool | None = None,
         sending: AsyncTransport | None = None,
     ) -> None:
-        self._speech: ClientProtocol
-        self._speech, address = speech_of(url, wire)
+        self._protocol: ClientProtocol
+        self._protocol, address = protocol_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
         self._is_trusted = is_on_this_machine(url) if trusted is None else trusted
-        self._sending = sending or AsyncHttpTransport(address, key, timeout_s, ca=ca)
+        self._transport = sending or AsyncHttpTransport(address, key, timeout_s, ca=ca)
 
     async def __aenter__(self) -> Self:
         return self
@@ -229,8 +232,8 @@ class AsyncClient:
 
     async def close(self) -> None:
         with suppress(ServerError):
-            await self._drive(self._speech.end())
-        await self._sending.close()
+            await self._drive(self._protocol.end())
+        await self._transport.close()
 
     async def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
         """As `Client.call`."""
@@ -240,42 +243,42 @@ class AsyncClient:
         self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> Outcome:
         """As `Client.outcome`."""
-        made, wait = command(tool_id, input, **options), bool(options.get("wait"))
-        with logging_failures(self._url, made):
+        call, wait = command(tool_id, input, **options), bool(options.get("wait"))
+        with logging_failures(self._url, call):
             if self._confirm is not None:
                 tools = await self.list(all_versions="@" in tool_id)
-                said = self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), made.input)
-                if not (await said if inspect.isawaitable(said) else said):
+                answer = self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), call.input)
+                if not (await answer if inspect.isawaitable(answer) else answer):
                     raise declined(tool_id)
-            outcome: Outcome = await self._drive(self._speech.call(made, self._retries, wait=wait))
+            outcome: Outcome = await self._drive(self._protocol.call(call, self._retries, wait=wait))
         log_use(self._url, tool_id, outcome)
         return outcome
 
     async def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
         """As `Client.list`."""
-        flow = self._speech.list_tools(all_versions=all_versions, for_model=for_model)
+        flow = self._protocol.list_tools(all_versions=all_versions, for_model=for_model)
         tools: Rows = await self._drive(flow)
         return tools
 
     async def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
         """As `Client.show`."""
-        call: dict[str, Any] = await self._drive(self._speech.show_call(call_id, wait_s))
+        call: dict[str, Any] = await self._drive(self._protocol.show_call(call_id, wait_s))
         return call
 
     async def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
         """As `Client.calls`."""
-        flow = self._speech.list_calls({"state": state, "tool": tool, "limit": str(limit)})
+        flow = self._protocol.list_calls({"state": state, "tool": tool, "limit": str(limit)})
         calls: Rows = await self._drive(flow)
         return calls
 
     async def cancel(self, call_id: str) -> dict[str, Any]:
         """As `Client.cancel`."""
-        call: dict[str, Any] = await self._drive(self._speech.cancel_call(call_id))
+        call: dict[str, Any] = await self._drive(self._protocol.cancel_call(call_id))
         return call
 
     async def healthy(self) -> bool:
         """As `Client.healthy`."""
-        return bool(await self._drive(self._speech.health()))
+        return bool(await self._drive(self._protocol.health()))
 
     async def _drive(self, flow: Flow) -> Any:
         reply: Reply | None = None
@@ -289,4 +292,4 @@ class AsyncClient:
                     await asyncio.sleep(step.seconds)
                     reply = None
                 else:
-                    reply = await self._sending.send(step)
+                    reply = await self._transport.send(step)

@@ -1,7 +1,7 @@
-"""A person's yes before a call is sent: which tool, as its server describes it, and with what input.
+"""Confirmation by a person before a call is sent: what they are shown of the tool, and whose hints they see.
 
-What a server says of its own tools counts where somebody trusts the server: it is on this machine, or was named. Of any
-other, a tool is taken for what MCP takes it for when nothing is said: destructive.
+A server's hints about its own tools count where the server is trusted: it is on this machine, or somebody named it. At
+any other server a tool is shown with MCP's defaults, as destructive.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,10 +14,10 @@ from ..text.addresses import is_loopback
 from ..wires.mcp.tools import annotations_of
 
 Confirm = Callable[[dict[str, Any], dict[str, Any]], bool]
-"""Asked with a tool, as the server lists it, and the input that would be sent."""
+"""Gets a tool, as the server lists it, and the input that would be sent; returns whether to send it."""
 AsyncConfirm = Callable[[dict[str, Any], dict[str, Any]], bool | Awaitable[bool]]
 UNTRUSTED_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
-"""MCP's defaults, in the place of whatever an untrusted server says of a tool."""
+"""MCP's defaults, which replace whatever an untrusted server says of a tool."""
 
 
 def is_on_this_machine(url: str) -> bool:
@@ -25,19 +25,20 @@ def is_on_this_machine(url: str) -> bool:
 
 
 def is_named(url: str, trusted: Sequence[str]) -> bool:
-    """Whether an address is one of those, or below one of them."""
-    scheme, host, path = _place(url)
-    return any((scheme, host) == each[:2] and f"{path}/".startswith(f"{each[2]}/") for each in map(_place, trusted))
+    """Whether a URL is one of those that somebody named as trusted, or below one of them."""
+    scheme, host, path = _parts(url)
+    return any((scheme, host) == each[:2] and f"{path}/".startswith(f"{each[2]}/") for each in map(_parts, trusted))
 
 
-def _place(url: str) -> tuple[str, tuple[str | None, int | None], str]:
+def _parts(url: str) -> tuple[str, tuple[str | None, int | None], str]:
+    """Scheme, host with port, and path of a URL, in one spelling: https://a and https://a:443/ are the same."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, (parts.hostname, port), parts.path.rstrip("/")
 
 
 def find_listed(tools: Sequence[dict[str, Any]], reference: str) -> dict[str, Any] | None:
-    """The tool that is meant: by its name, or by its id, with or without a version."""
+    """The listed tool that a reference means: by its name, or by its id, with or without a version."""
     id, _, version = reference.partition("@")
     wanted = f"{version}.0.0" if version and "." not in version else version
     for listed in tools:
@@ -48,7 +49,7 @@ def find_listed(tools: Sequence[dict[str, Any]], reference: str) -> dict[str, An
 
 
 def reference_of(tool: Mapping[str, Any]) -> str:
-    """`Toolkit.Tool@1.2.3`, whichever wire lists it; of a tool that is not toolyard's, its name."""
+    """A listed tool's reference (`Toolkit.Tool@1.2.3`), whichever wire lists it; its name, where it has no such id."""
     if "id" in tool:
         return str(tool["id"])
     meta = tool.get("_meta") or {}
@@ -56,13 +57,13 @@ def reference_of(tool: Mapping[str, Any]) -> str:
 
 
 def shown(tools: Sequence[dict[str, Any]], reference: str, *, is_trusted: bool) -> dict[str, Any]:
-    """What a person is shown of a tool; of one that is not listed, its name."""
+    """What a person is shown of a tool: all that is listed of it, or only its name where it is not listed."""
     listed = find_listed(tools, reference) or {"name": reference}
     return listed if is_trusted else {**listed, "annotations": UNTRUSTED_HINTS}
 
 
 def hints_of(listed: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
-    """The hints of a file's tool, which the wire that lists it has no place for."""
+    """The hints of a tool that was loaded from a file, as MCP's annotations: OXP's list has no member for them."""
     tools = [tool for source in sources for tool in source.tools if tool.reference == listed.get("id")]
     return {"annotations": annotations_of(tools[0])} if tools else {}
 

@@ -1,7 +1,9 @@
-"""What a client does over MCP: it finds out which era the server is of, lists before it calls, and waits for tasks.
+"""A client's flows over MCP: it finds out which era the server is of, lists before it calls, and waits for tasks.
 
-The era is found by the first request, which is always a list: it is sent in the newest revision, and a server that does
-not understand it is greeted with the older era's handshake. What came of it is kept for as long as the client lives.
+The era is found with the first request, which is always a list: it is sent in the newest revision, and with a server
+that does not understand it the client makes the older era's handshake. What was agreed on is kept for as long as the
+client lives. Tools are listed before they are called, because the list says which arguments go into headers, whether a
+task has to be asked for, and which schema a result must fit.
 """
 
 import logging
@@ -38,7 +40,7 @@ from .flows import Flow, Pause, pause_after, pause_of, tried
 
 MOST_PAGES = 1000
 KEEP_S = 60.0
-"""How long a list is believed whose server does not say."""
+"""How long a list is used whose server does not say how long it holds."""
 OPENING_S = 0.01
 POLL_S, LONGEST_POLL_S = 1.0, 3600.0
 SHORTEST_RESUME_S = 0.1
@@ -48,12 +50,13 @@ Step = Generator[Request | Pause, Reply | None, Any]
 
 
 class McpProtocol:
-    """Speaks MCP with one server."""
+    """MCP as a client speaks it with one server, with what was agreed on and listed there. Flows of one client may be
+    interleaved (`asyncio.gather`): the first finds out the era, and the others wait for that."""
 
     def __init__(self, url: str, path: str = "", monotonic: Callable[[], float] = SYSTEM_CLOCK.monotonic) -> None:
-        """`path` comes after the address that requests are sent to, `url` is what people call it."""
+        """`path` is the path of requests, after the transport's base URL; `url` is the server's address in messages."""
         self._url, self._path, self._monotonic = url, path, monotonic
-        self._place: ServerAddress | None = None
+        self._server: ServerAddress | None = None
         self._is_opening = False
         self._listing: ToolListing | None = None
         self._stale_at = 0.0
@@ -62,21 +65,21 @@ class McpProtocol:
     # -- what a client can do ----------------------------------------------------------------------
 
     def call(self, command: CallTool, retries: int, *, wait: bool) -> Flow:
-        """To its end, whether or not that was wished: a call that takes long becomes a task, which is waited for."""
+        """Calls a tool and waits for its end, whatever `wait` says: a long call becomes a task, which is waited for."""
         return (yield from tried(lambda: self._called(command), retries))
 
     def list_tools(self, *, all_versions: bool, for_model: bool) -> Flow:
-        """The newest version of each, without what a model must not fill in: MCP knows no other list."""
+        """Lists the newest version of each tool, without hidden parameters: MCP has no other list."""
         return (yield from self._list()).tools
 
     def health(self) -> Flow:
         return (yield from self._ask("tools/list", {})).result is not None
 
     def end(self) -> Flow:
-        """Says goodbye where there is a session."""
-        place, self._place = self._place, None
-        if place is not None and place.session is not None:
-            yield wire.encode_goodbye(place)
+        """Ends the session, where there is one."""
+        server, self._server = self._server, None
+        if server is not None and server.session is not None:
+            yield wire.encode_goodbye(server)
 
     def show_call(self, call_id: str, wait_s: float) -> NoReturn:
         raise RequestError(NO_LEDGER)
@@ -92,41 +95,45 @@ class McpProtocol:
     def _ask(
         self, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes] | None = None
     ) -> Generator[Request | Pause, Reply | None, Heard]:
-        """A request and what was heard. If the server has forgotten what was agreed on, that begins anew, once."""
+        """Sends a request and returns the reply. If the server has forgotten the session, or speaks another revision
+        now, that is agreed on anew, once."""
         yield from self._opened()
-        place = self._place
-        if place is None:
+        server = self._server
+        if server is None:
             return (yield from self._ask_first(method, params))
-        heard = yield from self._exchange(place, method, params, more or {})
-        if _is_lost(place, heard):
-            self._place = None
+        heard = yield from self._exchange(server, method, params, more or {})
+        if _is_lost(server, heard):
+            self._server = None
             yield from self._ask_first("tools/list", {})
-            if self._place is not None:
-                heard = yield from self._exchange(self._place, method, params, more or {})
+            if self._server is not None:
+                heard = yield from self._exchange(self._server, method, params, more or {})
         return heard
 
     def _opened(self) -> Generator[Pause, Reply | None, None]:
-        """Lets another finish who is finding out the era."""
+        """Waits while another flow of this client is finding out the era."""
         while self._is_opening:
             yield Pause(OPENING_S)
 
     def _ask_first(self, method: str, params: Mapping[str, Any]) -> Generator[Request | Pause, Reply | None, Heard]:
-        """In the newest revision; if that is not understood, after a handshake. Others wait meanwhile."""
+        """Sends the first request: in the newest revision and, if that is not understood, again after a handshake.
+        Other flows wait meanwhile."""
         self._is_opening = True
         try:
-            place = ServerAddress(self._path)
-            heard = yield from self._exchange(place, method, params, {})
+            server = ServerAddress(self._path)
+            heard = yield from self._exchange(server, method, params, {})
             if heard.is_older or any(each in HANDSHAKE for each in heard.supported()):
-                place = yield from self._greet(heard)
-                heard = yield from self._exchange(place, method, params, {})
-            if heard.is_modern or not place.revision.is_modern:
-                self._place = place
+                server = yield from self._greet(heard)
+                heard = yield from self._exchange(server, method, params, {})
+            # An answer that shows no era (busy, wants a key) is no agreement: the next request finds out again.
+            if heard.is_modern or not server.revision.is_modern:
+                self._server = server
             return heard
         finally:
             self._is_opening = False
 
     def _greet(self, first: Heard) -> Generator[Request | Pause, Reply | None, ServerAddress]:
-        """The handshake. If it fails as well, the first refusal says more, if it said anything."""
+        """Makes the older era's handshake. Where that fails as well, the refusal of the first request is raised, if it
+        says anything: it is the more likely reason."""
         id = next(self._ids)
         supported = [name for name in HANDSHAKE if name in first.supported()]
         request = wire.encode_initialize(self._path, id, supported[0] if supported else R_2025_11_25.name)
@@ -136,21 +143,21 @@ class McpProtocol:
         named = heard.result.get("protocolVersion")
         if named not in HANDSHAKE:
             raise UnsupportedProtocol(f"The server speaks MCP {named}, and this client does not")
-        place = ServerAddress(self._path, HANDSHAKE[named], heard.session)
-        yield wire.encode_initialized(place)
-        return place
+        server = ServerAddress(self._path, HANDSHAKE[named], heard.session)
+        yield wire.encode_initialized(server)
+        return server
 
     def _exchange(
-        self, place: ServerAddress, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes]
+        self, server: ServerAddress, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes]
     ) -> Generator[Request | Pause, Reply | None, Heard]:
-        """One request, and its stream to the end. In the older era a server may break it off to have it taken up
-        again."""
+        """Sends one request and reads its reply to the end. In the older era a server may close the stream early, and
+        have the client resume it by its last event."""
         id = next(self._ids)
-        heard = hear((yield from _reply(wire.encode(place, id, method, params, more))), id)
-        last, retry_ms = None if place.revision.is_modern else heard.last_event, heard.retry_ms
+        heard = hear((yield from _reply(wire.encode(server, id, method, params, more))), id)
+        last, retry_ms = None if server.revision.is_modern else heard.last_event, heard.retry_ms
         while last and heard.status == 200 and heard.result is heard.error is None:
             yield Pause(max(pause_of(retry_ms, 0), SHORTEST_RESUME_S))
-            heard = hear((yield from _reply(wire.encode_resume(place, last))), id)
+            heard = hear((yield from _reply(wire.encode_resume(server, last))), id)
             last, retry_ms = heard.last_event or last, heard.retry_ms if heard.retry_ms is not None else retry_ms
         return heard
 
@@ -162,7 +169,7 @@ class McpProtocol:
     # -- lists -------------------------------------------------------------------------------------
 
     def _list(self) -> Generator[Request | Pause, Reply | None, ToolListing]:
-        """All pages."""
+        """Lists all pages of the server's tools."""
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
@@ -174,16 +181,16 @@ class McpProtocol:
         raise InternalError(f"The server's list of tools does not end: {MOST_PAGES} pages, and there are more")
 
     def _keep(self, tools: list[dict[str, Any]], ttl_ms: Any) -> ToolListing:
-        place = self._place or ServerAddress(self._path)
-        listing = self._listing = listing_of(tools, place.revision)
+        server = self._server or ServerAddress(self._path)
+        listing = self._listing = listing_of(tools, server.revision)
         for name, reason in listing.rejected.items():
             _log.warning("%s: the tool %s is left out: %s", self._url, name, reason)
-        is_said = isinstance(ttl_ms, int | float) and ttl_ms > 0
-        self._stale_at = self._monotonic() + (ttl_ms / 1000 if is_said else KEEP_S)
+        has_ttl = isinstance(ttl_ms, int | float) and ttl_ms > 0
+        self._stale_at = self._monotonic() + (ttl_ms / 1000 if has_ttl else KEEP_S)
         return listing
 
     def _find(self, id: str) -> Generator[Request | Pause, Reply | None, tuple[Listed, str | None]]:
-        """In the list that is known, and then in a new one. Raises ToolNotFound."""
+        """Finds a tool in the list that is known, and else in a new one. Raises ToolNotFound."""
         yield from self._opened()
         listing = self._listing if self._monotonic() < self._stale_at else None
         found = listing.find(id) if listing is not None else None
@@ -209,9 +216,10 @@ class McpProtocol:
         return outcome
 
     def _value(self, command: CallTool) -> Step:
-        """What the tool returned. Raises the ToolError that it failed with."""
+        """Calls a tool and returns its value. Raises the ToolError that it failed with."""
         tool, version = yield from self._find(command.tool_id)
         heard = yield from self._send(command, tool, version)
+        # The tool was changed since it was listed, and wants other headers. Nothing has run, so it may be called again.
         if heard.code == HEADER_MISMATCH:
             yield from self._list()
             tool, version = yield from self._find(command.tool_id)
@@ -230,8 +238,8 @@ class McpProtocol:
         return (yield from self._ask("tools/call", params, wire.mirrored_headers(tool, params["arguments"])))
 
     def _checked(self, result: Mapping[str, Any], tool: Listed, version: str | None) -> Step:
-        """By the schema that is listed; if it does not fit, by the one that is listed now. Another version has one that
-        is not listed."""
+        """The value of a result, checked by the tool's listed schema; where it does not fit, by the one listed now, as
+        the tool may have changed. An older version's schema is not listed, so its result is not checked."""
         if version is not None and tool.version not in (version, f"{version}.0.0"):
             return value_of(result, tool, None, _compile)
         try:
@@ -245,17 +253,17 @@ class McpProtocol:
     # -- tasks -------------------------------------------------------------------------------------
 
     def _of_task(self, created: Mapping[str, Any]) -> Step:
-        """The result of a task, as soon as it has ended. It is asked for as often as the server wants it to be."""
+        """Waits for a task to end and returns its result. It polls as often as the server wants to be polled."""
         task = created.get("task", created)
         if not isinstance(task, dict) or not isinstance(task.get("taskId"), str):
             raise broken("The server's answer is not a task", created)
         about = {"taskId": task["taskId"]}
-        is_modern = self._place is not None and self._place.revision.is_modern
+        is_modern = self._server is not None and self._server.revision.is_modern
         while True:
             yield Pause(_poll_s(task))
             task = yield from self._asked_again("tasks/get", about)
             status = task.get("status")
-            if status == "input_required":
+            if status == "input_required":  # this client can answer nothing, so the task would wait for ever
                 yield from self._ask("tasks/cancel", about)
                 raise asked(task)
             if status == "cancelled" or (status == "failed" and is_modern):
@@ -267,7 +275,7 @@ class McpProtocol:
                 return result
 
     def _asked_again(self, method: str, params: Mapping[str, Any]) -> Step:
-        """What is asked of a call that was made is asked until a busy server has time for it."""
+        """Asks about a task until a busy server has time to answer: the call is made, and its result is wanted."""
         while True:
             try:
                 return self._result((yield from self._ask(method, params)))
@@ -275,11 +283,11 @@ class McpProtocol:
                 yield pause_after(busy)
 
 
-def _is_lost(place: ServerAddress, heard: Heard) -> bool:
-    """Whether the server has lost the session, or has become another one."""
-    if place.revision.is_modern:
+def _is_lost(server: ServerAddress, heard: Heard) -> bool:
+    """Whether the server has forgotten the session, or does not speak the agreed revision any more."""
+    if server.revision.is_modern:
         return heard.code == UNSUPPORTED_VERSION
-    return place.session is not None and heard.status == 404
+    return server.session is not None and heard.status == 404
 
 
 def _poll_s(task: Mapping[str, Any]) -> float:

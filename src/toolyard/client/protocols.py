@@ -1,4 +1,4 @@
-"""Which wire a client speaks, and its flows over that."""
+"""The protocols that a client speaks, each as a set of flows, and the choice between them."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol
@@ -16,7 +16,7 @@ MCP_PATH = "/mcp"
 
 
 class ClientProtocol(Protocol):
-    """What a client can do, as flows."""
+    """What a client can do over one protocol, as flows."""
 
     def call(self, command: CallTool, retries: int, *, wait: bool) -> Flow: ...
 
@@ -31,12 +31,13 @@ class ClientProtocol(Protocol):
     def health(self) -> Flow: ...
 
     def end(self) -> Flow:
-        """The last thing a client says."""
+        """Ends what was begun with the server, such as a session."""
         ...
 
 
 class OxpFamilyProtocol:
-    """A wire of the OXP family: every request stands for itself."""
+    """A protocol of the OXP family. Every request stands for itself, so there is nothing to begin or to end. Recorded
+    calls are asked about over the lifecycle API of the same server."""
 
     def __init__(self, wire: OxpFamilyWire) -> None:
         self._wire = wire
@@ -64,12 +65,12 @@ class OxpFamilyProtocol:
 
 
 def speaks_mcp(url: str) -> bool:
-    """What a client speaks there that is not told."""
+    """Whether a client speaks MCP at this URL where nobody says what to speak."""
     return urlsplit(url).path.rstrip("/").endswith(MCP_PATH)
 
 
-def speech_of(url: str, wire: WireName | None) -> tuple[ClientProtocol, str]:
-    """By the wire's name, or else by what the address ends in; and the address that requests are sent to."""
+def protocol_of(url: str, wire: WireName | None) -> tuple[ClientProtocol, str]:
+    """The protocol to speak at a URL, by the wire's name or else by how the URL ends; and the base URL of requests."""
     path = urlsplit(url).path
     if wire is None:
         wire = "mcp" if speaks_mcp(url) else "oxp"

@@ -1,4 +1,8 @@
-"""Requests over HTTP, for the two clients: through the proxies that the environment names, except to this machine."""
+"""HTTP transports for the two clients, on top of httpx2, which is loaded when the first one is made. They go through
+the proxies that the environment names, except to this machine.
+
+Whatever httpx2 raises becomes `Unreachable` or one of its kinds, so that flows can decide what to try again.
+"""
 
 import ssl
 from typing import Any
@@ -13,22 +17,23 @@ UNIX = "unix:"
 
 
 class Unreachable(ServerError):
-    """Nobody answered, or not in time."""
+    """The server did not answer, or not in time."""
 
 
 class TimedOut(Unreachable):
-    """Not in time. Whether the request arrived nobody knows."""
+    """The server did not answer in time. Whether the request arrived, nobody knows."""
 
 
 class NotVerified(Unreachable):
-    """Somebody is there, and the certificate does not show that it is the server."""
+    """The server's certificate is not trusted, so nothing was sent."""
 
 
 class HttpTransport:
-    """Keeps its connections."""
+    """Sends requests over HTTP, synchronously, and keeps connections open between them."""
 
     def __init__(self, url: str, key: str | None, timeout_s: float, *, ca: str | None = None) -> None:
-        """`ca`: the file of who signed the server's certificate. `url` may also be `unix:PATH`, of a socket."""
+        """`url` may also be `unix:PATH`, for a Unix socket. `ca`: a file of certificate authorities to trust instead of
+        the system's."""
         self._http, self._url = load("http"), url
         socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
         self._base = url if socket is None else f"http://{LOCALHOST}"
@@ -48,7 +53,7 @@ class HttpTransport:
 
 
 class AsyncHttpTransport:
-    """Keeps its connections."""
+    """Sends requests over HTTP, asynchronously, and keeps connections open between them."""
 
     def __init__(self, url: str, key: str | None, timeout_s: float, *, ca: str | None = None) -> None:
         self._http, self._url = load("http"), url
@@ -78,12 +83,13 @@ def is_here(url: str) -> bool:
 
 
 def _signed_by(ca: str | None) -> ssl.SSLContext | bool:
-    """By the authorities of this file alone; without one by those that the system, or SSL_CERT_FILE, trusts."""
+    """How certificates are verified: by the authorities in this file alone; without one, by those that the system or
+    SSL_CERT_FILE trusts."""
     if ca is None:
         return True
     try:
         return ssl.create_default_context(cafile=ca)
-    except OSError as error:  # and what ssl says of a file without certificates
+    except OSError as error:  # SSLError is one, too: a file without certificates
         raise SetupError(f"{ca} is no file of certificates: {error.strerror or error}") from None
 
 
@@ -118,7 +124,7 @@ def _unreachable(url: str, error: Exception, timeout: type[Exception]) -> Unreac
 
 
 def _unverified(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """What ssl said, below what the libraries on top of it made of that."""
+    """The verification error in a chain of exceptions, which the libraries above `ssl` have wrapped."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error

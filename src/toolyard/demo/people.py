@@ -1,14 +1,16 @@
-"""Who has an account at the demo provider."""
+"""The people who have an account at the demo provider. They are made up, and have no passwords."""
 
 from msgspec import Struct
 
 
 class Person(Struct, frozen=True):
+    """A person with an account, and a mailbox, at the demo provider."""
+
     id: str
     name: str
     email: str
     unread: tuple[str, ...]
-    """The subjects of their mail."""
+    """The subjects of their unread mail."""
 
 
 PEOPLE = {

@@ -1,8 +1,8 @@
-"""The demo's OpenID provider without its HTTP: what is asked of people, and what a code or a token is good for.
+"""The demo's OpenID provider without its HTTP: questions to people, codes, and tokens.
 
-It is small and yet as strict as one for real use: a code serves once, within a minute, for the address it was made for
-and with the verifier whose digest came before it; a refresh token serves once; whoever brings either a second time ends
-all that came of it. Nothing is kept beyond the process.
+It is small, and yet as strict as one for real use: a code is good once, within a minute, for the redirect URI it was
+made for and with the PKCE verifier whose digest was sent before (RFC 7636); a refresh token is good once; whoever uses
+either a second time ends the whole grant, as it may have been stolen. Nothing is kept beyond the process.
 """
 
 import base64
@@ -25,13 +25,14 @@ CODE_S = 60.0
 ASKED_S = 600.0
 TOKEN_S = 300
 MOST_KEPT = 1000
-"""Of each kind; the oldest go first."""
+"""How many questions, codes and tokens of each kind are kept; the oldest go first."""
 _digest = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+# RFC 7636, section 4.1; the digest above is base64url of its SHA-256.
 _verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
 
 
 class Application(Struct, frozen=True):
-    """The one that may ask: the demo's server."""
+    """The application that may ask people here: the demo's server. OAuth calls it the client."""
 
     id: str
     secret: str
@@ -39,11 +40,12 @@ class Application(Struct, frozen=True):
 
 
 class NotAsked(Exception):
-    """A request that is answered with a page, and sends nobody anywhere: who made it cannot be believed."""
+    """An authorization request that is answered with a page here, and no redirect: its sender cannot be trusted, and a
+    redirect would go where the sender wants."""
 
 
 class SentBack(Exception):
-    """A request that is answered at the application's address, with an error."""
+    """An authorization request that is answered with a redirect to the application, with an error."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -51,7 +53,7 @@ class SentBack(Exception):
 
 
 class Refusal(Exception):
-    """OAuth's word for why there is no token, and a sentence."""
+    """A refusal at the token endpoint or of a token: OAuth's error code, and a sentence."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -59,7 +61,7 @@ class Refusal(Exception):
 
 
 class LoginQuestion(Struct, frozen=True):
-    """What a person is asked."""
+    """An authorization request that a person has to answer: may the application have these scopes?"""
 
     redirect_uri: str
     scopes: tuple[str, ...]
@@ -70,25 +72,25 @@ class LoginQuestion(Struct, frozen=True):
 
 
 class Grant(Struct):
-    """What a person has allowed, and everything that came of it."""
+    """What a person has allowed. Every token knows the grant it came from, so that all end together (`is_over`)."""
 
     person: Person
     question: LoginQuestion
     until: float
-    """When its code ends."""
+    """When its code expires."""
     is_used: bool = False
     is_over: bool = False
 
 
 class GrantedAccess(Struct, frozen=True):
-    """What an access token stands for."""
+    """What an access token stands for: a grant, until it expires."""
 
     grant: Grant
     until: float
 
 
 class DemoProvider:
-    """`issuer` is its address."""
+    """An OpenID provider for one application. `issuer` is its own address."""
 
     def __init__(self, issuer: str, application: Application, now: Callable[[], float] = time.time) -> None:
         self.issuer, self.application, self._now = issuer, application, now
@@ -96,11 +98,11 @@ class DemoProvider:
         self._questions: dict[str, LoginQuestion] = {}
         self._codes: dict[str, Grant] = {}
         self._access: dict[str, GrantedAccess] = {}
+        # Each with whether it was used: a used one stays known, so that a second use is noticed.
         self._refresh: dict[str, tuple[Grant, bool]] = {}
-        """With whether it was used."""
 
     def metadata(self) -> dict[str, Any]:
-        """What discovery finds."""
+        """The provider's metadata, for OpenID Connect discovery."""
         methods = ["client_secret_basic", "client_secret_post"]
         return {
             "issuer": self.issuer,
@@ -122,28 +124,30 @@ class DemoProvider:
 
     # -- a person is asked -------------------------------------------------------------------------
 
-    def ask(self, said: Mapping[str, str]) -> tuple[str, LoginQuestion]:
-        """A question and its id. Raises NotAsked or SentBack."""
-        if said.get("client_id") != self.application.id:
+    def ask(self, fields: Mapping[str, str]) -> tuple[str, LoginQuestion]:
+        """Takes an authorization request. Returns the question to the person, and its id. Raises NotAsked or
+        SentBack."""
+        # Application and redirect URI are checked first: until they are right, no error may be sent by redirect.
+        if fields.get("client_id") != self.application.id:
             raise NotAsked("This application is not known here.")
-        if said.get("redirect_uri") != self.application.redirect_uri:
+        if fields.get("redirect_uri") != self.application.redirect_uri:
             raise NotAsked("The address to come back to is not the one that the application is known by.")
-        state, scopes = said.get("state", ""), tuple(said.get("scope", "").split())
-        if said.get("response_type") != "code":
+        state, scopes = fields.get("state", ""), tuple(fields.get("scope", "").split())
+        if fields.get("response_type") != "code":
             raise self._back("unsupported_response_type", state)
-        if said.get("code_challenge_method") != "S256" or not _digest(said.get("code_challenge", "")):
+        if fields.get("code_challenge_method") != "S256" or not _digest(fields.get("code_challenge", "")):
             raise self._back("invalid_request", state)
         if not set(scopes) <= set(SCOPES):
             raise self._back("invalid_scope", state)
         id, until = secrets.token_urlsafe(32), self._now() + ASKED_S
         question = LoginQuestion(
-            said["redirect_uri"], scopes, state, said.get("nonce", ""), said["code_challenge"], until
+            fields["redirect_uri"], scopes, state, fields.get("nonce", ""), fields["code_challenge"], until
         )
         _keep(self._questions, id, question)
         return id, question
 
     def answer(self, id: str, person: str, *, allowed: bool) -> str:
-        """Where the person goes then. Raises NotAsked."""
+        """Takes a person's answer. Returns the address that their browser is sent to. Raises NotAsked."""
         if allowed and person not in PEOPLE:
             raise NotAsked("Nobody of that name has an account here.")
         question = self._questions.pop(id, None)
@@ -158,44 +162,45 @@ class DemoProvider:
     def _back(self, error: str, state: str) -> SentBack:
         return SentBack(self._address({"error": error}, state))
 
-    def _address(self, said: dict[str, str], state: str) -> str:
+    def _address(self, parameters: dict[str, str], state: str) -> str:
         more = {"state": state} if state else {}
-        return f"{self.application.redirect_uri}?{urlencode({**said, **more, 'iss': self.issuer})}"
+        return f"{self.application.redirect_uri}?{urlencode({**parameters, **more, 'iss': self.issuer})}"
 
     # -- the application asks ----------------------------------------------------------------------
 
     def admit(self, id: str, secret: str) -> None:
-        """Raises Refusal."""
+        """Raises Refusal for credentials that are not the application's."""
         is_known = hmac.compare_digest(id.encode(), self.application.id.encode())
         if not hmac.compare_digest(secret.encode(), self.application.secret.encode()) or not is_known:
             raise Refusal("invalid_client", "these are not the application's credentials")
 
-    def token(self, said: Mapping[str, str]) -> dict[str, Any]:
-        """What the application gets for a code or a refresh token. Raises Refusal."""
-        match said.get("grant_type"):
+    def token(self, fields: Mapping[str, str]) -> dict[str, Any]:
+        """The tokens that the application gets for a code or a refresh token. Raises Refusal."""
+        match fields.get("grant_type"):
             case "authorization_code":
-                return self._exchange(said)
+                return self._exchange(fields)
             case "refresh_token":
-                return self._renew(said.get("refresh_token", ""))
+                return self._renew(fields.get("refresh_token", ""))
             case _:
                 raise Refusal("unsupported_grant_type", "only authorization_code and refresh_token are taken")
 
     def revoke(self, token: str) -> None:
-        """An access token alone, or a refresh token with all that came of it. One that is not known is no matter."""
+        """Revokes an access token alone, or a refresh token with its whole grant. An unknown token is no error
+        (RFC 7009, section 2.2)."""
         self._access.pop(token, None)
         if token in self._refresh:
             self._refresh[token][0].is_over = True
 
     def userinfo(self, token: str) -> dict[str, Any]:
-        """Raises Refusal."""
+        """The claims about the person whose token this is. Raises Refusal."""
         return _about(self._granted(token, "openid"))
 
     def mail(self, token: str) -> dict[str, Any]:
-        """Raises Refusal."""
+        """The unread mail of the person whose token this is. Raises Refusal."""
         return {"unread": self._granted(token, "mail.read").person.unread}
 
     def _granted(self, token: str, scope: str) -> Grant:
-        """What a token comes from, if it is good for that."""
+        """The grant that an access token comes from, if the token is good for this scope. Raises Refusal."""
         access = self._access.get(token)
         if access is None or access.grant.is_over or access.until < self._now():
             raise Refusal("invalid_token", "the token is not known, or has ended")
@@ -203,22 +208,22 @@ class DemoProvider:
             raise Refusal("insufficient_scope", f"the token is not for {scope}")
         return access.grant
 
-    def _exchange(self, said: Mapping[str, str]) -> dict[str, Any]:
-        grant = self._codes.get(said.get("code", ""))
+    def _exchange(self, fields: Mapping[str, str]) -> dict[str, Any]:
+        grant = self._codes.get(fields.get("code", ""))
         if grant is None:
             raise Refusal("invalid_grant", "the code is not known")
         if grant.is_used:
             grant.is_over = True
             raise Refusal("invalid_grant", "the code was used before; what came of it is over")
-        grant.is_used = True
+        grant.is_used = True  # before the checks below: a code that was tried in vain is not good for a second try
         if grant.until < self._now():
             raise Refusal("invalid_grant", "the code has run out")
-        if said.get("redirect_uri") != grant.question.redirect_uri:
+        if fields.get("redirect_uri") != grant.question.redirect_uri:
             raise Refusal("invalid_grant", "the code was made for another address")
-        if not _fits(said.get("code_verifier", ""), grant.question.challenge):
+        if not _fits(fields.get("code_verifier", ""), grant.question.challenge):
             raise Refusal("invalid_grant", "the verifier does not fit the code")
-        given = self._given(grant)
-        return {**given, "id_token": self._id_token(grant)} if "openid" in grant.question.scopes else given
+        tokens = self._new_tokens(grant)
+        return {**tokens, "id_token": self._id_token(grant)} if "openid" in grant.question.scopes else tokens
 
     def _renew(self, token: str) -> dict[str, Any]:
         grant, was_used = self._refresh.get(token, (None, False))
@@ -228,16 +233,16 @@ class DemoProvider:
             grant.is_over = True
             raise Refusal("invalid_grant", "the refresh token was used before; what came of it is over")
         self._refresh[token] = (grant, True)
-        return self._given(grant)
+        return self._new_tokens(grant)
 
-    def _given(self, grant: Grant) -> dict[str, Any]:
+    def _new_tokens(self, grant: Grant) -> dict[str, Any]:
         access, refresh, scopes = secrets.token_urlsafe(32), secrets.token_urlsafe(32), grant.question.scopes
         _keep(self._access, access, GrantedAccess(grant, self._now() + TOKEN_S))
-        given = {"access_token": access, "token_type": "Bearer", "expires_in": TOKEN_S, "scope": " ".join(scopes)}
+        tokens = {"access_token": access, "token_type": "Bearer", "expires_in": TOKEN_S, "scope": " ".join(scopes)}
         if "offline_access" in scopes:
             _keep(self._refresh, refresh, (grant, False))
-            given["refresh_token"] = refresh
-        return given
+            tokens["refresh_token"] = refresh
+        return tokens
 
     def _id_token(self, grant: Grant) -> str:
         now, nonce = int(self._now()), grant.question.nonce
@@ -247,12 +252,13 @@ class DemoProvider:
 
 
 def _about(grant: Grant) -> dict[str, Any]:
-    """The claims of a person, as far as they were asked for."""
+    """The claims about a person, as far as the scopes ask for them."""
     email = {"email": grant.person.email} if "email" in grant.question.scopes else {}
     return {"sub": grant.person.id, "name": grant.person.name, **email}
 
 
 def _fits(verifier: str, challenge: str) -> bool:
+    """Whether a PKCE verifier is the one whose digest was sent with the authorization request."""
     if not _verifier(verifier):
         return False
     digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")

@@ -1,4 +1,4 @@
-"""The demo's provider over HTTP, on this machine alone: raw ASGI, behind uvicorn, in a thread."""
+"""The demo's provider over HTTP, on loopback alone: an ASGI application, served by uvicorn in a thread."""
 
 import base64
 import socket
@@ -20,6 +20,7 @@ LARGEST = 64 * 2**10
 MOST_FIELDS = 50
 FORM = "application/x-www-form-urlencoded"
 STATUS = {"invalid_client": 401, "invalid_token": 401, "insufficient_scope": 403}
+"""The statuses of OAuth's errors; of the others it is 400."""
 HTML = [
     ("content-type", "text/html; charset=utf-8"),
     (
@@ -35,25 +36,27 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class ProviderRequest(Struct, frozen=True):
-    """A request, as far as it is looked at."""
+    """A request to the provider: its headers, and the parameters in it."""
 
     headers: Mapping[str, str]
-    said: Mapping[str, str]
-    """What stands in the address, or in the form."""
+    fields: Mapping[str, str]
+    """The parameters in the query or, where there is a body, in the form."""
 
 
 class ProviderReply(Struct, frozen=True):
+    """The provider's reply to a request."""
+
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
 
 
 class Malformed(Exception):
-    """A request that cannot be read; the text says why."""
+    """Raised for a request that cannot be read; the message says why, for a page."""
 
 
 class ProviderApp:
-    """An ASGI application."""
+    """The provider as an ASGI application: routes requests, and answers with pages or JSON."""
 
     def __init__(self, provider: DemoProvider) -> None:
         self._provider, self._host = provider, urlsplit(provider.issuer).netloc
@@ -72,66 +75,67 @@ class ProviderApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
-            answer = self._routed(scope, await _read(scope, receive))
+            reply = self._routed(scope, await _read(scope, receive))
         except Malformed as problem:
-            answer = _page(400, pages.refused(str(problem)))
-        headers = [*answer.headers, ("cache-control", "no-store"), ("content-length", str(len(answer.body)))]
+            reply = _page(400, pages.refused(str(problem)))
+        headers = [*reply.headers, ("cache-control", "no-store"), ("content-length", str(len(reply.body)))]
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-        await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
-        await send({"type": "http.response.body", "body": answer.body})
+        await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": reply.body})
 
-    def _routed(self, scope: Message, asked: ProviderRequest) -> ProviderReply:
-        if asked.headers.get("host") != self._host:
+    def _routed(self, scope: Message, request: ProviderRequest) -> ProviderReply:
+        # A page elsewhere could have its own name resolve to this machine (DNS rebinding), and then read answers.
+        if request.headers.get("host") != self._host:
             raise Malformed(f"The demo provider is at {self._provider.issuer} alone.")
         route = self._routes.get((scope["method"], scope["path"]))
         if route is None:
             return _page(404, pages.refused("There is nothing here."))
         try:
-            return route(asked)
+            return route(request)
         except Refusal as refusal:
-            said = {"error": refusal.code, "error_description": refusal.text}
+            body = {"error": refusal.code, "error_description": refusal.text}
             status = STATUS.get(refusal.code, 400)
-            return _json(status, said, *([("www-authenticate", "Bearer")] if status == 401 else []))
+            return _json(status, body, *([("www-authenticate", "Bearer")] if status == 401 else []))
 
     # -- people ------------------------------------------------------------------------------------
 
-    def _ask(self, asked: ProviderRequest) -> ProviderReply:
+    def _ask(self, request: ProviderRequest) -> ProviderReply:
         try:
-            return _page(200, pages.ask(*self._provider.ask(asked.said)))
+            return _page(200, pages.ask(*self._provider.ask(request.fields)))
         except NotAsked as problem:
             return _page(400, pages.refused(str(problem)))
         except SentBack as back:
             return ProviderReply(303, headers=(("location", back.address),))
 
-    def _answer(self, asked: ProviderRequest) -> ProviderReply:
-        said, allowed = asked.said, asked.said.get("say") == "allow"
+    def _answer(self, request: ProviderRequest) -> ProviderReply:
+        fields, allowed = request.fields, request.fields.get("say") == "allow"
         try:
-            address = self._provider.answer(said.get("id", ""), said.get("person", ""), allowed=allowed)
+            address = self._provider.answer(fields.get("id", ""), fields.get("person", ""), allowed=allowed)
         except NotAsked as problem:
             return _page(400, pages.refused(str(problem)))
         return ProviderReply(303, headers=(("location", address),))
 
     # -- the application ---------------------------------------------------------------------------
 
-    def _token(self, asked: ProviderRequest) -> ProviderReply:
-        self._provider.admit(*_credentials(asked))
-        return _json(200, self._provider.token(asked.said))
+    def _token(self, request: ProviderRequest) -> ProviderReply:
+        self._provider.admit(*_credentials(request))
+        return _json(200, self._provider.token(request.fields))
 
-    def _revoke(self, asked: ProviderRequest) -> ProviderReply:
-        self._provider.admit(*_credentials(asked))
-        self._provider.revoke(asked.said.get("token", ""))
+    def _revoke(self, request: ProviderRequest) -> ProviderReply:
+        self._provider.admit(*_credentials(request))
+        self._provider.revoke(request.fields.get("token", ""))
         return _json(200, {})
 
-    def _userinfo(self, asked: ProviderRequest) -> ProviderReply:
-        return _json(200, self._provider.userinfo(_bearer(asked)))
+    def _userinfo(self, request: ProviderRequest) -> ProviderReply:
+        return _json(200, self._provider.userinfo(_bearer(request)))
 
-    def _mail(self, asked: ProviderRequest) -> ProviderReply:
-        return _json(200, self._provider.mail(_bearer(asked)))
+    def _mail(self, request: ProviderRequest) -> ProviderReply:
+        return _json(200, self._provider.mail(_bearer(request)))
 
 
 @contextmanager
 def listening() -> Iterator[tuple[socket.socket, str]]:
-    """A free port of this machine's own, and its address."""
+    """A listening socket on a free port of this machine, and its address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.bind((LOOPBACK, 0))
         listener.listen()
@@ -140,7 +144,7 @@ def listening() -> Iterator[tuple[socket.socket, str]]:
 
 @contextmanager
 def providing(provider: DemoProvider, listener: socket.socket) -> Iterator[None]:
-    """Answers until the block ends."""
+    """Serves the provider on this socket while the block runs."""
     config = uvicorn.Config(
         ProviderApp(provider),
         ws="none",
@@ -163,7 +167,7 @@ def providing(provider: DemoProvider, listener: socket.socket) -> Iterator[None]
 
 
 async def _read(scope: Message, receive: Receive) -> ProviderRequest:
-    """Raises Malformed."""
+    """Reads a request. Raises Malformed."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     body = bytearray()
     more = True
@@ -181,6 +185,7 @@ async def _read(scope: Message, receive: Receive) -> ProviderRequest:
 
 
 def _fields(text: bytes) -> dict[str, str]:
+    """The parameters in a query or form, each of which may be there once (RFC 6749, section 3.1). Raises Malformed."""
     try:
         pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
@@ -190,11 +195,11 @@ def _fields(text: bytes) -> dict[str, str]:
     return dict(pairs)
 
 
-def _credentials(asked: ProviderRequest) -> tuple[str, str]:
-    """The application's, from the header or from the form."""
-    kind, _, given = asked.headers.get("authorization", "").partition(" ")
+def _credentials(request: ProviderRequest) -> tuple[str, str]:
+    """The application's id and secret, from the `Authorization` header or from the form (RFC 6749, section 2.3.1)."""
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "basic":
-        return asked.said.get("client_id", ""), asked.said.get("client_secret", "")
+        return request.fields.get("client_id", ""), request.fields.get("client_secret", "")
     try:
         id, _, secret = base64.b64decode(given, validate=True).decode().partition(":")
     except ValueError:
@@ -202,8 +207,8 @@ def _credentials(asked: ProviderRequest) -> tuple[str, str]:
     return unquote_plus(id), unquote_plus(secret)
 
 
-def _bearer(asked: ProviderRequest) -> str:
-    kind, _, token = asked.headers.get("authorization", "").partition(" ")
+def _bearer(request: ProviderRequest) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token if kind.lower() == "bearer" else ""
 
 

@@ -1,4 +1,4 @@
-"""What people see of the demo provider. Each page says that it is a demo."""
+"""The pages of the demo provider. Each says that it is a demo."""
 
 from html import escape
 
@@ -19,7 +19,7 @@ MEANINGS = {
 
 
 def page(title: str, body: str) -> str:
-    """`body` is HTML; the title is text."""
+    """A whole page. `title` is text, which is escaped here; `body` is HTML already."""
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
         f"<meta name='viewport' content='width=device-width'><style>{STYLE}</style></head><body><main>"

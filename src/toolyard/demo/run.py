@@ -1,4 +1,4 @@
-"""Runs the demo from beginning to end, and leaves nothing behind, however it ends."""
+"""Runs the demo from beginning to end, and leaves nothing behind, however it ends: processes, threads, folder."""
 
 import signal
 import sys
@@ -15,10 +15,13 @@ from .visitor import Visitor
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 128 + signal.SIGINT
 AS = "ada"
+"""The person that `--auto` plays."""
 
 
 def run(*, auto: bool, keep: Path | None) -> int:
-    """The exit code. Raises SetupError where it cannot begin."""
+    """Runs the demo and returns its exit code. Raises SetupError where it cannot start."""
+    # Every signal that ends the demo becomes KeyboardInterrupt, so that the context managers clean up. One that is
+    # ignored (nohup, a background job) stays ignored.
     for number in ENDINGS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave)
@@ -55,7 +58,7 @@ def _run(screen: Screen, auto: bool, keep: Path | None) -> None:
 
 
 def _leave(*_: object) -> None:
-    """Once is enough: what ends is not disturbed."""
+    """Ends the demo. A second Ctrl-C is ignored: it would interrupt the cleaning up."""
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

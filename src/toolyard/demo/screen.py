@@ -1,4 +1,4 @@
-"""What the demo writes to the terminal."""
+"""The demo's output to the terminal."""
 
 import sys
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from ..text.hidden import in_one_line
 
 
 class Screen:
-    """Each line is there at once: somebody may be waiting for it."""
+    """Writes the demo's lines to the terminal, each at once: somebody may be waiting for a link."""
 
     def say(self, *lines: str) -> None:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
@@ -20,15 +20,15 @@ class Screen:
         self.say("", f"{number}. {title}")
 
     def tell(self, *sentences: str) -> None:
-        """What happens, or what to do."""
+        """Says what happens, or what the person has to do."""
         self.say(*(f"   {sentence}" for sentence in sentences))
 
     def typed(self, command: str) -> None:
-        """What to type to have the same."""
+        """Shows the command that does the same."""
         self.say(f"   $ {command}")
 
     def printed(self, lines: Iterable[str]) -> None:
-        """What comes of it. Nothing in it gives the terminal orders."""
+        """Shows a command's output. Control characters in it are spelled out, so that they do nothing here."""
         self.say(*("     " + in_one_line(line) for line in lines))
 
     def value(self, value: Any) -> None:

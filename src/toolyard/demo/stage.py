@@ -1,4 +1,8 @@
-"""What the demo runs on: a folder, the provider in a thread, and `toolyard serve` in a process of its own."""
+"""What the demo runs on: a folder, the provider in a thread, and `toolyard serve` in a process of its own.
+
+The server is started as anybody would start it, with a settings file in the folder, so that the commands that the demo
+shows work in another terminal.
+"""
 
 import os
 import secrets
@@ -42,18 +46,18 @@ scopes = ["openid", "email", "offline_access"]
 
 
 class Stage(Struct, frozen=True):
-    """Everything that runs."""
+    """The running demo: its folder, and the addresses of its server and provider."""
 
     folder: Path
     server: str
     provider: str
 
     def client(self) -> Client:
-        """A caller's."""
+        """A client of the demo's server, as a caller has it."""
         return Client(self.server, sending=HttpTransport(self.server, None, ASK_S))
 
     def run(self, *words: str, given: str = "") -> tuple[int, list[str]]:
-        """A verb of the command line, as it is typed in the folder: its exit code, and all that it prints."""
+        """Runs a command of toolyard in the folder. Returns its exit code, and the lines that it prints."""
         done = subprocess.run(
             [sys.executable, "-m", "toolyard", *words],
             cwd=self.folder,
@@ -67,22 +71,22 @@ class Stage(Struct, frozen=True):
         return done.returncode, done.stdout.splitlines()
 
     def operator(self) -> OperatorClient:
-        """As whoever runs the server reaches it: by the file beside the ledger."""
-        sending = reach(exactly(store=f"sqlite:{self.folder / LEDGER}"))
-        if sending is None:
+        """A client with an operator's rights, which finds the server by the file beside the ledger."""
+        transport = reach(exactly(store=f"sqlite:{self.folder / LEDGER}"))
+        if transport is None:
             raise ServerError(f"There is no ledger in {self.folder}")
-        return OperatorClient(sending)
+        return OperatorClient(transport)
 
 
 @contextmanager
 def folder_at(keep: Path | None) -> Iterator[Path]:
-    """The one to keep, or one that is gone afterwards. Raises SetupError."""
+    """The folder to keep, or else a temporary one that is removed afterwards. Raises SetupError."""
     if keep is None:
-        made = Path(tempfile.mkdtemp(prefix="toolyard-demo-"))
+        folder = Path(tempfile.mkdtemp(prefix="toolyard-demo-"))
         try:
-            yield made
+            yield folder
         finally:
-            shutil.rmtree(made)
+            shutil.rmtree(folder)
         return
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise SetupError(f"{keep} is there already; --keep wants a folder that is new or empty")
@@ -95,12 +99,13 @@ def folder_at(keep: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def stage_in(folder: Path) -> Iterator[Stage]:
-    """Until the block ends. Raises SetupError where the server does not start."""
+    """Runs provider and server while the block runs. Raises SetupError where the server does not start."""
     with ExitStack() as stack:
-        door, issuer = stack.enter_context(listening())
+        # Both sockets are bound before anything starts: each side has to know the other's address.
+        provider_listener, issuer = stack.enter_context(listening())
         listener, server = stack.enter_context(listening())
         application = Application("toolyard-demo", secrets.token_urlsafe(24), f"{server}/connections/demo/callback")
-        stack.enter_context(providing(DemoProvider(issuer, application), door))
+        stack.enter_context(providing(DemoProvider(issuer, application), provider_listener))
         _fill(folder, issuer, application)
         stack.enter_context(_serving(folder, issuer, listener.fileno()))
         listener.close()
@@ -110,7 +115,7 @@ def stage_in(folder: Path) -> Iterator[Stage]:
 
 
 def log_of(folder: Path) -> str:
-    """The end of what the server said."""
+    """The last lines of the server's log."""
     path = folder / LOG
     return "\n".join(path.read_text(encoding="utf-8").splitlines()[-20:]) if path.exists() else ""
 
@@ -122,7 +127,8 @@ def _fill(folder: Path, issuer: str, application: Application) -> None:
 
 
 def _await(stage: Stage) -> None:
-    """Only the server has the port now: it answers once it is up, and nobody does if it has ended."""
+    """Waits until the server answers. Its socket listens already, so a request waits in the queue until the server is
+    up, and fails if the server has ended, as nobody else has the socket any more."""
     with stage.client() as client:
         try:
             is_up = client.healthy()
@@ -134,7 +140,8 @@ def _await(stage: Stage) -> None:
 
 @contextmanager
 def _serving(folder: Path, issuer: str, listener: int) -> Iterator[None]:
-    """In a session of its own: Ctrl-C is for the demo, which then ends it."""
+    """Runs `toolyard serve` while the block runs, in a session of its own: Ctrl-C reaches the demo alone, which then
+    ends the server in its turn."""
     with ExitStack() as ending:
         with (folder / LOG).open("wb") as log, _ctrl_c_later():
             child = subprocess.Popen(
@@ -162,7 +169,8 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def _ctrl_c_later() -> Iterator[None]:
-    """Not in the middle of the block: a process that has started and is not known yet could not be ended."""
+    """Defers Ctrl-C to the end of the block: in the middle, a process that was started and is not registered yet would
+    be left behind."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
@@ -174,8 +182,9 @@ def _ctrl_c_later() -> Iterator[None]:
 
 
 def _environment(issuer: str) -> dict[str, str]:
-    """None of the settings of whoever runs the demo. What Python is told to look through may be named from here."""
+    """The environment of the demo's processes, without toolyard's own settings of whoever runs the demo."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    # The processes run in another folder, where relative paths would mean something else.
     if path := kept.get("PYTHONPATH"):
         kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(each) for each in path.split(os.pathsep) if each)
     return kept | {"DEMO_PROVIDER": issuer}

@@ -1,5 +1,5 @@
-"""The demo's five steps. Every call is made for real; the lines after `$` do the same from another terminal, and what
-stands below them is what they print."""
+"""The demo's five steps. Every call is made for real; the lines after `$` do the same from another terminal, and the
+lines below them are what these print."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ _code = re.compile(r"the code for the page of \S+ is (\S+)").search
 
 
 class Story:
-    """`visitor` does the person's part; without one, a person does."""
+    """Goes through the demo's steps. `visitor` does the person's part (`--auto`); without one, a person does."""
 
     def __init__(self, stage: Stage, client: Client, screen: Screen, visitor: Visitor | None) -> None:
         self._stage, self._client, self._screen, self._visitor = stage, client, screen, visitor
@@ -82,6 +82,7 @@ class Story:
             if self._visitor is not None:
                 self._visitor.connect(challenge.url, found[1])
                 screen.tell("Ada has done that.")
+            # The person may also have connected the account by a link of another call.
             if self._settled(challenge, self._connected) == "completed" or self._connected():
                 break
             if self._visitor is not None:
@@ -110,8 +111,8 @@ class Story:
         if self._visitor is not None:
             self._visitor.approve(waiting["url"], waiting["code"])
             screen.tell("Somebody with the code has done that.")
-        said = self._settled(challenge)
-        screen.tell("Approved. The call that waited has run:" if said == "completed" else "It was not approved:")
+        status = self._settled(challenge)
+        screen.tell("Approved. The call that waited has run:" if status == "completed" else "It was not approved:")
         try:
             screen.value(self._client.call("Payments.Refund", given, **options))
         except ToolError as error:
@@ -129,20 +130,20 @@ class Story:
         self._show(code, *self._words(tool, given, more))
 
     def _operate(self, *words: str, given: str = "") -> None:
-        """A verb of whoever runs the server."""
+        """Shows and runs a command of the operator's."""
         before = f"echo {given} | " if given else ""
         self._screen.typed(self._beside(f"{before}toolyard {' '.join(words)}"))
         self._show(0, *words, given=given)
 
     def _show(self, code: int, *words: str, given: str = "") -> None:
-        """What a command prints. It must end as the story has it."""
+        """Runs a command and shows what it prints. Raises ServerError where its exit code is another than expected."""
         ended, lines = self._stage.run(*words, given=given)
         self._screen.printed(lines)
         if ended != code:
             raise ServerError(f"toolyard {' '.join(words[:2])} ended with exit code {ended}, and not with {code}")
 
     def _refused(self, tool: str, given: dict[str, Any], options: CallOptions) -> MissingRequirements:
-        """How a call is refused that lacks something."""
+        """Makes a call that lacks something, and returns its refusal."""
         try:
             self._client.call(tool, given, **options)
         except MissingRequirements as refusal:
@@ -156,12 +157,12 @@ class Story:
         return [connection["account"] for connection in connected]
 
     def _settled(self, challenge: Challenge, is_needless: Callable[[], object] = lambda: False) -> str:
-        """What became of it, once somebody did something here, or elsewhere so that it is needless."""
-        status, is_told = self._client.challenge_status(challenge), False
+        """Waits until a challenge is not pending any more, or is needless. Returns its status."""
+        status, is_announced = self._client.challenge_status(challenge), False
         while status == "pending" and not is_needless():
-            if not is_told:
+            if not is_announced:
                 self._screen.tell("Waiting for you.")
-                is_told = True
+                is_announced = True
             time.sleep(LOOK_AGAIN_S)
             status = self._client.challenge_status(challenge)
         return status
@@ -174,7 +175,7 @@ class Story:
         return ["call", tool, *arguments, *more, "--server", self._stage.server]
 
     def _beside(self, command: str) -> str:
-        """Such verbs look for the ledger where they are."""
+        """A command with the `cd` that it needs: an operator's commands look for the ledger in the current folder."""
         return f"cd {shlex.quote(str(self._stage.folder))} && {command}"
 
 

@@ -1,4 +1,4 @@
-"""The person's part, for `--auto`: opens the links, fills in the forms and sends them, as a browser would."""
+"""The person's part in the demo, for `--auto`: opens links, fills in forms and sends them, as a browser would."""
 
 from html.parser import HTMLParser
 from typing import Any, Self
@@ -11,7 +11,7 @@ TIMEOUT_S = 30.0
 
 
 class VisitedPage(HTMLParser):
-    """What is to be filled in on a page, and where it sends its reader."""
+    """A page as the visitor reads it: its form's address and hidden fields, and where it redirects to."""
 
     def __init__(self, url: str, text: str) -> None:
         super().__init__()
@@ -30,10 +30,10 @@ class VisitedPage(HTMLParser):
 
 
 class Visitor:
-    """Somebody with a browser."""
+    """Somebody with a browser, who connects an account at the demo provider and approves calls."""
 
     says = "allow"
-    """At the provider."""
+    """The person's answer at the provider."""
 
     def __init__(self, person: str) -> None:
         self._person = person
@@ -47,7 +47,7 @@ class Visitor:
         self._browser.close()
 
     def connect(self, link: str, code: str) -> None:
-        """Types the code, and says at the provider who they are, and whether they allow it."""
+        """Opens a link, types the code, and answers at the provider: who they are, and whether they allow it."""
         question = self._open(self._send(self._open(link), code=code).goes_to)
         answered = self._post(question, person=self._person, say=self.says)
         self._request("GET", answered.headers.get("location", ""))
@@ -62,6 +62,7 @@ class Visitor:
         return _page(self._post(page, **filled_in))
 
     def _post(self, page: VisitedPage, **filled_in: str) -> Any:
+        # A browser says which page a form comes from, and the server refuses forms that do not.
         at = urlsplit(page.action)
         headers = {"origin": f"{at.scheme}://{at.netloc}"}
         return self._request("POST", page.action, data={**page.fields, **filled_in}, headers=headers)
@@ -74,7 +75,7 @@ class Visitor:
 
 
 def _page(answer: Any) -> VisitedPage:
-    """Raises ServerError where it is another page than a person should see."""
+    """The page of a reply. Raises ServerError for a status that a person should not see here."""
     if answer.status_code != 200:
         raise ServerError(f"{answer.url.copy_with(query=None)} answered with status {answer.status_code}")
     return VisitedPage(str(answer.url), answer.text)

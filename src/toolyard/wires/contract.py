@@ -1,7 +1,7 @@
-"""What every wire is: bytes in, values out, and back. The shell does the I/O.
+"""HTTP requests and replies as the wires see them, and what a wire of the OXP family implements.
 
-A server uses `encode_list`, `encode_outcome` and `encode_error` (decoding a call is a matter of negotiation, because
-three wires share one address); a client uses `encode_request`, `decode_list` and `decode_outcome`.
+A server uses `encode_list`, `encode_outcome` and `encode_error` (decoding a call is a matter of `oxp.negotiation`,
+because three protocols share one address); a client uses `encode_request`, `decode_list` and `decode_outcome`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from ..model.tool import Tool
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
 ALWAYS: Headers = [(b"x-content-type-options", b"nosniff")]
-"""On every reply, whoever made it: a browser must not take one for something else."""
+"""On every reply, whoever made it: a browser must not guess another content type."""
 LARGE = 32 * 2**10
-"""What has more bytes costs less to send by itself than to copy once more."""
+"""A part of a reply with more bytes than this is cheaper to send by itself than to copy once more."""
 
 
 class Request(Struct):
-    """An HTTP request, as far as a wire cares. Header names are in lower case."""
+    """An HTTP request, as far as a wire needs it. Header names are in lower case."""
 
     method: str
     path: str
@@ -34,52 +34,54 @@ class Request(Struct):
 
 
 class Reply(Struct):
-    """An HTTP reply. The shell adds the length."""
+    """An HTTP reply. The shell adds its `Content-Length`."""
 
     status: int
     body: bytes
     headers: Headers
     more: tuple[bytes, ...] = ()
-    """Goes on after `body`: what is large and kept elsewhere, so that it need not be copied."""
+    """What follows `body`: large parts that are cached elsewhere, and so are not copied into it."""
 
 
 @final
 class Stream(Struct):
-    """An HTTP reply that comes bit by bit. `chunks` is an async generator, and is closed as soon as the client leaves
-    or the server stops; what it raises breaks the connection off."""
+    """An HTTP reply that is sent in chunks. `chunks` is an async generator, which is closed as soon as the client
+    leaves or the server stops; an exception that it raises breaks the connection off."""
 
     status: int
     headers: Headers
     chunks: AsyncIterator[bytes]
     has_an_end: bool = False
-    """Whether it ends with a call. Then it has the time that running calls have when the server stops; any other ends
-    at once."""
+    """Whether the stream ends with a call. When the server stops, such a stream has the time that running calls have;
+    any other is ended at once."""
     caller: Caller | None = None
-    """It ends with the credentials of that caller."""
+    """The caller with whose credentials the stream ends, when they expire or are revoked."""
 
 
 class ErrorEncoder(Protocol):
-    """What every wire has: an answer to every error of the tree."""
+    """What every wire has, of whichever protocol: an answer to every error of the tree."""
 
-    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply: ...
+    def encode_error(self, error: ToolyardError, command: CallTool | None = None) -> Reply:
+        """The reply to a request that ended with this error. `command` is the request, once it was decoded."""
+        ...
 
 
 class OxpFamilyWire(ErrorEncoder, Protocol):
-    """One protocol of the OXP family."""
+    """One protocol of the OXP family (OXP 1.0, OTC 1.0, the OTC draft), for servers and for clients."""
 
     @property
     def name(self) -> str:
-        """In metrics and logs."""
+        """The protocol's name in metrics, logs and the ledger."""
         ...
 
     @property
     def family(self) -> Family:
-        """Which wires share its keys."""
+        """The wires that share one space of idempotency keys with this one."""
         ...
 
     @property
     def headers(self) -> Headers:
-        """On every reply."""
+        """The headers that are on every reply of this wire."""
         ...
 
     # -- a server's side ---------------------------------------------------------------------------
@@ -97,9 +99,9 @@ class OxpFamilyWire(ErrorEncoder, Protocol):
     def encode_request(self, command: CallTool | ListTools) -> Request: ...
 
     def decode_list(self, reply: Reply) -> list[dict[str, Any]]:
-        """The tools as that wire describes them."""
+        """The listed tools, as this wire's JSON describes them."""
         ...
 
     def decode_outcome(self, reply: Reply) -> Outcome:
-        """Raises what the server refused the call with."""
+        """How the call ended. Raises the error that the server refused the call with."""
         ...

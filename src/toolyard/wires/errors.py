@@ -1,4 +1,8 @@
-"""wires/errors.py"""
+"""The answers to errors that every HTTP wire starts from: the status, the JSON members and the headers of each.
+
+The OXP family uses them as they are. The lifecycle API and MCP have statuses and shapes of their own for some errors,
+and fall back on these.
+"""
 
 from typing import Any
 
@@ -30,9 +34,6 @@ from .contract import Headers
 
 encode = msgspec.json.Encoder().encode
 
-
-# -- errors -----------------------------------------------------------------------------------------
-
 STATUS: dict[type[ToolyardError], int] = {
     MalformedRequest: 400,
     UnsupportedProtocol: 400,
@@ -53,39 +54,41 @@ STATUS: dict[type[ToolyardError], int] = {
     Unavailable: 400,
     InternalError: 500,
 }
-"""Every error that can end a request before its tool runs, and HTTP's word for it."""
+"""The HTTP status for every error that can end a request before its tool runs. OXP has 400 for nearly all of them, also
+for busy servers and conflicts: what goes wrong before the call, other than input, is its `ServerErrorResponse`."""
 
 
 def status_of(error: ToolyardError) -> int:
-    """An error of a more special kind is answered like its kind."""
+    """The status of an error: its own class's, or that of the nearest class above it."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def error_json(error: ToolyardError) -> dict[str, Any]:
     """The `ServerErrorResponse` or `ValidationErrorResponse` of an error."""
-    made: dict[str, Any] = {"message": error.message}
+    body: dict[str, Any] = {"message": error.message}
     if error.developer_message is not None:
-        made["developer_message"] = error.developer_message
+        body["developer_message"] = error.developer_message
     if isinstance(error, InvalidInput):
         errors: dict[str, str] = {}
         for problem in error.problems:
-            errors.setdefault(problem.path or "input", problem.sentence)
-        made["parameter_errors"] = errors
+            errors.setdefault(problem.path or "input", problem.sentence)  # one sentence each: the first found
+        body["parameter_errors"] = errors
     elif isinstance(error, MissingRequirements):
-        made["missing_requirements"] = missing_json(error.missing)
+        body["missing_requirements"] = missing_json(error.missing)
     elif isinstance(error, Busy):
-        made["retry_after_ms"] = error.retry_after_ms
-    return made
+        body["retry_after_ms"] = error.retry_after_ms
+    return body
 
 
 def error_headers(error: ToolyardError) -> Headers:
-    """What an error says in headers. (The public client retries on `x-should-retry`.)"""
+    """The headers that an error adds to its reply."""
     if isinstance(error, MethodNotAllowed):
         return [(b"allow", ", ".join(error.allowed).encode())]
     if isinstance(error, NotAuthenticated | Forbidden):
         return [(b"www-authenticate", error.challenge.encode())]
     if isinstance(error, Busy):
         milliseconds = error.retry_after_ms
+        # Retry-After is in whole seconds, rounded up. The public OXP client retries only on x-should-retry.
         return [
             (b"retry-after", str(max(1, -(-milliseconds // 1000))).encode()),
             (b"retry-after-ms", str(milliseconds).encode()),
@@ -95,16 +98,17 @@ def error_headers(error: ToolyardError) -> Headers:
 
 
 def missing_json(missing: Missing) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    """The member `missing_requirements`. `secrets` and `approval` are toolyard's additions to the document's."""
+    members: dict[str, Any] = {}
     if missing.authorization:
-        made["authorization"] = [
+        members["authorization"] = [
             {"id": challenge.id, "url": challenge.url, "check_url": challenge.check_url}
             for challenge in missing.authorization
         ]
     if missing.secrets:
-        made["secrets"] = [{"id": id} for id in missing.secrets]
+        members["secrets"] = [{"id": id} for id in missing.secrets]
     if missing.user_id:
-        made["user_id"] = True
+        members["user_id"] = True
     if missing.approval:
-        made["approval"] = True
-    return made
+        members["approval"] = True
+    return members

@@ -1,10 +1,8 @@
-"""A JSON body, read member by member.
+"""Reads a JSON body member by member, for wires whose errors name every wrong member at once.
 
-A body that is not JSON is malformed. One that is, but is not what was asked for, is invalid: everything that is wrong
-with it is collected by path, so that whoever wrote it hears of all of it at once. Until `done`, what was taken may
-be None where it was wrong.
-
-Why a body is not JSON that can be read, in words that are true.
+A body that is not JSON is malformed. One that is JSON, but not what was asked for, is invalid: all problems are
+collected by path, and `done` raises them together. Until then, a member that was wrong is read as None, so decoders
+must not look into what they have read before `done`.
 """
 
 import math
@@ -22,14 +20,16 @@ from ..text.hidden import escaped
 T = TypeVar("T")
 D = TypeVar("D")
 Check = Callable[[Any], T]
-"""The value, if it is one of these. Raises ValueError with a sentence that says what it must be."""
+"""Returns the value if it is of the right kind. Raises ValueError with a sentence that says what it must be."""
 
 MOST_PROBLEMS = 20
 _lenient = msgspec.json.Decoder(float_hook=float)
+"""Takes 1e999, which msgspec refuses by itself, as infinity, so that its path can be told."""
 
 
 class Members:
-    """The members of one object. What is not taken is not known, and so wrong."""
+    """The members of one JSON object, with the problems found in it. Members that no decoder has read are unknown, and
+    so a problem, too."""
 
     def __init__(self, given: Any, path: tuple[str | int, ...] = (), problems: list[Problem] | None = None) -> None:
         self.problems: list[Problem] = [] if problems is None else problems
@@ -44,7 +44,7 @@ class Members:
         return name in self._given
 
     def one(self, name: str, check: Check[T]) -> T:
-        """A member that must be there."""
+        """The value of a member that must be there."""
         self._taken.add(name)
         if name not in self._given:
             self._miss(name)
@@ -52,7 +52,7 @@ class Members:
         return self._checked(self._given[name], check, (*self._path, name))
 
     def maybe(self, name: str, check: Check[T], default: D) -> T | D:
-        """A member that may be there."""
+        """The value of a member that may be there, or the default."""
         return self.one(name, check) if name in self._given else default
 
     def each(self, name: str, check: Check[T], fewest: int = 0, most: int | None = None) -> list[T]:
@@ -61,46 +61,47 @@ class Members:
         return [self._checked(item, check, (*path, i)) for i, item in enumerate(self._items(name, fewest, most))]
 
     def below(self, name: str) -> "Members":
-        """An object that must be there."""
+        """The members of an object that must be there."""
         self._taken.add(name)
         if name not in self._given:
             self._miss(name)
+            # With a list of its own: that the object is missing is said, and not also what would be missing in it.
             return Members({}, (*self._path, name), [])
         return Members(self._given[name], (*self._path, name), self.problems)
 
     def all_below(self, name: str, fewest: int = 0, most: int | None = None) -> Iterator["Members"]:
-        """The objects of a list that must be there."""
+        """The members of each object in a list that must be there."""
         for index, item in enumerate(self._items(name, fewest, most)):
             yield Members(item, (*self._path, name, index), self.problems)
 
     def rest(self) -> dict[str, Any]:
-        """What was not taken, whatever it is."""
+        """The members that were not read, whatever they are."""
         return {name: value for name, value in self._given.items() if name not in self._taken}
 
     def refuse(self, name: str, sentence: str) -> None:
-        """A member that is wrong for a reason of its own."""
+        """Adds a problem with a member, for a reason that no check knows."""
         self._taken.add(name)
         self._wrong((*self._path, name), sentence)
 
     def refuse_unseen(self) -> None:
-        """No text in it may have characters that nobody sees."""
+        """Adds a problem for each text of the object, all the way down, that has a hidden character."""
         for found in islice(unseen_in(self._given), MOST_PROBLEMS):
             path = escaped(path_of((*self._path, *found.path)))
             self.problems.append(Problem(path, f"Has a hidden character: {found}; take it out"))
 
     def close(self) -> None:
-        """Nothing else may be there."""
+        """Adds a problem for each member that was not read."""
         for name in self._given:
             if name not in self._taken:
                 self._wrong((*self._path, name), "Is not a member of this object")
 
     def done(self) -> None:
-        """Raises InvalidInput if anything was wrong."""
+        """Raises InvalidInput if anything was wrong, unknown members included."""
         self.close()
         self.check()
 
     def check(self) -> None:
-        """The same, where other members are allowed."""
+        """As `done`, where unknown members are allowed."""
         if self.problems:
             raise InvalidInput(tuple(self.problems[:MOST_PROBLEMS]))
 
@@ -130,7 +131,8 @@ class Members:
 
 
 def parse(body: bytes) -> Members:
-    """Raises MalformedRequest for what is not JSON, and InvalidInput for numbers that nothing can hold."""
+    """The members of a body. Raises MalformedRequest for what is not JSON, and InvalidInput for numbers such as 1e999,
+    which are JSON and still too large."""
     try:
         return Members(msgspec.json.decode(body))
     except msgspec.ValidationError as error:
@@ -140,7 +142,7 @@ def parse(body: bytes) -> Members:
 
 
 def parse_or_empty(body: bytes) -> Members:
-    """The same, but no body at all is an empty object."""
+    """As `parse`, where no body at all counts as an empty object."""
     return parse(body) if body else Members({})
 
 
@@ -149,7 +151,7 @@ def _malformed(reason: str) -> NoReturn:
 
 
 def _out_of_range(body: bytes, error: Exception) -> NoReturn:
-    """A number such as 1e999 is JSON, and still not a number."""
+    """Raises InvalidInput with the paths of numbers that are too large, for which the body is decoded again."""
     try:
         problems = [
             Problem(path_of(path) or "body", "Must be a finite number") for path in _infinite(_lenient.decode(body))
@@ -172,7 +174,7 @@ def _infinite(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[st
             yield from _infinite(item, (*path, index))
 
 
-# -- what a member must be --------------------------------------------------------------------------
+# -- checks of a member's value ---------------------------------------------------------------------
 
 
 def text(value: Any) -> str:
@@ -197,6 +199,9 @@ def object_or_null(value: Any) -> dict[str, Any] | None:
     if not isinstance(value, dict | None):
         raise ValueError("Must be an object or null")
     return value
+
+
+# In Python true and false are integers; in JSON they are no numbers, hence each `not isinstance(value, bool)`.
 
 
 def number(value: Any) -> float:
@@ -237,7 +242,7 @@ def one_of(*allowed: str) -> Check[str]:
 
 
 def matching(pattern: str, sentence: str) -> Check[str]:
-    """A string that the pattern matches whole."""
+    """A check for strings that the pattern matches whole."""
     fits = re.compile(pattern).fullmatch
 
     def check(value: Any) -> str:
@@ -249,6 +254,7 @@ def matching(pattern: str, sentence: str) -> Check[str]:
 
 
 def an_id(longest: int) -> Check[str]:
+    """A check for ids that callers chose, which go into logs, paths and pages."""
     sentence = f"Must be a string of 1 to {longest} characters, without control characters"
     return matching(rf"[^\x00-\x1f\x7f-\x9f]{{1,{longest}}}", sentence)
 
@@ -262,14 +268,17 @@ def _a_list(value: Any) -> list[Any]:
     return value
 
 
+# -- what is wrong with a body that is not JSON -----------------------------------------------------
+
 _half = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])").search
 TRUNCATED = "Input data was truncated"
 HALF = "it has one half of a surrogate pair, such as \\ud800, which is no character"
 
 
 def why_unreadable(body: bytes, error: Exception) -> str:
-    """The decoder also says that a body was cut off where one half of a pair stands near its end."""
+    """Why a body cannot be decoded: msgspec's words, except where they are misleading."""
     if not body:
         return "it is empty"
+    # msgspec says "truncated" also where half a surrogate pair stands near the end of a body that is whole.
     is_whole = body.rstrip().endswith((b"}", b"]", b'"'))
     return HALF if str(error) == TRUNCATED and is_whole and _half(body) else str(error)

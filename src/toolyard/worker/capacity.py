@@ -1,4 +1,4 @@
-"""How much more a worker can take: of everything together, and of each tool that has a limit of its own."""
+"""How many more calls a worker can take: of all tools together, and of each tool that has a limit of its own."""
 
 import asyncio
 from collections import Counter
@@ -9,13 +9,13 @@ from ..model.worker import Claim
 from ..wires.lifecycle.requests import MOST_CLAIMED, MOST_PATTERNS
 
 POLL_S = 20.0
-"""How long the server may keep a claim waiting for work."""
+"""How long the server may hold a claim that finds no work."""
 SHORT_POLL_S = 1.0
-"""The same, where the claim does not name all the tools: the others must not wait for long."""
+"""The same for a claim that does not name all tools: work for the others must not wait for it."""
 
 
 class Capacity:
-    """For `size` runs at once."""
+    """Counts the runs under way, of which there may be `size` at once, and says what to claim next."""
 
     def __init__(self, tools: Iterable[Tool], size: int) -> None:
         self._limits = {tool.reference: tool.concurrency or size for tool in tools}
@@ -32,22 +32,23 @@ class Capacity:
         self._changed.set()
 
     async def changed(self) -> None:
-        """Until something was given back since `claim` looked."""
+        """Waits until a run has ended since the last `claim`."""
         await self._changed.wait()
 
     def claim(self) -> Claim | None:
-        """As much as there is room for, whichever of its tools it is. None: there is no room."""
+        """A claim for as many calls as there is capacity for; None where there is none."""
         self._changed.clear()
         left = {reference: limit - self._running[reference] for reference, limit in self._limits.items()}
-        asked = self._next([reference for reference, free in left.items() if free > 0])
+        tools = self._next([reference for reference, free in left.items() if free > 0])
         free = self._size - self._running.total()
-        if not asked or free <= 0:
+        if not tools or free <= 0:
             return None
-        limit = min(free, MOST_CLAIMED, *(left[reference] for reference in asked))
-        return Claim(tuple(asked), limit, POLL_S if len(asked) == len(left) else SHORT_POLL_S)
+        # All of the calls that come may be of the tool with the least room, so that bounds the claim.
+        limit = min(free, MOST_CLAIMED, *(left[reference] for reference in tools))
+        return Claim(tuple(tools), limit, POLL_S if len(tools) == len(left) else SHORT_POLL_S)
 
     def _next(self, references: list[str]) -> list[str]:
-        """As many as one claim may name; the others the next time."""
+        """As many tools as one claim may name, in turn: those that are left out are in the next claim."""
         if len(references) <= MOST_PATTERNS:
             return references
         start = self._turn % len(references)

@@ -1,4 +1,4 @@
-"""Asks for work, as much as there is room for, until the worker leaves."""
+"""The loop that claims calls, as many as there is capacity for, until the worker leaves."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -14,39 +14,40 @@ from .reachability import Reachability, pause_after, pauses
 from .runs import Runs
 
 EARLY_S = 0.5
-"""A server that has nothing to give, and does not wait for it, is not asked again at once."""
+"""A claim that comes back empty sooner than this was not held by the server, and is not repeated at once."""
 
 
 class ClaimLoop:
-    """One claim at a time."""
+    """Claims calls, one claim at a time, and starts a run for each call that it gets."""
 
     def __init__(
         self,
-        sending: AsyncTransport,
+        transport: AsyncTransport,
         worker: str,
-        room: Capacity,
+        capacity: Capacity,
         runs: Runs,
-        pulse: HeartbeatLoop,
-        connection: Reachability,
+        heartbeat: HeartbeatLoop,
+        reachability: Reachability,
     ) -> None:
-        self._sending, self._worker, self._room, self._runs = sending, worker, room, runs
-        self._pulse, self._connection = pulse, connection
+        self._transport, self._worker, self._capacity, self._runs = transport, worker, capacity, runs
+        self._heartbeat, self._reachability = heartbeat, reachability
 
     async def until(self, leaving: asyncio.Event) -> None:
+        """Claims until the worker leaves. A server that refuses or does not answer is asked again after a pause."""
         waits = pauses()
         while not leaving.is_set():
-            claim = self._room.claim()
+            claim = self._capacity.claim()
             if claim is None:
-                await _unless(leaving, self._room.changed())
+                await _unless(leaving, self._capacity.changed())
                 continue
             began = asyncio.get_running_loop().time()
             try:
                 claims = await self._ask(claim)
             except (ServerError, RequestError) as error:
-                self._connection.failed(error)
+                self._reachability.failed(error)
                 await _unless(leaving, asyncio.sleep(pause_after(error, next(waits))))
                 continue
-            self._connection.worked()
+            self._reachability.worked()
             for claimed in claims:
                 self._runs.start(claimed)
             if claims or asyncio.get_running_loop().time() - began > EARLY_S:
@@ -56,14 +57,15 @@ class ClaimLoop:
 
     async def _ask(self, claim: Claim) -> list[Claimed]:
         try:
-            return decode_claims(await self._sending.send(encode_claim(claim, self._worker)))
+            return decode_claims(await self._transport.send(encode_claim(claim, self._worker)))
         except PathNotFound:
-            self._pulse.beat_now()  # the server has forgotten who we are
+            # The server does not know this worker any more: it was restarted, or the lease has run out.
+            self._heartbeat.beat_now()
             raise
 
 
 async def _unless(leaving: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> None:
-    """Waits for it, unless the worker leaves before."""
+    """Waits for a coroutine, or until the worker leaves, whichever comes first."""
     tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(leaving.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

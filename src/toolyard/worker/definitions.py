@@ -1,11 +1,11 @@
-"""A worker's tools, as it tells a server of them."""
+"""A worker's tools as the definitions that it registers at a server."""
 
 from ..model.tool import Tool
 from ..model.worker import ToolDefinition
 
 
 def definition_of(tool: Tool) -> ToolDefinition:
-    """What others need to list, check and call it; how it runs stays here."""
+    """All that a server needs to list a tool, check its input and call it. How the tool runs is the worker's matter."""
     return ToolDefinition(
         id=tool.id,
         version=str(tool.version),
@@ -25,5 +25,5 @@ def definition_of(tool: Tool) -> ToolDefinition:
         destructive=tool.hints.destructive,
         open_world=tool.hints.open_world,
         tags=tool.tags,
-        approval=tool.approval is not None,  # a function of the input cannot be asked elsewhere
+        approval=tool.approval is not None,  # a predicate cannot be sent, so every call of such a tool needs approval
     )

@@ -1,4 +1,4 @@
-"""What a worker runs: from a claim to the outcome that is submitted."""
+"""The runs of a worker: each from a claimed request to the outcome that is submitted."""
 
 import asyncio
 import logging
@@ -29,23 +29,24 @@ _log = logging.getLogger("toolyard.worker")
 
 
 class Bench(Struct, frozen=True):
-    """What stands ready: each tool with its recipe, by reference, and what its app shares."""
+    """What a worker has ready to run: each tool with its recipe, by reference, and the resources of its app."""
 
     tools: Mapping[str, tuple[Tool, Recipe]]
     resources: Mapping[Host, Any]
 
 
 class Runs:
-    """Those under way. Each is a task of its own, and is renewed by the pulse until its outcome is submitted."""
+    """The runs under way. Each is a task of its own, whose request is renewed by the heartbeat until its outcome is
+    submitted."""
 
-    def __init__(self, bench: Bench, room: Capacity, pulse: HeartbeatLoop, submitting: Submission) -> None:
-        self._bench, self._room, self._pulse, self._submitting = bench, room, pulse, submitting
+    def __init__(self, bench: Bench, capacity: Capacity, heartbeat: HeartbeatLoop, submission: Submission) -> None:
+        self._bench, self._capacity, self._heartbeat, self._submission = bench, capacity, heartbeat, submission
         self._tasks: dict[asyncio.Task[None], HeldRequest] = {}
         self.done = 0
 
     def start(self, claimed: Claimed) -> None:
         known = self._bench.tools.get(claimed.tool)
-        if known is None:
+        if known is None:  # nothing is said to the server: the lease runs out, and another worker may get it
             _log.error("the server gave out %s, which this worker does not have", claimed.tool)
             return
         tool, recipe = known
@@ -53,12 +54,13 @@ class Runs:
         task = asyncio.get_running_loop().create_task(self._through(held, recipe))
         self._tasks[task] = held
         held.begins(task)
-        self._room.take(tool.reference)
-        self._pulse.hold(held)
+        self._capacity.take(tool.reference)
+        self._heartbeat.hold(held)
         task.add_done_callback(self._ended)
 
     async def drain(self, grace_s: float) -> int:
-        """Waits for them, so long; then stops them, and leaves them to others where that is right. How many."""
+        """Waits for the runs to end; after `grace_s` stops those that are left, and hands their requests back where
+        they may be run again. Returns how many were stopped."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         stopped = dict(self._tasks)
@@ -67,20 +69,21 @@ class Runs:
             task.cancel()
         if stopped:
             await asyncio.wait(stopped, timeout=STOP_S)
-            await asyncio.gather(*map(self._submitting.hand_back, stopped.values()))
+            await asyncio.gather(*map(self._submission.hand_back, stopped.values()))
         return len(stopped)
 
     async def _through(self, held: HeldRequest, recipe: Recipe) -> None:
+        """Runs a request and submits its outcome, unless the request was lost meanwhile."""
         try:
             outcome = await self._outcome(held, recipe)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # by `HeldRequest.lose`, or by `drain`, which hands the request back itself
             if held.lost_because is None:
                 raise
         if held.lost_because is not None:
             _log.info("%s was given up: %s", held.name, held.lost_because)
             return
         held.ends()
-        await self._submitting.submit(held, outcome)
+        await self._submission.submit(held, outcome)
 
     async def _outcome(self, held: HeldRequest, recipe: Recipe) -> Outcome:
         run = held.run
@@ -102,8 +105,8 @@ class Runs:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         held = self._tasks.pop(task)
-        self._pulse.release(held)
-        self._room.give_back(held.run.tool.reference)
+        self._heartbeat.release(held)
+        self._capacity.give_back(held.run.tool.reference)
         if task.cancelled():
             return
         self.done += 1
@@ -112,6 +115,6 @@ class Runs:
 
 
 def _explained(invalid: InvalidInput) -> ToolError:
-    """Input that fits the schema and not the author's own validators: what is wrong, for a model to act on."""
+    """The error for input that fits the schema, which the server has checked, and not the author's own validators."""
     problems = [f"{each.path}: {each.sentence}" if each.path else each.sentence for each in invalid.problems]
     return ToolError(f"{invalid.message}: {'; '.join(problems)}", can_retry=False)

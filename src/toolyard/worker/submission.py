@@ -1,5 +1,5 @@
-"""Brings an outcome to the server. Work that is done is not lost: it is sent until the server takes it or will not
-have it. To send it twice is harmless, because it names its attempt."""
+"""Submits outcomes to the server. Work that is done must not be lost: an outcome is sent again until the server accepts
+or refuses it. To send it twice is harmless, because it names its attempt."""
 
 import asyncio
 import logging
@@ -24,17 +24,21 @@ from .held_request import HeldRequest
 from .reachability import Reachability, pause_after, pauses
 
 HAND_BACK_S = 2.0
+"""How long a leaving worker tries to hand a request back."""
 _log = logging.getLogger("toolyard.worker")
 
 
 class Submission:
-    """For all the runs of a worker."""
+    """Submits the outcomes of a worker's runs, and hands back the requests of those that were stopped."""
 
-    def __init__(self, sending: AsyncTransport, worker: str, pulse: HeartbeatLoop, connection: Reachability) -> None:
-        self._sending, self._worker, self._pulse, self._connection = sending, worker, pulse, connection
+    def __init__(
+        self, transport: AsyncTransport, worker: str, heartbeat: HeartbeatLoop, reachability: Reachability
+    ) -> None:
+        self._transport, self._worker, self._heartbeat, self._reachability = transport, worker, heartbeat, reachability
 
     async def submit(self, held: HeldRequest, outcome: Outcome) -> None:
-        """Until there is an answer, whatever it is. What the server cannot read becomes the tool's failure."""
+        """Submits an outcome, until the server has answered. A result that the server refuses as invalid is submitted
+        as the tool's failure instead, so that the call ends."""
         try:
             await self._send(held, self._encoded(held, outcome))
         except RequestError as error:
@@ -43,33 +47,34 @@ class Submission:
             await self._send(held, encode_failure(held.claimed, failure, self._worker))
 
     async def hand_back(self, held: HeldRequest) -> None:
-        """A run that was stopped, to whoever comes next: if it may be run again. Of any other the server will say that
-        its outcome is not known, once the lease runs out."""
+        """Releases the request of a run that was stopped, so that another worker can run it at once. A tool that must
+        not be run again is not released: when the lease runs out, the server ends the call as `outcome_unknown`."""
         if held.run.tool.on_lost == "rerun":
             with suppress(ToolyardError, TimeoutError):
                 async with asyncio.timeout(HAND_BACK_S):
-                    decode_taken(await self._sending.send(encode_release(held.claimed, self._worker)))
+                    decode_taken(await self._transport.send(encode_release(held.claimed, self._worker)))
 
     async def _send(self, held: HeldRequest, request: Request) -> None:
-        """Raises RequestError where the request itself is wrong."""
+        """Sends until the server has answered. Raises RequestError where the request itself is wrong."""
         is_unknown = False
         for pause in pauses():
             try:
-                decode_taken(await self._sending.send(request))
+                decode_taken(await self._transport.send(request))
             except (ServerError, NotAuthenticated) as error:
-                self._connection.failed(error)
+                self._reachability.failed(error)
                 await asyncio.sleep(pause_after(error, pause))
             except PathNotFound:
                 if is_unknown:
                     _log.warning("%s was done in vain: the server does not know it", held.name)
                     return
-                is_unknown = True  # or the server only has forgotten who we are
-                await asyncio.wrap_future(self._pulse.beat_now())
+                # Perhaps the server has only forgotten this worker: register again, and try once more.
+                is_unknown = True
+                await asyncio.wrap_future(self._heartbeat.beat_now())
             except Refused as refused:
                 _log.warning("%s was done in vain: %s", held.name, refused.reason)
                 return
             else:
-                self._connection.worked()
+                self._reachability.worked()
                 return
 
     def _encoded(self, held: HeldRequest, outcome: Outcome) -> Request:

@@ -1,8 +1,10 @@
-"""The operator's words about users' accounts, in both directions. No token is among them."""
+"""Users' accounts at providers, as operators list and disconnect them, in both directions. No token is ever sent.
+
+The API calls an account a connection.
+"""
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -11,23 +13,24 @@ from ...model.sealed import Account
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 from ..json_body import ID, parse
+from ..lifecycle.calls import query_of
 
 PATH = "/v1/admin/connections"
 
 
 class Unwanted(Struct, frozen=True):
-    """A connection that is to be ended."""
+    """The account that an operator wants disconnected."""
 
     provider: str
     user: str
     tenant: str
 
 
-# -- what the server says and hears ----------------------------------------------------------------
+# -- the server's side -----------------------------------------------------------------------------
 
 
 def decode_unwanted(body: bytes) -> Unwanted:
-    """Without a tenant, the usual one."""
+    """Which account to disconnect. Without a tenant, the default one is meant."""
     members = parse(body)
     unwanted = Unwanted(members.one("provider", ID), members.one("user", ID), members.maybe("tenant", ID, LOCAL.tenant))
     members.done()
@@ -53,14 +56,12 @@ def _connection(connection: Account) -> dict[str, Any]:
     }
 
 
-# -- what a client asks ----------------------------------------------------------------------------
+# -- a client's side -------------------------------------------------------------------------------
 
 
 def encode_list(tenant: str | None = None, user: str | None = None) -> Request:
-    """For all accounts, or those of one tenant or user."""
-    wanted = {"tenant": tenant, "user": user}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    return Request("GET", PATH, query=urlencode(given).encode())
+    """Lists all accounts, or those of one tenant or user."""
+    return Request("GET", PATH, query=query_of({"tenant": tenant, "user": user}))
 
 
 def encode_disconnect(provider: str, user: str, tenant: str | None = None) -> Request:

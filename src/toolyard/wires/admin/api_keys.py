@@ -1,4 +1,5 @@
-"""The operator's words about API keys, in both directions. A key itself is said once, in the answer to its making."""
+"""API keys, as operators make, list and revoke them, in both directions. The key itself is sent once, in the reply to
+the request that makes it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ LATEST = 253_402_300_799.0
 
 
 class WantedKey(Struct, frozen=True):
-    """A key that is to be made."""
+    """The API key that an operator wants to have made."""
 
     name: str
     tenant: str
@@ -30,11 +31,11 @@ class WantedKey(Struct, frozen=True):
     expires: float | None
 
 
-# -- what the server says and hears ----------------------------------------------------------------
+# -- the server's side -----------------------------------------------------------------------------
 
 
 def decode_wanted(body: bytes) -> WantedKey:
-    """Without a subject it is the key's name; without a tenant, the usual one."""
+    """The key to make. Without a subject, its subject is the key's name; without a tenant, the default one."""
     members = parse(body)
     name = members.one("name", key_name)
     wanted = WantedKey(
@@ -62,7 +63,7 @@ def encode_keys(keys: Sequence[ApiKey], now: float) -> Reply:
 
 
 def _key(key: ApiKey, now: float) -> dict[str, Any]:
-    """All but the digest, which nobody needs."""
+    """All of a key but its digest, which no client needs."""
     times = {
         "createdAt": key.created,
         "expiresAt": key.expires,
@@ -79,11 +80,11 @@ def _key(key: ApiKey, now: float) -> dict[str, Any]:
     } | {name: time for name, time in times.items() if time is not None}
 
 
-# -- what a client asks ----------------------------------------------------------------------------
+# -- a client's side -------------------------------------------------------------------------------
 
 
 def encode_new(wanted: Mapping[str, Any]) -> Request:
-    """What is None is left to the server."""
+    """Has a key made. Members that are None are left to the server."""
     given = {name: value for name, value in wanted.items() if value is not None}
     return Request("POST", PATH, dict([JSON]), encode(given))
 

@@ -1,4 +1,4 @@
-"""The operator's words about the audit log, in both directions. Signatures are hexadecimal."""
+"""The audit log, as operators read, export and verify it, in both directions. Signatures are in hexadecimal."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ UNREADABLE = {"kind": "unreadable"}
 
 
 class HeadText(Struct, frozen=True):
-    """A mark, as it is exported."""
+    """A head of a chain (`Mark`) as text, which operators export and keep where the server cannot change it."""
 
     chain: str
     number: int
@@ -29,7 +29,7 @@ class HeadText(Struct, frozen=True):
 
 
 class PlaceText(Struct, frozen=True):
-    """How far a chain was found to be whole."""
+    """The position up to which a chain was found whole, from which a check goes on."""
 
     number: int = 0
     mac: str = ""
@@ -38,7 +38,7 @@ class PlaceText(Struct, frozen=True):
 
 
 class AuditCheck(Struct, frozen=True):
-    """Which part of which chain is to be checked, against which exported heads."""
+    """A request to check a chain from a position on, against heads that were exported before."""
 
     chain: str
     place: PlaceText = PlaceText()
@@ -46,7 +46,8 @@ class AuditCheck(Struct, frozen=True):
 
 
 class AuditFinding(Struct, frozen=True, omit_defaults=True):
-    """What was found. `wrong` is a sentence; without one, `done` says whether this was all of the chain."""
+    """What one check of a chain found. `wrong` is a sentence; without one, `done` says whether this was the end of the
+    chain: a long one is checked in several requests."""
 
     place: PlaceText = PlaceText()
     done: bool = False
@@ -58,15 +59,15 @@ def text_of(mark: Mark) -> HeadText:
 
 
 def mark_of(text: HeadText) -> Mark:
-    """Raises ValueError."""
+    """The mark that was exported as this text. Raises ValueError for what is not hexadecimal."""
     return Mark(text.chain, text.number, bytes.fromhex(text.mac), text.count, text.at, bytes.fromhex(text.seal))
 
 
-# -- what the server says and hears ----------------------------------------------------------------
+# -- the server's side -----------------------------------------------------------------------------
 
 
 def encode_chains(chains: Sequence[Chain]) -> Reply:
-    made = [
+    listed = [
         {
             "name": chain.name,
             "head": None if chain.head is None else text_of(chain.head),
@@ -74,12 +75,12 @@ def encode_chains(chains: Sequence[Chain]) -> Reply:
         }
         for chain in chains
     ]
-    return Reply(200, encode({"chains": made}), [JSON])
+    return Reply(200, encode({"chains": listed}), [JSON])
 
 
 def encode_blocks(blocks: Sequence[AuditBlock]) -> Reply:
-    made = [{"number": block.number, "entries": _entries(block)} for block in blocks]
-    return Reply(200, encode({"blocks": made}), [JSON])
+    listed = [{"number": block.number, "entries": _entries(block)} for block in blocks]
+    return Reply(200, encode({"blocks": listed}), [JSON])
 
 
 def decode_check(body: bytes) -> AuditCheck:
@@ -98,7 +99,7 @@ def encode_checked(checked: AuditFinding) -> Reply:
 
 
 def _entries(block: AuditBlock) -> list[Any]:
-    """A line that somebody has spoilt is shown as such."""
+    """The entries of a block. One that somebody has spoilt is shown as unreadable, and does not hide the others."""
     found = list[Any]()
     for line in bytes(block.entries).split(b"\n"):
         try:
@@ -108,7 +109,7 @@ def _entries(block: AuditBlock) -> list[Any]:
     return found
 
 
-# -- what a client asks ----------------------------------------------------------------------------
+# -- a client's side -------------------------------------------------------------------------------
 
 
 def encode_list() -> Request:
@@ -116,8 +117,8 @@ def encode_list() -> Request:
 
 
 def encode_read(chain: str, after: int, since: float | None) -> Request:
-    wanted = {"chain": chain, "after": str(after)} | ({} if since is None else {"since": repr(since)})
-    return Request("GET", BLOCKS, query=urlencode(wanted).encode())
+    query = {"chain": chain, "after": str(after)} | ({} if since is None else {"since": repr(since)})
+    return Request("GET", BLOCKS, query=urlencode(query).encode())
 
 
 def encode_check(check: AuditCheck) -> Request:

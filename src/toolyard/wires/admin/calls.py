@@ -1,11 +1,12 @@
-"""The operator's words, in both directions: calls of all callers, and how a person settles one whose end nobody knows.
+"""Calls of all callers, as operators list, cancel and resolve them, in both directions.
 
-They are the lifecycle API's with a little more: whose a call is, who holds it, what was lost. So are the errors.
+To resolve a call is to say how one ended whose outcome nobody knows. A call has the members of the lifecycle API, and
+a few more: whose call it is, who holds it, how many attempts were lost.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,7 +18,7 @@ from ...model.record import CallRecord, Ending
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 from ..json_body import parse, text
-from ..lifecycle.calls import call_json
+from ..lifecycle.calls import call_json, query_of
 
 PATH = "/v1/admin/calls"
 SETTLEMENTS = ("done", "failed", "rerun")
@@ -25,12 +26,13 @@ FAILED = "The tool failed, as was found out later"
 
 
 class _Done(Struct):
-    """The value as it was written: decoding it would lose what Python's numbers cannot hold."""
+    """The value that a call is resolved with, as it was written: decoding it would lose what Python's numbers cannot
+    hold."""
 
     done: Raw
 
 
-# -- what the server says and hears ----------------------------------------------------------------
+# -- the server's side -----------------------------------------------------------------------------
 
 
 def encode_call(call: CallRecord) -> Reply:
@@ -38,7 +40,7 @@ def encode_call(call: CallRecord) -> Reply:
 
 
 def encode_calls(calls: Sequence[CallRecord], limit: int) -> Reply:
-    """With a cursor for the next ones, if there may be any."""
+    """One page of calls, with a cursor where there may be more."""
     body: dict[str, Any] = {"calls": [_call(call) for call in calls]}
     if len(calls) == limit:
         body["cursor"] = str(calls[-1].seq)
@@ -46,7 +48,7 @@ def encode_calls(calls: Sequence[CallRecord], limit: int) -> Reply:
 
 
 def decode_settlement(body: bytes) -> Ending | None:
-    """How the call ended after all; None: it is to be run once more."""
+    """How an operator says that a call ended; None: it is to be run once more."""
     members = parse(body)
     given = [name for name in SETTLEMENTS if name in members]
     if len(given) != 1:
@@ -82,30 +84,26 @@ def _call(call: CallRecord) -> dict[str, Any]:
     return {name: value for name, value in more.items() if value is not None} | call_json(call)
 
 
-# -- what a client asks ----------------------------------------------------------------------------
+# -- a client's side -------------------------------------------------------------------------------
 
 
 def encode_list(wanted: Mapping[str, str | None]) -> Request:
-    return Request("GET", PATH, query=_query(wanted))
+    return Request("GET", PATH, query=query_of(wanted))
 
 
 def encode_show(call_id: str, caller: str | None, wait_s: float) -> Request:
     wait = f"{wait_s:g}" if wait_s else None
-    return Request("GET", _path(call_id), query=_query({"caller": caller, "wait": wait}))
+    return Request("GET", _path(call_id), query=query_of({"caller": caller, "wait": wait}))
 
 
 def encode_cancel(call_id: str, caller: str | None) -> Request:
-    return Request("POST", f"{_path(call_id)}/cancel", query=_query({"caller": caller}))
+    return Request("POST", f"{_path(call_id)}/cancel", query=query_of({"caller": caller}))
 
 
 def encode_settlement(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Request:
-    """`how` is one of {"done": value}, {"failed": message} and {"rerun": True}."""
-    return Request("POST", f"{_path(call_id)}/resolve", dict([JSON]), encode(how), _query({"caller": caller}))
+    """Resolves a call. `how` is one of {"done": value}, {"failed": message} and {"rerun": True}."""
+    return Request("POST", f"{_path(call_id)}/resolve", dict([JSON]), encode(how), query_of({"caller": caller}))
 
 
 def _path(call_id: str) -> str:
     return f"{PATH}/{quote(call_id, safe='')}"
-
-
-def _query(wanted: Mapping[str, str | None]) -> bytes:
-    return urlencode({name: value for name, value in wanted.items() if value is not None}).encode()

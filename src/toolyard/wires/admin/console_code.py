@@ -1,4 +1,4 @@
-"""The operator's request for a code that lets one browser into the console, in both directions."""
+"""The code that lets a browser into the console, once, as `toolyard console` asks for it, in both directions."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""The operator's question why a caller may call a tool, or may not, in both directions."""
+"""The question why a caller may or may not call a tool, as `toolyard explain` asks it, in both directions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ PATH = "/v1/admin/explain"
 
 
 class ExplainQuery(Struct, forbid_unknown_fields=True):
-    """Which tool, and who would call it."""
+    """Which tool is asked about, and who would call it with which credentials."""
 
     tool: str
     subject: str
@@ -25,7 +25,7 @@ class ExplainQuery(Struct, forbid_unknown_fields=True):
 
 
 class Explanation(Struct):
-    """What would become of a call."""
+    """What would become of a call, and the rules that say so."""
 
     tool: str
     sees: bool
@@ -35,7 +35,7 @@ class Explanation(Struct):
     requirements: dict[str, Any] = {}
     limits: Sequence[str] = ()
     spared_by: str = ""
-    """The rule by which nobody has to agree."""
+    """The rule by which calls need no approval."""
 
 
 def decode_asked(body: bytes) -> ExplainQuery:

@@ -1,4 +1,5 @@
-"""The operator's words about secrets, in both directions. A value is said once, by who sets it, and never answered."""
+"""Secrets that are kept for tools, as operators set, list and remove them, in both directions. A value is sent once, by
+whoever sets it, and never sent back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,21 +33,21 @@ CLOSED = "sealed with another key"
 
 
 class GivenSecret(Struct, frozen=True):
-    """What a secret is set to, and the patterns of the tools that it is for."""
+    """The value that an operator sets a secret to, and the patterns of the tools that may have it."""
 
     value: str
     tools: tuple[str, ...]
 
 
-# -- what the server says and hears ----------------------------------------------------------------
+# -- the server's side -----------------------------------------------------------------------------
 
 
 def decode_which(parameters: Mapping[str, str]) -> WhichSecret:
-    """From a path. Raises InvalidInput."""
+    """The secret that a path names. Raises InvalidInput."""
     problems = []
     for member, check in (("tenant", tenant_name), ("name", secret_name), ("user", user_name)):
         try:
-            check(parameters.get(member, "-"))
+            check(parameters.get(member, "-"))  # a path without a user is fine: "-" stands in for it here
         except ValueError as error:
             problems.append(Problem(member, str(error)))
     which = WhichSecret(parameters["name"], parameters["tenant"], parameters.get("user", ""))
@@ -58,8 +59,9 @@ def decode_which(parameters: Mapping[str, str]) -> WhichSecret:
 
 
 def decode_given(body: bytes) -> GivenSecret:
-    """What is wrong with a value is told without the value."""
+    """The value and tools of a secret. Raises InvalidInput, without the value in it."""
     members = parse(body)
+    # The check runs apart from `one`, which would keep a wrong value in its problem.
     value = members.one("value", lambda given: given)
     try:
         secret_value(value)
@@ -71,7 +73,7 @@ def decode_given(body: bytes) -> GivenSecret:
 
 
 def encode_secret(secret: HeldSecret, needed_by: Sequence[str] | None = None) -> Reply:
-    """`needed_by`: the tools that declare it, where that is known."""
+    """One secret. `needed_by` are the tools that declare it, where that is known."""
     more = {} if needed_by is None else {"neededBy": needed_by}
     return Reply(200, encode(_secret(secret) | more), [JSON])
 
@@ -81,7 +83,7 @@ def encode_removed(which: WhichSecret) -> Reply:
 
 
 def encode_secrets(secrets: Sequence[HeldSecret], needs: Sequence[SecretNeed]) -> Reply:
-    """And those that are missing."""
+    """All secrets that are kept, and those that tools declare and nobody has set."""
     missing = [{"name": need.name, "tools": need.tools, "state": "unset"} for need in needs]
     return Reply(200, encode({"secrets": [*map(_secret, secrets), *missing]}), [JSON])
 
@@ -100,7 +102,7 @@ def _which(which: WhichSecret) -> dict[str, Any]:
     return {"name": which.name, "tenant": which.tenant} | ({"user": which.user} if which.user else {})
 
 
-# -- what a client asks ----------------------------------------------------------------------------
+# -- a client's side -------------------------------------------------------------------------------
 
 
 def encode_set(which: WhichSecret, value: str, tools: Sequence[str]) -> Request:

@@ -1,4 +1,4 @@
-"""The operator's question which tools the workers offer, in both directions."""
+"""The tools that workers offer now, as operators list them to lock them, in both directions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,5 +20,5 @@ def encode_ask() -> Request:
 
 
 def decode_offers(members: Mapping[str, Any]) -> list[ToolDefinition]:
-    """From the members of the reply."""
+    """The definitions that the server lists, from the members of its reply."""
     return decode_definitions(encode(members), 0)

@@ -1,4 +1,7 @@
-"""Words about calls that wait for a person's yes, in both directions."""
+"""Approvals: the calls that wait for a person's decision, and the decision, in both directions.
+
+Operators decide under `/v1/admin/approvals`, callers with the right to approve under `/v1/approvals`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +20,7 @@ MOST_REASON = 500
 
 
 def decode_reason(body: bytes) -> str:
-    """Why not. Raises InvalidInput."""
+    """The reason for a decision, which may be left out. Raises InvalidInput."""
     members = parse_or_empty(body)
     reason: str = members.maybe("reason", _reason, "")
     members.done()
@@ -31,8 +34,8 @@ def _reason(given: object) -> str:
 
 
 def approval_json(call: CallRecord, id: str, url: str | None, code: str | None = None) -> dict[str, Any]:
-    """`code` is for operators."""
-    made = {
+    """A call that waits for a decision. `code` is what its approval page asks for, and is for operators alone."""
+    approval = {
         "id": id,
         **({} if url is None else {"url": url}),
         "callId": call.key.call_id,
@@ -42,7 +45,7 @@ def approval_json(call: CallRecord, id: str, url: str | None, code: str | None =
         "input": msgspec.Raw(call.input or b"{}"),
         "createdAt": call.created_at,
     }
-    return made if code is None else {**made, "code": code}
+    return approval if code is None else {**approval, "code": code}
 
 
 def encode_approvals(waiting: Sequence[Mapping[str, Any]]) -> Reply:
@@ -50,11 +53,11 @@ def encode_approvals(waiting: Sequence[Mapping[str, Any]]) -> Reply:
 
 
 def encode_decided(call: CallRecord, approved: bool) -> Reply:
-    said = {"callId": call.key.call_id, "approved": approved, "state": call.state.value}
-    return Reply(200, encode(said), [JSON])
+    body = {"callId": call.key.call_id, "approved": approved, "state": call.state.value}
+    return Reply(200, encode(body), [JSON])
 
 
-# -- what a client asks ----------------------------------------------------------------------------
+# -- a client's side -------------------------------------------------------------------------------
 
 
 def encode_list() -> Request:

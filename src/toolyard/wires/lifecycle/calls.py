@@ -1,4 +1,7 @@
-"""The lifecycle API's words: calls as their callers see them, and errors as `{"message", "reason"?}`."""
+"""Calls of every wire as their own callers see them in the lifecycle API, and that API's errors.
+
+An error is `{"message", "reason"?, "parameter_errors"?}`. Unlike OXP, conflicts are 409 and busy servers 429.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,10 +21,11 @@ from ..oxp.client_replies import body_of, refusal_from
 LIMITED = 429
 REFUSED = 409
 SOON_MS = 1000
+"""How long to wait where a busy server, or a proxy before it, does not say."""
 
 
 class Lifecycle:
-    """The wire, as far as it answers."""
+    """The lifecycle API's answers about calls, its errors, and a client's requests for calls."""
 
     name = "lifecycle"
     headers: Headers = [JSON]
@@ -35,11 +39,11 @@ class Lifecycle:
         return Reply(_status(error), encode(body), self.headers + error_headers(error))
 
     def encode_call(self, call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
-        """`questions` are those that it waits for a person to answer."""
+        """One call. `questions` are those that it waits for a person to answer."""
         return Reply(200, encode(call_json(call) | waiting_json(questions)), self.headers)
 
     def encode_calls(self, calls: list[CallRecord], limit: int) -> Reply:
-        """With a cursor for the next ones, if there may be any."""
+        """One page of calls, with a cursor where there may be more."""
         body: dict[str, Any] = {"calls": [call_json(call) for call in calls]}
         if len(calls) == limit:
             body["cursor"] = str(calls[-1].seq)
@@ -50,18 +54,22 @@ class Lifecycle:
         return Request("GET", f"/v1/calls/{quote(call_id, safe='')}", query=query.encode())
 
     def encode_list(self, wanted: Mapping[str, str | None]) -> Request:
-        given = {name: value for name, value in wanted.items() if value is not None}
-        return Request("GET", "/v1/calls", query=urlencode(given).encode())
+        return Request("GET", "/v1/calls", query=query_of(wanted))
 
     def decode(self, reply: Reply) -> dict[str, Any]:
-        """The body. Raises what the server refused with."""
+        """The body of a reply. Raises the error that the server refused with."""
         if reply.status != 200:
             raise refusal(reply)
         return dict(body_of(reply))
 
 
+def query_of(wanted: Mapping[str, str | None]) -> bytes:
+    """A query string of the parameters that are set."""
+    return urlencode({name: value for name, value in wanted.items() if value is not None}).encode()
+
+
 def refusal(reply: Reply) -> ToolyardError:
-    """What the server refused with. When to come back stands in the headers alone."""
+    """The error that the server refused with. In this API, when to come back is in the headers alone."""
     body, after = body_of(reply), dict(reply.headers).get(b"retry-after-ms", b"")
     if reply.status == LIMITED or after:
         message = str(body.get("message") or "The server is busy")
@@ -72,12 +80,13 @@ def refusal(reply: Reply) -> ToolyardError:
 def _status(error: ToolyardError) -> int:
     if isinstance(error, Busy):
         return LIMITED
+    # A tool's failure is in no table: it is an outcome, and no refusal.
     return REFUSED if isinstance(error, Refused | KeyConflict) else STATUS.get(type(error), 200)
 
 
 def call_json(call: CallRecord) -> dict[str, Any]:
     """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list."""
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         "callId": call.key.call_id,
         "tool": call.reference,
         "wire": call.wire,
@@ -94,16 +103,16 @@ def call_json(call: CallRecord) -> dict[str, Any]:
         "progress": Raw(call.progress) if call.progress else None,
     }
     if call.value is not None:
-        made["value"] = Raw(call.value)
+        members["value"] = Raw(call.value)
     elif call.state is State.ERROR:
-        made["error"] = Raw(call.error or b"{}")
-    return {name: value for name, value in made.items() if value is not None}
+        members["error"] = Raw(call.error or b"{}")
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def waiting_json(questions: Sequence[Question]) -> dict[str, Any]:
-    """Where a person has to go."""
-    places = [{"url": each.url, "message": each.message} for each in questions if each.url]
-    return {"waitingAt": places} if places else {}
+    """The member `waitingAt`: the pages that a person has to open."""
+    pages = [{"url": each.url, "message": each.message} for each in questions if each.url]
+    return {"waitingAt": pages} if pages else {}
 
 
 LIFECYCLE = Lifecycle()

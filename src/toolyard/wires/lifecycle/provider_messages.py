@@ -1,6 +1,7 @@
-"""Messages as the providers of models write them: tool uses out of an assistant's message, results into the next one.
+"""Messages in the formats of the models' providers, Anthropic and OpenAI: tool uses are read from an assistant's
+message, and results are written into the next one.
 
-What a model got wrong is never refused here: it becomes a tool use with a problem, so that the model can be told.
+What a model got wrong is never refused here: it becomes a tool use with a problem, so that the model is told.
 """
 
 import sys
@@ -17,25 +18,27 @@ from ..json_body import ID, Members, one_of, parse, text
 from ..model_text import ModelText, ShownText, content_path
 
 DEEPEST = 64
+"""How deep OpenAI's arguments may be nested: more would break whoever walks through them later."""
 AS_IT_IS = ModelText()
 Format = Literal["anthropic", "openai"]
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def decode_message(body: bytes) -> list[ToolUse]:
-    """The tool uses of an assistant's message, in order, each once. Other members and blocks are left aside."""
+    """The tool uses of an assistant's message, in order, each once. Other members and blocks are ignored."""
     members = parse(body)
     members.one("role", one_of("assistant"))
     uses: dict[str, ToolUse] = {}
     for each, use in [*_anthropic(members), *_openai(members)]:
-        if use.id and _said(uses.setdefault(use.id, use)) != _said(use):
+        # The same block twice is harmless; the same id with another tool or input would lose one of the two.
+        if use.id and _content(uses.setdefault(use.id, use)) != _content(use):
             each.refuse("id", "Stands for another tool use already")
     members.check()
     return list(uses.values())
 
 
 def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
-    """The `tool_use` blocks of `content`."""
+    """The `tool_use` blocks of Anthropic's `content`."""
     if members.maybe("content", _is_plain, "tool_calls" in members):
         return []
     uses = []
@@ -47,7 +50,7 @@ def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
 
 
 def _openai(members: Members) -> list[tuple[Members, ToolUse]]:
-    """The `tool_calls`, of functions and of tools that take text."""
+    """OpenAI's `tool_calls`, of functions, and of custom tools, which take text."""
     if members.maybe("tool_calls", lambda calls: calls, None) is None:
         return []
     uses = []
@@ -66,7 +69,7 @@ def _use(id: str, name: str, input: Any, raw: str | None = None, problem: str | 
 
 
 def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
-    """What a model wrote as arguments: the input, or the text and what is wrong with it."""
+    """Reads what a model wrote as arguments: the input, or else the text and what is wrong with it."""
     if kind == "custom":
         return {}, written, "The tool takes a JSON object, not text"
     try:
@@ -79,7 +82,8 @@ def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
 
 
 def _is_shallow(input: Any) -> bool:
-    """JSON within a string is as deep as it likes, until somebody looks."""
+    """Whether arguments are not nested too deeply. They come as JSON within a string, so that the limit on the body's
+    own depth does not see them."""
     level = [input]
     for _ in range(DEEPEST):
         level = [below for value in level for below in _below(value)]
@@ -91,39 +95,42 @@ def _below(value: Any) -> Iterable[Any]:
 
 
 def _is_plain(content: Any) -> bool:
-    """Text or nothing: no blocks."""
+    """Whether a message's content is text or nothing, and so has no blocks."""
     return content is None or isinstance(content, str)
 
 
-def _said(use: ToolUse) -> bytes:
+def _content(use: ToolUse) -> bytes:
+    """All of a tool use but its id, for comparison."""
     return _encode([use.name, use.input, use.raw])
 
 
 # -- results ----------------------------------------------------------------------------------------
 
 
-def encode_results(format: Format, calls: Sequence[CallRecord], telling: ModelText = AS_IT_IS) -> dict[str, Any]:
-    """One result for each, in order: `message`, or `messages`. What was done to their texts stands beside them."""
-    told = [telling.text(_text_of(call), is_json=_is_json(call), most=_most(call)) for call in calls]
-    notes = {call.request: note for call, text in zip(calls, told, strict=True) if (note := _note(call, text))}
-    ends = [each.with_end(_where(call)) for call, each in zip(calls, told, strict=True)]
+def encode_results(format: Format, calls: Sequence[CallRecord], policy: ModelText = AS_IT_IS) -> dict[str, Any]:
+    """One result for each call, in order: `message` for Anthropic, `messages` for OpenAI. What was done to the texts is
+    in `notes` beside them, by request."""
+    texts = [policy.text(_text_of(call), is_json=_is_json(call), most=_most(call)) for call in calls]
+    notes = {call.request: note for call, text in zip(calls, texts, strict=True) if (note := _note(call, text))}
+    ends = [text.with_end(_where(call)) for call, text in zip(calls, texts, strict=True)]
     return FORMATS[format](calls, ends) | ({"notes": notes} if notes else {})
 
 
 def _most(call: CallRecord) -> int | None:
-    """What a client or a worker submitted is for whoever asked it: it goes to the model as it is, however long."""
+    """How many bytes of a result the model gets; None: what the server's policy says. A result that a client or worker
+    submitted goes to the model whole: whoever made it decides how long it is."""
     return None if call.queue == "node" or call.state is State.ERROR else sys.maxsize
 
 
-def _note(call: CallRecord, told: ShownText) -> dict[str, Any]:
-    made: dict[str, Any] = {"escaped": True} if told.is_escaped else {}
-    if told.hidden:
-        made["hidden"] = list(told.hidden)
-    if told.size:
-        made["preview"] = {"bytes": told.size, "shown": told.shown}
+def _note(call: CallRecord, text: ShownText) -> dict[str, Any]:
+    note: dict[str, Any] = {"escaped": True} if text.is_escaped else {}
+    if text.hidden:
+        note["hidden"] = list(text.hidden)
+    if text.size:
+        note["preview"] = {"bytes": text.size, "shown": text.shown}
         if call.state is State.COMPLETE:
-            made["preview"]["content"] = content_path(call)
-    return made
+            note["preview"]["content"] = content_path(call)
+    return note
 
 
 def _where(call: CallRecord) -> str:
@@ -131,6 +138,8 @@ def _where(call: CallRecord) -> str:
 
 
 def _is_json(call: CallRecord) -> bool:
+    """Whether the model reads a call's result as JSON. A tool's own string is read as text; what a client submitted for
+    a session is an object, and always JSON."""
     is_text = call.queue != "session" and (call.value or b"").startswith(b'"')
     return call.state is State.COMPLETE and not is_text
 
@@ -156,7 +165,7 @@ def _openai_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[s
 
 
 def _text_of(call: CallRecord) -> str:
-    """What the model reads."""
+    """The text of a call's result or error that the model reads."""
     if call.state is State.ERROR:
         error = ToolError.from_members(msgspec.json.decode(call.error or b"{}"))
         return "\n".join(filter(None, [error.message, error.additional_prompt_content]))

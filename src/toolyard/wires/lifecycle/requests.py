@@ -1,4 +1,6 @@
-"""Requests that others work on: what their callers say of them, and what the server answers."""
+"""Requests: calls that somebody other than the server carries out. The server's side: heartbeats, responses and claims
+are decoded, and the answers to them encoded. (`worker_client` is the other side.)
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,12 +38,15 @@ from ..oxp.messages import context_json
 from .calls import waiting_json
 
 ATTEMPT = b"toolyard-attempt"
+"""The header that says which attempt a write is about, and so fences it."""
 WORKER = b"toolyard-worker"
+"""The header that says which of a subject's workers is writing."""
 MOST_CLAIMED = 100
 MOST_PATTERNS = 100
 MOST_RENEWED = 1000
 LONGEST_WAIT_S = 60.0
 LARGEST = 2**53 - 1
+"""The largest whole number that every JSON implementation can hold."""
 
 _attempt = whole_from(1, LARGEST)
 _request_id = an_id(LONGEST_REQUEST_ID)
@@ -53,7 +58,7 @@ worker_name = matching(r"[A-Za-z0-9_.-]{1,128}", "Must have 1 to 128 letters, di
 
 
 def decode_heartbeat(body: bytes) -> Heartbeat:
-    """Somebody works on a request, or has failed at it."""
+    """A heartbeat for one request: somebody works on it or, with the state ERROR, has failed at it."""
     members = parse(body)
     state = members.one("state", one_of(State.PROCESSING, State.ERROR))
     error = _error(members) if state == State.ERROR else None
@@ -65,7 +70,7 @@ def decode_heartbeat(body: bytes) -> Heartbeat:
 
 
 def decode_response(body: bytes) -> Response:
-    """A request is done."""
+    """The result of a request. All members of `response` but `state` reach the model as they are."""
     members = parse(body)
     response = members.below("response")
     response.one("state", one_of(State.COMPLETE))
@@ -75,7 +80,7 @@ def decode_response(body: bytes) -> Response:
 
 
 def decode_claim(body: bytes) -> Claim:
-    """Somebody asks for work. `@1` is `@1.0.0`."""
+    """A worker's demand for requests. In its patterns, `@1` means `@1.0.0`."""
     members = parse_or_empty(body)
     tools = members.each("tools", _pattern, 1, MOST_PATTERNS) if "tools" in members else []
     limit = members.maybe("limit", whole_from(1, MOST_CLAIMED), 1)
@@ -85,7 +90,7 @@ def decode_claim(body: bytes) -> Claim:
 
 
 def decode_heartbeats(body: bytes) -> list[Renewal]:
-    """Many heartbeats at once."""
+    """The heartbeats for many requests at once."""
     members = parse(body)
     renewals = [_renewal(each) for each in members.all_below("heartbeats", 1, MOST_RENEWED)]
     members.done()
@@ -93,7 +98,7 @@ def decode_heartbeats(body: bytes) -> list[Renewal]:
 
 
 def decode_attempt(headers: Mapping[bytes, bytes]) -> int | None:
-    """Which attempt a write is about, if it says so."""
+    """The attempt that a write is about, if its header says so."""
     given = headers.get(ATTEMPT)
     if given is None:
         return None
@@ -103,7 +108,7 @@ def decode_attempt(headers: Mapping[bytes, bytes]) -> int | None:
 
 
 def decode_worker_name(headers: Mapping[bytes, bytes]) -> str:
-    """Which of a subject's workers is speaking, if it says so."""
+    """The worker that sent a write, if its header says so."""
     given = headers.get(WORKER)
     if given is None:
         return ""
@@ -114,10 +119,11 @@ def decode_worker_name(headers: Mapping[bytes, bytes]) -> str:
 
 
 def _error(members: Members) -> ToolError:
+    """The error of a failed request: a text, as the document has it, or toolyard's object with more members."""
     if not isinstance(members.maybe("error", lambda value: value, None), dict):
         return ToolError(members.one("error", _text_or_error) or "The tool failed")
     error = members.below("error")
-    made = ToolError(
+    failure = ToolError(
         error.one("message", text) or "The tool failed",
         developer_message=error.maybe("developer_message", text, None),
         can_retry=error.maybe("can_retry", flag, None),
@@ -125,7 +131,7 @@ def _error(members: Members) -> ToolError:
         additional_prompt_content=error.maybe("additional_prompt_content", text, None),
     )
     error.close()
-    return made
+    return failure
 
 
 def _text_or_error(value: Any) -> str:
@@ -150,26 +156,26 @@ def _with_version(pattern: str) -> str:
     return f"{name}@{Version.parse(version)}" if at else name
 
 
-# -- what is answered -------------------------------------------------------------------------------
+# -- answers ----------------------------------------------------------------------------------------
 
 
 def encode_empty(attempt: int | None = None) -> Reply:
-    """It was taken, and there is nothing more to say."""
+    """A write was accepted. The document wants an empty body, so the attempt is in a header."""
     return Reply(200, b"", [] if attempt is None else [(ATTEMPT, b"%d" % attempt)])
 
 
 def encode_claims(claims: Sequence[tuple[CallRecord, CallContext]], lease_ms: int) -> Reply:
-    """Work, each with what its caller passed along for it."""
+    """The requests that a worker got, each with the context that its tool needs."""
     return _json(200, {"claims": [_claim_json(call, context, lease_ms) for call, context in claims]})
 
 
 def encode_verdicts(verdicts: Sequence[tuple[str, Judged | None]]) -> Reply:
-    """Of many heartbeats, by request and in order: each as a heartbeat of its own would have been answered."""
+    """The answers to many heartbeats, in order, each as a heartbeat of its own would have been answered."""
     return _json(200, {"results": [_verdict_json(request, judged) for request, judged in verdicts]})
 
 
 def encode_request(call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
-    """`questions` are those that it waits for a person to answer."""
+    """One request. `questions` are those that it waits for a person to answer."""
     return _json(200, request_json(call) | waiting_json(questions))
 
 
@@ -179,35 +185,35 @@ def encode_requests(calls: Sequence[CallRecord]) -> Reply:
 
 def request_json(call: CallRecord) -> dict[str, Any]:
     """All that is known of a request."""
-    made: dict[str, Any] = {"sessionId": call.session, **standing_json(call)}
+    members: dict[str, Any] = {"sessionId": call.session, **standing_json(call)}
     if call.input:
-        made["input"] = Raw(call.input)
+        members["input"] = Raw(call.input)
     if call.heartbeat is not None:
-        made["heartbeat"] = int(call.heartbeat) if call.heartbeat.is_integer() else call.heartbeat
+        members["heartbeat"] = int(call.heartbeat) if call.heartbeat.is_integer() else call.heartbeat
     if call.seen_at is not None:
-        made["lastSeen"] = call.seen_at
+        members["lastSeen"] = call.seen_at
     if call.state is State.COMPLETE:
-        made["response"] = Raw(call.value or b"null")
+        members["response"] = Raw(call.value or b"null")
     elif call.state is State.ERROR:
-        made["error"] = ToolError.from_members(msgspec.json.decode(call.error or b"{}")).message
-    return made
+        members["error"] = ToolError.from_members(msgspec.json.decode(call.error or b"{}")).message
+    return members
 
 
 def standing_json(call: CallRecord) -> dict[str, Any]:
-    """Where a request stands."""
-    made: dict[str, Any] = {
+    """A request's state, without its input and result."""
+    members: dict[str, Any] = {
         "requestId": call.request,
         "tool": call.tool,
         "state": call.state,
         "attempt": call.attempt,
     }
     if call.waiting_for is not None:
-        made["waitingFor"] = call.waiting_for
-    return made
+        members["waitingFor"] = call.waiting_for
+    return members
 
 
 def _claim_json(call: CallRecord, context: CallContext, lease_ms: int) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         "sessionId": call.session,
         "requestId": call.request,
         "tool": call.tool if call.queue == "session" else call.reference,
@@ -218,10 +224,10 @@ def _claim_json(call: CallRecord, context: CallContext, lease_ms: int) -> dict[s
         "caller": {"tenant": call.key.tenant, "subject": call.key.subject},
     }
     if call.user_id is not None:
-        made["caller"]["userId"] = call.user_id
+        members["caller"]["userId"] = call.user_id
     if call.trace_id is not None:
-        made["traceId"] = call.trace_id
-    return made
+        members["traceId"] = call.trace_id
+    return members
 
 
 def _verdict_json(request: str, judged: Judged | None) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Sessions: how one is opened, where it stands, and what happens in it."""
+"""Sessions in the lifecycle API, the server's side: opening one, its status and requests, its results and its events.
+
+Results are in the format of the model's provider, which `provider_messages` writes.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +17,7 @@ _name = matching(r"[A-Za-z0-9_.-]{1,128}", "Must have 1 to 128 letters, digits, 
 
 
 def decode_session(body: bytes) -> NewSession:
-    """A session to be opened, with the tools it brings."""
+    """A request to open a session, with the tools that its client supplies."""
     members = parse_or_empty(body)
     given = list(members.all_below("tools")) if "tools" in members else []
     tools = [_tool(each) for each in given]
@@ -55,17 +58,17 @@ def encode_session(session: SessionStanding, requests: Sequence[RequestEvent]) -
 
 
 def encode_turn(requests: Sequence[CallRecord]) -> Reply:
-    """The tool uses of a message, as requests."""
+    """The requests that the tool uses of a message became."""
     return Reply(200, encode({"requests": list(map(standing_json, requests))}), [JSON])
 
 
 def encode_awaiting() -> Reply:
-    """There are no results yet."""
+    """The answer while some requests have not ended."""
     return Reply(202, b'{"status":"awaiting_tools"}', [JSON])
 
 
 def encode_ready(results: Mapping[str, Any]) -> Reply:
-    """The results, as `providers.encode_results` made them."""
+    """The results of all requests, as `provider_messages.encode_results` made them."""
     return Reply(200, encode({"status": "ready", **results}), [JSON])
 
 

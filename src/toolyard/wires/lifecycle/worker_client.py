@@ -1,6 +1,6 @@
-"""The lifecycle API from the other side: what a worker says to a server, and what it makes of the answers.
+"""A worker's side of the lifecycle API: its requests to a server, and what it makes of the replies.
 
-A server that refuses is heard as the error it refused with; `Refused` has its reason.
+Where the server refused, the decoders raise the error that it refused with; `Refused` has the reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from .worker_tools import definition_json
 T = TypeVar("T")
 
 
-# -- what is said -----------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------
 
 
 def encode_claim(claim: Claim, worker: str) -> Request:
@@ -36,11 +36,6 @@ def encode_claim(claim: Claim, worker: str) -> Request:
 
 def encode_heartbeats(renewals: Sequence[Renewal], worker: str) -> Request:
     return _post("/v1/tools/heartbeats", {"heartbeats": [_renewal_json(each) for each in renewals]}, worker)
-
-
-def encode_heartbeat(claimed: Claimed, heartbeat_ms: float, worker: str) -> Request:
-    body = {"state": State.PROCESSING, "heartbeat": heartbeat_ms}
-    return _post(_path("request", claimed.session, claimed.request, "heartbeat"), body, worker, claimed.attempt)
 
 
 def encode_response(claimed: Claimed, result: Mapping[str, Any], worker: str) -> Request:
@@ -78,37 +73,45 @@ def encode_drop_worker(name: str) -> Request:
     return Request("DELETE", f"/v1/workers/{_quoted(name)}")
 
 
-# -- what is heard ----------------------------------------------------------------------------------
+# -- replies ----------------------------------------------------------------------------------------
 
 
 def decode_claims(reply: Reply) -> list[Claimed]:
-    return [_claimed(each) for each in _told(reply, _Claims).claims]
+    return [_claimed(each) for each in _decoded(reply, _ClaimsBody).claims]
 
 
 def decode_verdicts(reply: Reply) -> list[RenewalAnswer]:
-    return [RenewalAnswer(each.request_id, each.status, each.reason) for each in _told(reply, _Verdicts).results]
+    answers = _decoded(reply, _VerdictsBody).results
+    return [RenewalAnswer(each.request_id, each.status, each.reason) for each in answers]
 
 
 def decode_registered(reply: Reply) -> Registration:
-    told = _told(reply, _Registered)
-    return Registration(tuple(told.tools), told.lease_ms / 1000)
+    registered = _decoded(reply, _RegisteredBody)
+    return Registration(tuple(registered.tools), registered.lease_ms / 1000)
 
 
 def decode_taken(reply: Reply) -> int | None:
-    """Of what is answered with an empty body: the attempt that holds, where the server says so."""
+    """The attempt that holds the request now, from a reply with an empty body, where the server says so."""
     if reply.status != 200:
         raise refusal(reply)
     attempt = dict(reply.headers).get(ATTEMPT)
     return int(attempt) if attempt is not None and attempt.isdigit() else None
 
 
-class _Caller(Struct, rename="camel"):
+# Unknown members are ignored: a newer server may say more. The defaults are for an older one that says less.
+
+
+class _CallerBody(Struct, rename="camel"):
+    """Whose call a claimed request is."""
+
     tenant: str = "default"
     subject: str = ""
     user_id: str | None = None
 
 
-class _Claim(Struct, rename="camel"):
+class _ClaimBody(Struct, rename="camel"):
+    """One claimed request, as the server sends it."""
+
     session_id: str
     request_id: str
     tool: str
@@ -116,30 +119,39 @@ class _Claim(Struct, rename="camel"):
     attempt: int
     lease_ms: float
     context: ContextBody = field(default_factory=ContextBody)
-    caller: _Caller = field(default_factory=_Caller)
+    caller: _CallerBody = field(default_factory=_CallerBody)
     trace_id: str | None = None
 
 
-class _Claims(Struct):
-    claims: list[_Claim]
+class _ClaimsBody(Struct):
+    """The body of the reply to a claim."""
+
+    claims: list[_ClaimBody]
 
 
-class _Verdict(Struct, rename="camel"):
+class _VerdictBody(Struct, rename="camel"):
+    """The server's answer to one of many heartbeats."""
+
     request_id: str
     status: int
     reason: str | None = None
 
 
-class _Verdicts(Struct):
-    results: list[_Verdict]
+class _VerdictsBody(Struct):
+    """The body of the reply to many heartbeats."""
+
+    results: list[_VerdictBody]
 
 
-class _Registered(Struct, rename="camel"):
+class _RegisteredBody(Struct, rename="camel"):
+    """The body of the reply to a registration."""
+
     tools: list[str]
     lease_ms: float
 
 
-def _told(reply: Reply, shape: type[T]) -> T:
+def _decoded(reply: Reply, shape: type[T]) -> T:
+    """The body of a reply. Raises the server's refusal, and InternalError for a body of another shape."""
     if reply.status != 200:
         raise refusal(reply)
     try:
@@ -148,7 +160,7 @@ def _told(reply: Reply, shape: type[T]) -> T:
         raise InternalError("The server's answer is not what was asked for", developer_message=str(error)) from None
 
 
-def _claimed(claim: _Claim) -> Claimed:
+def _claimed(claim: _ClaimBody) -> Claimed:
     caller, context = claim.caller, context_of(claim.context)
     return Claimed(
         claim.session_id,
@@ -164,14 +176,14 @@ def _claimed(claim: _Claim) -> Claimed:
 
 
 def _renewal_json(renewal: Renewal) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         "sessionId": renewal.session,
         "requestId": renewal.request,
         "attempt": renewal.attempt,
     }
     if renewal.progress is not None:
-        made["progress"] = renewal.progress
-    return made
+        members["progress"] = renewal.progress
+    return members
 
 
 def _post(path: str, body: Any, worker: str, attempt: int | None = None) -> Request:

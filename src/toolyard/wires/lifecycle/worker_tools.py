@@ -1,4 +1,7 @@
-"""Workers: which tools they offer. A definition is what `GET /tools` lists of a tool, and may say more."""
+"""The definitions of the tools that workers offer, in both directions.
+
+A definition is what OXP's `GET /tools` lists of a tool, and may have more members, such as hints and a time limit.
+"""
 
 from collections.abc import Sequence
 from typing import Any, cast, get_args
@@ -20,12 +23,13 @@ FIRST = "1.0.0"
 
 
 def decode_worker(body: bytes, most: int | None = None) -> list[ToolDefinition]:
-    """The tools a worker offers, each once."""
+    """The tools that a worker registers, at least one."""
     return decode_definitions(body, 1, most)
 
 
 def decode_definitions(body: bytes, fewest: int, most: int | None = None) -> list[ToolDefinition]:
-    """At least and at most so many tools. More are not looked at."""
+    """The definitions in a body, each tool and version once. A list of more than `most` is refused before its items are
+    read: a stranger may have sent it."""
     members = parse(body)
     given = list(members.all_below("tools", fewest, most))
     tools = [_definition(each) for each in given]
@@ -40,14 +44,14 @@ def decode_definitions(body: bytes, fewest: int, most: int | None = None) -> lis
 
 
 def encode_worker(name: str, tools: Sequence[ToolDefinition], lease_ms: int) -> Reply:
-    """It is registered, for so long unless it is heard of again."""
+    """The answer to a worker that is registered now: its tools, and how long they stay without a heartbeat."""
     body = {"name": name, "tools": [f"{tool.id}@{tool.version}" for tool in tools], "leaseMs": lease_ms}
     return Reply(200, encode(body), [JSON])
 
 
 def definition_json(tool: ToolDefinition) -> dict[str, Any]:
-    """The other direction."""
-    made: dict[str, Any] = {
+    """The JSON of a definition, which `_definition` reads. Members with their usual value are left out."""
+    members: dict[str, Any] = {
         "id": tool.id,
         "version": tool.version,
         "description": tool.description,
@@ -55,7 +59,7 @@ def definition_json(tool: ToolDefinition) -> dict[str, Any]:
         "output_schema": tool.output_schema,
         "on_lost": tool.on_lost,
     }
-    said = {
+    optional = {
         "name": tool.wire_name,
         "requirements": requirements_json(tool.requirements, with_user_id=True),
         "title": tool.title,
@@ -68,9 +72,9 @@ def definition_json(tool: ToolDefinition) -> dict[str, Any]:
         "tags": tool.tags,
         "approval": tool.approval,
     }
-    hints = {"destructive": tool.destructive, "open_world": tool.open_world}
-    made |= {name: value for name, value in hints.items() if value is not None}
-    return made | {name: value for name, value in said.items() if value}
+    hints = {"destructive": tool.destructive, "open_world": tool.open_world}  # here, false says something, too
+    members |= {name: value for name, value in hints.items() if value is not None}
+    return members | {name: value for name, value in optional.items() if value}
 
 
 def _definition(members: Members) -> ToolDefinition:
@@ -102,7 +106,7 @@ def _definition(members: Members) -> ToolDefinition:
 
 
 def _reference(members: Members) -> tuple[str, str]:
-    """The id may have the version in it, as the listed ones do."""
+    """A definition's id and version. The id may have the version in it, as listed ones do; then both must agree."""
     id, _, named = (members.one("id", _tool_id) or "").partition("@")
     version = members.maybe("version", _version, None) or named or FIRST
     if named and Version.parse(named) != Version.parse(version):
@@ -113,13 +117,13 @@ def _reference(members: Members) -> tuple[str, str]:
 def _requirements(members: Members) -> Requirements:
     authorization = list(members.all_below("authorization")) if "authorization" in members else []
     secrets = list(members.all_below("secrets")) if "secrets" in members else []
-    made = Requirements(
+    requirements = Requirements(
         tuple(map(_authorization, authorization)),
         tuple(map(_only_id, secrets)),
         members.maybe("user_id", flag, False),
     )
     members.close()
-    return made
+    return requirements
 
 
 def _authorization(members: Members) -> Authorization:

@@ -1,4 +1,6 @@
-"""What a client hears: JSON or a stream of events, the response in it, and refusals as typed errors."""
+"""The replies that an MCP client gets over HTTP: JSON or a stream of events, the response in it, and refusals as typed
+errors. The server may be anybody's, so nothing about a reply's shape is taken for granted.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -35,15 +37,17 @@ from .envelope import (
 from .headers import SESSION_HEADER
 
 MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
-"""Only a server of the newer era says these."""
+"""Codes that only a server of the newer era answers with."""
 BUSY_MS = 1000
+"""How long to wait where a busy server does not say."""
 _line_end = re.compile(r"\r\n|\n|\r")
 _unknown_tool = re.compile(r"unknown tool\b|tool .*not found", re.IGNORECASE).match
 Message = Mapping[str, Any]
 
 
 class Heard(Struct):
-    """A reply. It has a result or an error, or neither: then the rest may come after `last_event`."""
+    """A reply to one request. It has a result or an error, or neither: then a stream has ended early, and the rest can
+    be asked for with `last_event`."""
 
     status: int
     headers: Mapping[bytes, bytes]
@@ -64,25 +68,26 @@ class Heard(Struct):
 
     @property
     def is_modern(self) -> bool:
-        """Whether only a server of the newer era can have said it."""
+        """Whether only a server of the newer era can have answered so."""
         if self.result is not None:
             return "resultType" in self.result
         return self.code in MODERN_ERRORS or (self.status == 404 and self.code == METHOD_NOT_FOUND)
 
     @property
     def is_older(self) -> bool:
-        """Whether a request of the newer era was not understood. Who is busy, broken or wants a key may be of any."""
+        """Whether this answer to a request of the newer era shows a server of the older one. A server that is busy,
+        broken or wants credentials may be of either."""
         return not self.is_modern and self.status not in (401, 403, 413, 429) and self.status < 500
 
     def supported(self) -> list[str]:
-        """The revisions that a server names which does not speak ours."""
+        """The revisions that the server says it supports, where it does not support the one that was used."""
         data = self.error.get("data") if self.error is not None and self.code == UNSUPPORTED_VERSION else None
         named = data.get("supported") if isinstance(data, dict) else None
         return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
 
 
 def hear(reply: Reply, id: Id) -> Heard:
-    """The response to a request, in whichever form it came."""
+    """The response to the request with this id, in JSON or in a stream of events."""
     headers = dict(reply.headers)
     heard = Heard(reply.status, headers)
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == b"text/event-stream":
@@ -90,6 +95,8 @@ def hear(reply: Reply, id: Id) -> Heard:
     else:
         messages = _messages(reply.body)
     for message in messages:
+        # Notifications may come before the response. An error without an id is about the request that could not be
+        # read, and there was one only.
         if "method" not in message and (message.get("id") == id or ("error" in message and message.get("id") is None)):
             result, error = message.get("result"), message.get("error")
             heard.result = result if isinstance(result, dict) else None
@@ -98,6 +105,8 @@ def hear(reply: Reply, id: Id) -> Heard:
 
 
 def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
+    """The messages of a stream of server-sent events, as the HTML standard reads it. `last_event` and `retry_ms` go
+    into `heard`."""
     data: list[str] = []
     for line in [*_line_end.split(body.decode("utf-8-sig", "replace")), ""]:
         name, _, value = line.partition(":")
@@ -114,7 +123,7 @@ def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
 
 
 def _messages(body: bytes) -> Iterator[Message]:
-    """Those of a body; what is none is passed over."""
+    """The messages of a body: one, or a batch. What is no message is ignored."""
     try:
         found = msgspec.json.decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -129,8 +138,8 @@ def _messages(body: bytes) -> Iterator[Message]:
 
 def refusal_of(heard: Heard, url: str = "") -> ToolyardError:
     """The error behind a reply without a result."""
-    said = heard.error.get("message") if heard.error is not None else None
-    message = str(said) if said else _sentence(heard, url)
+    given = heard.error.get("message") if heard.error is not None else None
+    message = str(given) if given else _sentence(heard, url)
     details = None if heard.error is None else f"MCP error {heard.code}{_data(heard.error)}"
     if heard.status in (429, 503):
         kind: type[Busy] = Busy if heard.status == 429 else Unavailable
@@ -139,8 +148,8 @@ def refusal_of(heard: Heard, url: str = "") -> ToolyardError:
         return _BY_STATUS[heard.status](message, developer_message=details)
     if links := _links(heard):
         challenges = tuple(Challenge(str(each.get("elicitationId", "")), each["url"], "") for each in links)
-        said = "; ".join(dict.fromkeys(each["message"] for each in links))
-        return MissingRequirements(said, Missing(challenges), developer_message=details or message)
+        sentences = "; ".join(dict.fromkeys(each["message"] for each in links))
+        return MissingRequirements(sentences, Missing(challenges), developer_message=details or message)
     if heard.code == UNSUPPORTED_VERSION:
         return UnsupportedProtocol(message, developer_message=details)
     if heard.code is not None and _unknown_tool(message):
@@ -168,7 +177,7 @@ def _sentence(heard: Heard, url: str) -> str:
 
 
 def _links(heard: Heard) -> list[dict[str, Any]]:
-    """Where a person has to go first."""
+    """The elicitations with a page that a person has to open before the call can be made."""
     if heard.error is None or heard.code not in (MISSING_CAPABILITY, URL_ELICITATION_REQUIRED):
         return []
     data = heard.error.get("data")

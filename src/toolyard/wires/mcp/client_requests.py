@@ -1,7 +1,7 @@
-"""A client's side of MCP over HTTP: what it sends.
+"""The requests of an MCP client over HTTP.
 
 In the newer era every request says who asks, in `_meta` and in headers. In the older one a handshake says it once, and
-each request names the revision and the session that came of it.
+each later request names the revision and the session that were agreed on.
 """
 
 import re
@@ -26,13 +26,13 @@ MODERN_META: dict[str, Any] = {
     CLIENT_INFO: INFO,
     CAPABILITIES: {"extensions": {TASKS: {}}},
 }
-"""This client waits for tasks. It has nobody to ask, so it declares nothing else."""
+"""This client waits for tasks. It has nobody to answer questions, so it declares no other capability."""
 _ACCEPT = (b"accept", b"application/json, text/event-stream")
 _trace = re.compile(r"(?!0{32})[0-9a-f]{32}").fullmatch
 
 
 class ServerAddress(Struct, frozen=True):
-    """Where requests go, and what was agreed on there."""
+    """A server as a client speaks to it: its path, and the revision and session that were agreed on."""
 
     path: str
     revision: Revision = R_2026_07_28
@@ -40,45 +40,45 @@ class ServerAddress(Struct, frozen=True):
 
 
 def encode(
-    place: ServerAddress, id: Id, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes]
+    server: ServerAddress, id: Id, method: str, params: Mapping[str, Any], more: Mapping[bytes, bytes]
 ) -> Request:
-    """A request. `more` are headers of its own."""
+    """A request. `more` are further headers of this very request."""
     headers = dict([JSON, _ACCEPT])
-    if place.revision.is_modern:
+    if server.revision.is_modern:
         params = {**params, "_meta": {**MODERN_META, **params.get("_meta", {})}}
         headers[METHOD_HEADER] = method.encode()
         if method in NAMED:
             headers[NAME_HEADER] = encoded(params[NAMED[method]])
-    return Request("POST", place.path, {**headers, **_agreed(place), **more}, encode_request(id, method, params))
+    return Request("POST", server.path, {**headers, **_agreed(server), **more}, encode_request(id, method, params))
 
 
 def encode_initialize(path: str, id: Id, version: str = R_2025_11_25.name) -> Request:
-    """The first word of the older era."""
+    """The first request of the older era's handshake."""
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": INFO}
     return Request("POST", path, dict([JSON, _ACCEPT]), encode_request(id, "initialize", params))
 
 
-def encode_initialized(place: ServerAddress) -> Request:
-    """The end of the handshake."""
-    headers = {**dict([JSON, _ACCEPT]), **_agreed(place)}
-    return Request("POST", place.path, headers, encode_notification("notifications/initialized"))
+def encode_initialized(server: ServerAddress) -> Request:
+    """The notification that ends the handshake."""
+    headers = {**dict([JSON, _ACCEPT]), **_agreed(server)}
+    return Request("POST", server.path, headers, encode_notification("notifications/initialized"))
 
 
-def encode_resume(place: ServerAddress, last_event: str) -> Request:
-    """The rest of a stream that ended before its response."""
-    headers = {b"accept": b"text/event-stream", **_agreed(place), b"last-event-id": last_event.encode()}
-    return Request("GET", place.path, headers)
+def encode_resume(server: ServerAddress, last_event: str) -> Request:
+    """Asks for the rest of a stream that ended before its response."""
+    headers = {b"accept": b"text/event-stream", **_agreed(server), b"last-event-id": last_event.encode()}
+    return Request("GET", server.path, headers)
 
 
-def encode_goodbye(place: ServerAddress) -> Request:
-    """The end of a session."""
-    return Request("DELETE", place.path, _agreed(place))
+def encode_goodbye(server: ServerAddress) -> Request:
+    """Ends a session."""
+    return Request("DELETE", server.path, _agreed(server))
 
 
-def _agreed(place: ServerAddress) -> dict[bytes, bytes]:
-    headers = {VERSION_HEADER: place.revision.name.encode()}
-    if place.session is not None:
-        headers[SESSION_HEADER] = place.session.encode("latin-1")
+def _agreed(server: ServerAddress) -> dict[bytes, bytes]:
+    headers = {VERSION_HEADER: server.revision.name.encode()}
+    if server.session is not None:
+        headers[SESSION_HEADER] = server.session.encode("latin-1")
     return headers
 
 
@@ -103,17 +103,17 @@ def call_params(command: CallTool, tool: Listed, version: str | None) -> dict[st
 
 
 def mirrored_headers(tool: Listed, arguments: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The arguments that a tool wants repeated in headers; one that is not there or null is left out."""
-    made = {}
+    """The headers that repeat a tool's arguments; an argument that is absent or null has none."""
+    headers = {}
     for header, path in tool.mirrored.items():
         value = _header_value(value_at(arguments, path))
         if value is not None:
-            made[PARAMETER + header.lower().encode()] = encoded(value)
-    return made
+            headers[PARAMETER + header.lower().encode()] = encoded(value)
+    return headers
 
 
 def _header_value(value: Any) -> str | None:
-    """None for what no header is made of."""
+    """An argument as a header's text; None for one that no header is made of."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -122,6 +122,7 @@ def _header_value(value: Any) -> str | None:
 
 
 def _check(context: CallContext) -> None:
+    """Raises RequestError for a context that MCP has no members for: better than to call without a secret."""
     given = {"secrets": context.secrets, "tokens": context.tokens, "user_id": context.user_id}
     for name, value in {**given, "user_info": context.user_info}.items():
         if value:
@@ -129,7 +130,8 @@ def _check(context: CallContext) -> None:
 
 
 def _traceparent(trace_id: str | None) -> str | None:
-    """As the W3C has it; a trace id of any other form cannot be sent."""
+    """W3C's `traceparent` for a trace id; None for an id of any other form, which cannot be sent."""
+    # The client has no span of its own, so the second half of the trace id stands for one. Zeros are no valid span.
     return f"00-{trace_id}-{trace_id[16:]}-01" if trace_id and _trace(trace_id) and _span(trace_id) else None
 
 

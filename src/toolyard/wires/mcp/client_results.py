@@ -1,4 +1,7 @@
-"""What a client makes of MCP's lists and results: tools, and the values they return."""
+"""What a client makes of MCP's lists and results: tools, and the values they return.
+
+The server may be anybody's. A toolyard says more in `_meta`, which is used where it is there and never needed.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,38 +16,41 @@ from .revisions import Revision
 
 Validator = Any
 Compile = Callable[[dict[str, Any]], Validator]
-"""From a schema to what checks values by it. Raises ValueError for a schema that cannot be used."""
+"""Makes a validator from a schema. Raises ValueError for a schema that cannot be used."""
 _LONGEST = 200
 
 
 class Listed(Struct, frozen=True):
-    """A tool of a list, as far as a call needs it."""
+    """A listed tool, as far as calling it is concerned."""
 
     name: str
     id: str | None = None
-    """`Toolkit.Tool`, of a toolyard."""
+    """`Toolkit.Tool`, where the server is a toolyard."""
     version: str | None = None
     output_schema: dict[str, Any] | None = None
     hidden: tuple[str, ...] = ()
     mirrored: Mapping[str, tuple[str, ...]] = {}
+    """The headers that repeat arguments, and the arguments' paths."""
     needs_task: bool = False
     wraps: bool = False
-    """Whether a toolyard puts what is no object into one, for the older revisions."""
+    """Whether the server wraps a value that is no object as `{"result": value}`, as a toolyard does for the older
+    revisions."""
 
 
 class ToolListing(Struct):
-    """All of them. `rejected` are those that cannot be called as they are listed, and why."""
+    """All tools of a server. `rejected` are those that cannot be called as they are listed, and why."""
 
     tools: list[dict[str, Any]]
     by_name: dict[str, Listed]
     rejected: dict[str, str]
 
     def find(self, id: str) -> tuple[Listed, str | None] | None:
-        """A tool by its name, by its id or by its id's wire form, and the version asked for."""
+        """The tool of this name, id or reference, and the version that was asked for."""
         if id in self.by_name:
             return self.by_name[id], None
         bare, _, version = id.partition("@")
         named = self.by_name.get(bare) or self._by_id(bare) or self.by_name.get(bare.replace(".", "_"))
+        # A server that is no toolyard has no versions, so one that is asked for cannot be had.
         if named is None or (version and named.id is None):
             return None
         return named, version or None
@@ -62,7 +68,7 @@ def page_of(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None
 
 
 def listing_of(tools: list[dict[str, Any]], revision: Revision) -> ToolListing:
-    """A tool whose headers cannot be made is left out, as the newer revision wants it."""
+    """The listing of these tools. One whose headers cannot be made is rejected, as 2026-07-28 wants it."""
     listing = ToolListing([], {}, {})
     for tool in tools:
         try:
@@ -99,7 +105,7 @@ def _object(tool: Mapping[str, Any], member: str) -> dict[str, Any]:
 
 
 def kind_of(result: Mapping[str, Any]) -> str:
-    """`complete`, `task`, or what the server wants to know. Raises where this client has no answer."""
+    """The kind of a result: `complete` or `task`. Raises for any other, which this client cannot go on with."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         raise asked(result)
@@ -109,7 +115,7 @@ def kind_of(result: Mapping[str, Any]) -> str:
 
 
 def asked(result: Mapping[str, Any]) -> RequestError:
-    """A tool asks, and there is nobody here to answer."""
+    """The error of a call whose tool asks something: this client has nobody to ask."""
     requests = result.get("inputRequests")
     names = ", ".join(requests) if isinstance(requests, dict) else "something"
     return RequestError(
@@ -119,25 +125,25 @@ def asked(result: Mapping[str, Any]) -> RequestError:
 
 
 def failure_of(result: Mapping[str, Any]) -> ToolError | None:
-    """How a call failed, if it did. Raises Busy where the server had no room for it."""
+    """The error of a call that failed; None where it did not. Raises Busy where the server could not take it now."""
     if result.get("isError") is not True:
         return None
     text = text_of(result.get("content")) or "The tool failed"
-    told = _object(_object(result, "_meta"), "toolyard/error")
-    retry_after, can_retry = told.get("retry_after_ms"), told.get("can_retry")
+    flags = _object(_object(result, "_meta"), "toolyard/error")
+    retry_after, can_retry = flags.get("retry_after_ms"), flags.get("can_retry")
     retry_after = retry_after if isinstance(retry_after, int) else None
-    if told.get("code") == "busy":
+    if flags.get("code") == "busy":
         raise Busy(text, retry_after_ms=retry_after or 0)
     return ToolError(
         text,
         can_retry=can_retry if isinstance(can_retry, bool) else None,
         retry_after_ms=retry_after,
-        additional_prompt_content="" if told.get("has_prompt_content") is True else None,  # it is in the text
+        additional_prompt_content="" if flags.get("has_prompt_content") is True else None,  # it is in the text
     )
 
 
 def value_of(result: Mapping[str, Any], tool: Listed, schema: dict[str, Any] | None, compile: Compile) -> Any:
-    """What a tool returned. With an output schema it must fit that. Raises ToolError."""
+    """The value that a tool returned. Raises ToolError for one that does not fit the tool's output schema, if any."""
     content = result.get("content")
     if not isinstance(content, list) and "structuredContent" not in result:
         raise broken("The server's answer is not a tool result", result)
@@ -146,13 +152,16 @@ def value_of(result: Mapping[str, Any], tool: Listed, schema: dict[str, Any] | N
     value = result["structuredContent"]
     if schema is not None:
         check(value, schema, compile)
-    told = _object(_object(result, "_meta"), PREVIEW)
-    if told:
-        return value["result"] if told.get("wrapped") is True and isinstance(value, dict) else value
+    # Where the text was cut it cannot be compared, and the note says whether the value is wrapped.
+    preview = _object(_object(result, "_meta"), PREVIEW)
+    if preview:
+        return value["result"] if preview.get("wrapped") is True and isinstance(value, dict) else value
     return value["result"] if tool.wraps and _is_wrapped(value, schema, text_of(content)) else value
 
 
 def _of_content(content: list[Any], schema: dict[str, Any] | None, compile: Compile) -> Any:
+    """The value of a result that has content alone: its text, or its blocks where they are not text. With a schema, the
+    text is read as JSON."""
     text = text_of(content)
     if schema is None:
         return content if text is None and content else text
@@ -162,7 +171,7 @@ def _of_content(content: list[Any], schema: dict[str, Any] | None, compile: Comp
 
 
 def text_of(content: Any) -> str | None:
-    """The text of content that is nothing else."""
+    """The text of content that is nothing but text; None for any other."""
     if not isinstance(content, list) or not content:
         return None
     texts = [each.get("text") for each in content if isinstance(each, dict) and each.get("type") == "text"]
@@ -170,7 +179,7 @@ def text_of(content: Any) -> str | None:
 
 
 def _json(text: str | None) -> Any:
-    """What a text says as JSON; else the text itself."""
+    """The value of a text that is JSON; else the text itself."""
     try:
         return msgspec.json.decode(text or "null")
     except (msgspec.DecodeError, RecursionError):
@@ -178,8 +187,8 @@ def _json(text: str | None) -> Any:
 
 
 def _is_wrapped(value: Any, schema: Mapping[str, Any] | None, text: str | None) -> bool:
-    """Whether a value is in an object that only MCP wanted. A tool's own object may look the same, schema and all, but
-    the text beside it is always what the tool returned."""
+    """Whether a value was wrapped in an object because the revision allows no other. A tool's own object may look the
+    same, schema and all, but the text beside it is always the value that the tool returned."""
     wrapping = schema is None or (
         schema.keys() == {"type", "properties", "required"} and list(schema["properties"]) == ["result"]
     )
@@ -206,13 +215,14 @@ def check(value: Any, schema: dict[str, Any], compile: Compile) -> None:
 
 
 def task_failure(task: Mapping[str, Any]) -> ToolError:
-    """How a task ended that has no result."""
+    """The error of a task that ended without a result."""
     if task.get("status") == "cancelled":
         return ToolError(str(task.get("statusMessage") or "The call was cancelled"), can_retry=False)
     error = _object(task, "error")
-    said = error.get("message") or task.get("statusMessage") or "The task failed"
-    return ToolError(str(said), developer_message=f"MCP error {error.get('code')}", can_retry=False)
+    message = error.get("message") or task.get("statusMessage") or "The task failed"
+    return ToolError(str(message), developer_message=f"MCP error {error.get('code')}", can_retry=False)
 
 
-def broken(sentence: str, said: Any) -> InternalError:
-    return InternalError(sentence, developer_message=msgspec.json.encode(said)[:_LONGEST].decode("utf-8", "replace"))
+def broken(sentence: str, answer: Any) -> InternalError:
+    """The error for an answer that is not what MCP says it must be, with the beginning of it."""
+    return InternalError(sentence, developer_message=msgspec.json.encode(answer)[:_LONGEST].decode("utf-8", "replace"))

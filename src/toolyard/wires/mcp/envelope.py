@@ -1,4 +1,7 @@
-"""JSON-RPC 2.0, as far as MCP uses it: requests, notifications and responses in; the same out."""
+"""JSON-RPC 2.0, as far as MCP uses it: requests, notifications and responses are decoded and encoded.
+
+`params`, `result` and `error` stay undecoded here (`Raw`): only the method knows their shape.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,9 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...model.errors import (
-    RequestError,
-)
+from ...model.errors import RequestError
 from ..contract import JSON, Headers
 from ..json_body import why_unreadable
 
@@ -16,14 +17,15 @@ Id = int | str
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED = -32002, -32042
-"""Of the older revisions alone."""
+"""Codes of the older era alone."""
 
 MOST_AT_ONCE = 50
+"""How many messages a batch may have, which 2025-03-26 allows."""
 _encode = msgspec.json.Encoder().encode
 
 
 class RpcError(RequestError):
-    """A request that is answered with a JSON-RPC error. `status` is how HTTP says it, where that says anything."""
+    """A request that is answered with a JSON-RPC error. `status` is the reply's, where the transport is HTTP."""
 
     def __init__(self, code: int, message: str, data: Any = None, *, status: int = 400) -> None:
         super().__init__(message)
@@ -31,7 +33,8 @@ class RpcError(RequestError):
 
 
 class Incoming(Struct):
-    """A message. One with a method is a request, or without an id a notification; any other is a response."""
+    """A message from a client. With a method it is a request, or without an id a notification; any other is a
+    response."""
 
     jsonrpc: str
     id: Id | UnsetType | None = UNSET
@@ -46,7 +49,7 @@ _decode_many = msgspec.json.Decoder(list[Raw]).decode
 
 
 def decode_message(body: bytes) -> Incoming:
-    """Raises RpcError."""
+    """One message. Raises RpcError."""
     try:
         message = _decode(body)
     except msgspec.ValidationError as error:
@@ -57,7 +60,7 @@ def decode_message(body: bytes) -> Incoming:
 
 
 def split_batch(body: bytes) -> list[bytes]:
-    """Its messages, each to be decoded for itself. Raises RpcError."""
+    """The messages of a batch, each to be decoded by itself, so that a broken one spoils no other. Raises RpcError."""
     try:
         messages = _decode_many(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -78,7 +81,7 @@ def _checked(message: Incoming) -> Incoming:
 
 
 def id_of(body: bytes) -> Id | None:
-    """The id of a request that cannot be taken, if it can be read."""
+    """The id of a message that cannot be decoded, if at least that can be read."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -88,24 +91,25 @@ def id_of(body: bytes) -> Id | None:
 
 
 def encode_result(id: Id, result: bytes) -> bytes:
-    if type(id) is int:
+    if type(id) is int:  # most clients count; this spares an encoder's call on the hot path
         return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
 
 
 def around_result(id: Id) -> tuple[bytes, bytes]:
-    """What stands before and after a result that is too large to be copied."""
+    """The bytes before and after a result that is too large to be copied into its envelope."""
     return b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(id), b"}"
 
 
 def encode_error(id: Id | None, error: RpcError) -> bytes:
-    said: dict[str, Any] = {"code": error.code, "message": error.message}
+    """An error. Where the request's id could not be read it is left out."""
+    members: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
-        said["data"] = error.data
+        members["data"] = error.data
     message: dict[str, Any] = {"jsonrpc": "2.0"}
     if id is not None:
         message["id"] = id
-    return _encode({**message, "error": said})
+    return _encode({**message, "error": members})
 
 
 def encode_notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:

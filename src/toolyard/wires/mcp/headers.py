@@ -1,4 +1,8 @@
-"""The headers of 2026-07-28, which repeat what the body says so that those in between need not read it."""
+"""The headers of 2026-07-28, which repeat parts of the body so that proxies can route without reading it.
+
+Because a proxy may decide by a header and the server by the body, the two must agree: where they do not, the request is
+refused. A tool may have arguments repeated, too, by the annotation `x-mcp-header` in its input schema.
+"""
 
 import base64
 import binascii
@@ -25,14 +29,16 @@ NAMED = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-"""The methods whose target has a header, and the parameter it repeats."""
+"""The methods whose target is repeated in `Mcp-Name`, and the parameter that has it."""
 _plain = re.compile(rb"[\x20-\x7e\t]*").fullmatch
 _number = re.compile(r"-?[0-9]{1,400}(\.0*)?").fullmatch
 _token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
 
 def check_headers(headers: Mapping[bytes, bytes], version: str, method: str, name: Any) -> None:
-    """Raises RpcError where one is missing or says something else. `name` is what the request is about, if anything."""
+    """Raises RpcError where a header is missing or does not agree with the body. `name` is the request's target, if it
+    has one."""
+    # The usual case first, in one go; what follows finds out which header is wrong, and decodes base64.
     if (
         headers.get(METHOD_HEADER) == method.encode()
         and headers.get(VERSION_HEADER) == version.encode()
@@ -46,7 +52,7 @@ def check_headers(headers: Mapping[bytes, bytes], version: str, method: str, nam
 
 
 def check_parameters(headers: Mapping[bytes, bytes], mirrored: Mapping[str, tuple[str, ...]], arguments: Any) -> None:
-    """Those of the tool's parameters that are repeated in headers. Raises RpcError."""
+    """Raises RpcError where the headers that repeat a tool's arguments do not agree with the arguments."""
     for header, path in mirrored.items():
         value = value_at(arguments, path)
         given = headers.get(PARAMETER + header.lower().encode())
@@ -63,8 +69,8 @@ def check_parameters(headers: Mapping[bytes, bytes], mirrored: Mapping[str, tupl
 
 
 def mirrored_of(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """The headers that a tool's schema asks for, and where in the arguments their values are. Raises ValueError for an
-    annotation that cannot be honoured."""
+    """The headers that a tool's input schema asks for, and the paths of their values in the arguments. Raises
+    ValueError for an annotation that cannot be honoured."""
     found: dict[str, tuple[str, ...]] = {}
     lowered = set[str]()
     reachable = dict(_annotated(schema, ()))
@@ -77,6 +83,7 @@ def mirrored_of(schema: Schema) -> dict[str, tuple[str, ...]]:
             raise ValueError(f"{ANNOTATION} {name!r} is there twice")
         found[name] = path
         lowered.add(name.lower())
+    # An annotation within a list or a choice has no one value, and no path.
     if _count(schema) != len(reachable):
         raise ValueError(f"{ANNOTATION} stands where no header can be made of it: it is for properties alone")
     return found
@@ -97,7 +104,7 @@ def _count(schema: Any) -> int:
 
 
 def value_at(arguments: Any, path: tuple[str, ...]) -> Any:
-    """None where there is none."""
+    """The argument at a path; None where there is none."""
     for step in path:
         if not isinstance(arguments, Mapping):
             return None
@@ -119,6 +126,7 @@ def _same_number(header: str, given: bytes | None, wanted: float) -> None:
 
 
 def _decoded(header: str, given: bytes | None) -> str:
+    """The text of a header: as it is, or in base64 where it is marked as such. Raises RpcError."""
     if given is None:
         raise _mismatch(f"{header} header is missing")
     given = given.strip(b" \t")
@@ -133,7 +141,7 @@ def _decoded(header: str, given: bytes | None) -> str:
 
 
 def encoded(value: str) -> bytes:
-    """For a header: as it is, or in base64 where that would not survive."""
+    """A text as a header's value: as it is, or in base64 where it would not survive the way, or look like base64."""
     plain = value.isascii() and value.isprintable() and value == value.strip()
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value.encode()

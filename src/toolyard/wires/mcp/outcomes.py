@@ -1,7 +1,8 @@
-"""Outcomes of calls as MCP answers them, each revision with what it knows.
+"""Outcomes of calls as MCP's results, for each revision with what it knows.
 
-The text of a result is for models, and goes out as `Telling` has it. `structuredContent` is for programs, and goes out
-byte for byte.
+The text of a result is for models, and goes out as the server's `ModelText` has it. `structuredContent` is for
+programs, and goes out byte for byte. Results are put together from bytes that are JSON already: a value is encoded
+once, when the tool returns it.
 """
 
 from collections.abc import Mapping
@@ -22,47 +23,48 @@ _BEFORE, _AFTER = "toolyard://calls/", "/content"
 
 
 def content_uri(call_id: str) -> str:
-    """Under which `resources/read` has all of a call's result."""
+    """The URI under which `resources/read` has all of a call's result."""
     return f"{_BEFORE}{quote(call_id, safe='')}{_AFTER}"
 
 
 def call_of(uri: str) -> str | None:
-    """The other direction: the call's id."""
+    """The id of the call whose result has this URI; None for any other URI."""
     if not (uri.startswith(_BEFORE) and uri.endswith(_AFTER)):
         return None
     return unquote(uri[len(_BEFORE) : -len(_AFTER)])
 
 
 def text_and_kind(value: bytes) -> tuple[str, str]:
-    """A value as text, and what kind of text that is: what is text already stays as it is."""
+    """A value as text, and that text's media type. A string is its own text; any other value is its JSON."""
     if value.startswith(b'"'):
         return msgspec.json.decode(value, type=str), "text/plain"
     return value.decode(), "application/json"
 
 
 def encode_outcome(
-    tool: Tool | None, outcome: Outcome, revision: Revision, telling: ModelText = AS_IT_IS, *, is_kept: bool = True
+    tool: Tool | None, outcome: Outcome, revision: Revision, policy: ModelText = AS_IT_IS, *, is_kept: bool = True
 ) -> bytes:
-    """A call that was made, as a result. Of a tool that is gone there is only the text. `is_kept`: whether what is too
-    long can be read elsewhere."""
+    """The result of a call. Where the tool is gone meanwhile (None) it has text alone. `is_kept`: whether all of a
+    result that is too long can be read elsewhere."""
     if outcome.error is not None:
-        return encode_failure(outcome.error, revision, telling)
+        return encode_failure(outcome.error, revision, policy)
     value = bytes(outcome.value or b"null")
     notes: dict[str, Any] = {}
     if tool is not None and tool.returns_content:
         blocks = [block(each, revision) for each in blocks_of(msgspec.json.decode(value))]
-        if not telling.lets_through(value):
-            blocks, notes = _Words(telling, outcome, value, is_kept, revision).of_blocks(blocks)
+        if not policy.lets_through(value):
+            blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_blocks(blocks)
         return _finished(_encode(blocks), b"", revision, notes)
     if value == b"null" and tool is not None and tool.output_schema is None:
         return _finished(b"[]", b"", revision)
-    if telling.lets_through(value):
+    if policy.lets_through(value):
         content = b'[{"type":"text","text":%b}]' % _as_text(value)
     else:
-        blocks, notes = _Words(telling, outcome, value, is_kept, revision).of_value()
+        blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_value()
         content = _encode(blocks)
     if tool is None or tool.output_schema is None or not revision.titles:
         return _finished(content, b"", revision, notes)
+    # Up to 2025-11-25 structured content must be an object: any other value is wrapped, as the listed schema says.
     if not revision.is_modern and tool.output_schema.get("type") != "object":
         value = b'{"result":%b}' % value
         if PREVIEW in notes:
@@ -71,28 +73,30 @@ def encode_outcome(
 
 
 def _as_text(value: bytes) -> bytes:
-    """JSON as a JSON string; what is text already stays as it is, and so does what needs no escapes."""
+    """A value's text as a JSON string. A string is one already; numbers, true, false and null need no escapes."""
     first = value[:1]
     if first == b'"':
         return value
     return _encode(value.decode()) if first in b"{[" else b'"%b"' % value
 
 
-def encode_failure(error: ToolyardError, revision: Revision, telling: ModelText = AS_IT_IS) -> bytes:
-    """A call that failed, or was refused for a reason that a model can do something about."""
-    told = telling.text(sentence_of(error))
-    content = _encode([{"type": "text", "text": told.with_end()}])
-    said = _told(error)
+def encode_failure(error: ToolyardError, revision: Revision, policy: ModelText = AS_IT_IS) -> bytes:
+    """The result of a call that failed, or was refused for a reason that a model can do something about."""
+    text = policy.text(sentence_of(error))
+    content = _encode([{"type": "text", "text": text.with_end()}])
+    flags = _error_flags(error)
     return _finished(
-        content, b',"isError":true', revision, {"toolyard/error": said, **told.notes()} if said else told.notes()
+        content, b',"isError":true', revision, {"toolyard/error": flags, **text.notes()} if flags else text.notes()
     )
 
 
 def _finished(content: bytes, more: bytes, revision: Revision, notes: Mapping[str, Any] | None = None) -> bytes:
+    """A result with its `_meta`: the notes, and in the newer era the server's name. Both eras' usual case, no notes, is
+    put together without an encoder."""
     if not notes:
         return _result(content, more, revision.meta if revision.is_modern else b"", revision)
-    said = {**notes, **(revision.server_info if revision.is_modern else {})}
-    return _result(content, more, b'"_meta":' + _encode(said), revision)
+    meta = {**notes, **(revision.server_info if revision.is_modern else {})}
+    return _result(content, more, b'"_meta":' + _encode(meta), revision)
 
 
 def _result(content: bytes, more: bytes, meta: bytes, revision: Revision) -> bytes:
@@ -101,20 +105,20 @@ def _result(content: bytes, more: bytes, meta: bytes, revision: Revision) -> byt
     return b'{"content":%b%b%b}' % (content, more, b"," + meta if meta else b"")
 
 
-def _told(error: ToolyardError) -> dict[str, Any]:
-    """The retry flags, where there are any."""
-    said = {"can_retry": getattr(error, "can_retry", None), "retry_after_ms": getattr(error, "retry_after_ms", None)}
+def _error_flags(error: ToolyardError) -> dict[str, Any]:
+    """What a program should know of an error, in `_meta`: whether to retry, when, and why it failed."""
+    flags = {"can_retry": getattr(error, "can_retry", None), "retry_after_ms": getattr(error, "retry_after_ms", None)}
     if isinstance(error, ToolError) and error.code != ToolError.code:
-        said["code"] = error.code
+        flags["code"] = error.code
     elif isinstance(error, Busy):
-        said |= {"code": "busy", "can_retry": True}
+        flags |= {"code": "busy", "can_retry": True}
     if isinstance(error, ToolError) and error.additional_prompt_content is not None:
-        said["has_prompt_content"] = True
-    return {name: value for name, value in said.items() if value is not None}
+        flags["has_prompt_content"] = True
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def sentence_of(error: ToolyardError) -> str:
-    """What a model should read."""
+    """The text of an error that a model should read. `developer_message` is never in it."""
     if isinstance(error, InvalidInput):
         return "\n".join(["The arguments do not fit:", *map(_line, error.problems)])
     if isinstance(error, MissingRequirements):
@@ -140,12 +144,13 @@ def _short(value: Any) -> str:
 
 
 def blocks_of(value: Any) -> list[Any]:
-    """Of a result that is content: one block or several."""
+    """The blocks of a result that is content: one or several."""
     return value if isinstance(value, list) else [value]
 
 
 def block(value: Any, revision: Revision) -> dict[str, Any]:
-    """A block as that revision has it: what is not one is its text, and a link is one where links are not known."""
+    """A block as that revision has it. A value that is no block becomes text, and so does a resource link where the
+    revision has none."""
     if not isinstance(value, Mapping) or value.get("type") not in _BLOCKS:
         return {"type": "text", "text": value if isinstance(value, str) else _encode(value).decode()}
     if value["type"] == "resource_link" and not revision.titles:
@@ -159,31 +164,33 @@ _BLOCKS = ("text", "image", "audio", "resource", "resource_link")
 # --- text that needs a look ----------------------------------------------------------------------
 
 
-class _Words:
-    """The text of one result, which is long or may have something hidden in it."""
+class _ResultText:
+    """Makes the text blocks of one result that is long or may have hidden characters, and notes what was done."""
 
-    def __init__(self, telling: ModelText, outcome: Outcome, value: bytes, is_kept: bool, revision: Revision) -> None:
-        self._telling, self._outcome, self._value, self._revision = telling, outcome, value, revision
-        self._is_kept, self._left = is_kept, telling.most_bytes
+    def __init__(self, policy: ModelText, outcome: Outcome, value: bytes, is_kept: bool, revision: Revision) -> None:
+        self._policy, self._outcome, self._value, self._revision = policy, outcome, value, revision
+        self._is_kept, self._left = is_kept, policy.most_bytes
         self._notes: dict[str, Any] = {}
         self._is_cut, self._size, self._shown = False, 0, 0
 
     def of_value(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """The blocks and notes of a plain value: its text and, where that was cut, a link to all of it."""
         text, kind = text_and_kind(self._value)
-        told = self._telling.text(text, is_json=kind != "text/plain")
-        self._note(told)
-        if not told.size:
-            return [{"type": "text", "text": told.text}], self._notes
-        link = self._link(told.size, told.shown, kind)
-        return [{"type": "text", "text": told.with_end(self._where())}, *link], self._notes
+        shown = self._policy.text(text, is_json=kind != "text/plain")
+        self._note(shown)
+        if not shown.size:
+            return [{"type": "text", "text": shown.text}], self._notes
+        link = self._link(shown.size, shown.shown, kind)
+        return [{"type": "text", "text": shown.with_end(self._where())}, *link], self._notes
 
     def of_blocks(self, blocks: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """What is no text stays. Text is given as far as there is room for it."""
-        made = [each for each in map(self._block, blocks) if each is not None]
+        """The blocks and notes of a result that is content. Texts share the room that one text has; pictures and other
+        blocks stay as they are."""
+        shown = [each for each in map(self._block, blocks) if each is not None]
         if self._is_cut:
             end = ShownText("", size=self._size, shown=self._shown).with_end(self._where()).lstrip()
-            made += [{"type": "text", "text": end}, *self._link(self._size, self._shown, "application/json")]
-        return made, self._notes
+            shown += [{"type": "text", "text": end}, *self._link(self._size, self._shown, "application/json")]
+        return shown, self._notes
 
     def _block(self, block: dict[str, Any]) -> dict[str, Any] | None:
         if block["type"] == "text":
@@ -203,23 +210,23 @@ class _Words:
         self._size += size
         if self._is_cut:
             return None
-        told = self._telling.text(text, most=self._left)
-        self._note(told)
-        self._is_cut = bool(told.size)
-        self._shown += told.shown if told.size else size
-        self._left -= len(told.text.encode())
-        return told.text or (None if text else "")
+        shown = self._policy.text(text, most=self._left)
+        self._note(shown)
+        self._is_cut = bool(shown.size)
+        self._shown += shown.shown if shown.size else size
+        self._left -= len(shown.text.encode())
+        return shown.text or (None if text else "")
 
     def _name(self, text: str) -> str:
-        told = self._telling.text(text)
-        self._note(told)
-        return told.text
+        shown = self._policy.text(text)
+        self._note(shown)
+        return shown.text
 
-    def _note(self, told: ShownText) -> None:
-        if told.is_escaped:
+    def _note(self, shown: ShownText) -> None:
+        if shown.is_escaped:
             self._notes[ESCAPED] = True
-        if told.hidden:
-            self._notes[HIDDEN] = sorted({*self._notes.get(HIDDEN, ()), *told.hidden})
+        if shown.hidden:
+            self._notes[HIDDEN] = sorted({*self._notes.get(HIDDEN, ()), *shown.hidden})
 
     def _where(self) -> str:
         uri = content_uri(self._outcome.call_id)

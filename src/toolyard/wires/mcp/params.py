@@ -1,4 +1,7 @@
-"""What requests carry: their parameters, and `_meta`."""
+"""The parameters of MCP's requests, and the `_meta` in them, as typed structs.
+
+Members that a struct does not name are ignored: MCP allows more of them everywhere.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -12,7 +15,7 @@ PREFIX = "io.modelcontextprotocol/"
 VERSION, CAPABILITIES, CLIENT_INFO = PREFIX + "protocolVersion", PREFIX + "clientCapabilities", PREFIX + "clientInfo"
 SERVER_INFO, SUBSCRIPTION, RELATED_TASK = PREFIX + "serverInfo", PREFIX + "subscriptionId", PREFIX + "related-task"
 TASKS = PREFIX + "tasks"
-"""The extension."""
+"""The extension that is called so, in the newer era."""
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 Capabilities = Mapping[str, Any]
@@ -32,7 +35,7 @@ class Meta(
         "user_id": "toolyard/userId",
     },
 ):
-    """`_meta`, as far as anybody here looks at it."""
+    """The `_meta` of a request, as far as this server reads it: MCP's own members, and toolyard's additions."""
 
     version: str | UnsetType = UNSET
     capabilities: dict[str, Any] | UnsetType = UNSET
@@ -46,25 +49,25 @@ class Meta(
 
 
 class Params(Struct, rename={"meta": "_meta"}):
-    """Of any request."""
+    """The parameters of any request: `_meta` alone."""
 
     meta: Meta | UnsetType = UNSET
 
 
 class PageParams(Params):
-    """`tools/list`, `tasks/list`."""
+    """The parameters of requests for one page of a list: `tools/list`, `tasks/list`."""
 
     cursor: str | UnsetType = UNSET
 
 
 class TaskAsked(Struct):
-    """2025-11-25: the client wants a task, kept for so many milliseconds."""
+    """The member `task` of 2025-11-25: the client wants a task, kept for so many milliseconds."""
 
     ttl: int | UnsetType | None = UNSET
 
 
 class CallParams(Params, rename={"responses": "inputResponses", "state": "requestState"}, kw_only=True):
-    """`tools/call`."""
+    """The parameters of `tools/call`. `responses` and `state` come with its next round, after `input_required`."""
 
     name: str
     arguments: dict[str, Any] = {}
@@ -74,7 +77,7 @@ class CallParams(Params, rename={"responses": "inputResponses", "state": "reques
 
 
 class Initialize(Params, rename={"version": "protocolVersion", "client": "clientInfo"}, kw_only=True):
-    """`initialize`."""
+    """The parameters of `initialize`, the handshake of the older era."""
 
     version: str
     capabilities: dict[str, Any]
@@ -82,20 +85,20 @@ class Initialize(Params, rename={"version": "protocolVersion", "client": "client
 
 
 class OfTask(Params, rename={"id": "taskId", "responses": "inputResponses"}, kw_only=True):
-    """`tasks/get`, `tasks/result`, `tasks/cancel`, `tasks/update`."""
+    """The parameters of requests about one task: `tasks/get`, `tasks/result`, `tasks/cancel`, `tasks/update`."""
 
     id: str
     responses: dict[str, Any] | UnsetType = UNSET
 
 
 class SetLevel(Params, kw_only=True):
-    """`logging/setLevel`."""
+    """The parameters of `logging/setLevel`: the least severe level that the client wants to hear of."""
 
     level: Level
 
 
 class OfResource(Params, kw_only=True):
-    """`resources/read`, `resources/subscribe`, `resources/unsubscribe`."""
+    """The parameters of requests about one resource: `resources/read`, `…/subscribe`, `…/unsubscribe`."""
 
     uri: str
 
@@ -111,7 +114,7 @@ class SubscriptionFilter(
     },
     omit_defaults=True,
 ):
-    """What a subscription wants to hear of."""
+    """The changes that a subscription of the newer era wants to hear of."""
 
     tools: bool = False
     prompts: bool = False
@@ -121,13 +124,13 @@ class SubscriptionFilter(
 
 
 class Listen(Params, kw_only=True):
-    """`subscriptions/listen`."""
+    """The parameters of `subscriptions/listen`, which opens a stream of notifications."""
 
     notifications: SubscriptionFilter
 
 
 class Cancelled(Params, rename={"id": "requestId"}, kw_only=True):
-    """`notifications/cancelled`."""
+    """The parameters of `notifications/cancelled`: the request that is not wanted any more."""
 
     id: int | str
     reason: str | UnsetType = UNSET
@@ -137,7 +140,7 @@ _decoders: dict[type[Any], Any] = {}
 
 
 def decode_params(message: Incoming, kind: type[T]) -> T:
-    """Once: what was decoded takes the place of the bytes. Raises RpcError."""
+    """The parameters of a message, decoded as this kind. Raises RpcError."""
     params: Any = message.params
     if type(params) is kind:
         return params
@@ -148,13 +151,14 @@ def decode_params(message: Incoming, kind: type[T]) -> T:
         decoded: T = decoder(b"{}" if params is UNSET else params)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
+    # A call's are asked for twice, to find its era and to make the call, and may be large: they replace the bytes.
     if kind is CallParams:
         message.params = decoded  # type: ignore[assignment]
     return decoded
 
 
 def raw_params(message: Incoming) -> dict[str, Any]:
-    """As they are. Raises RpcError."""
+    """The parameters of a message as plain JSON, whatever its method is. Raises RpcError."""
     params = msgspec.json.decode(message.params) if isinstance(message.params, Raw) else {}
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: expected an object")
@@ -165,6 +169,7 @@ def can(capabilities: Capabilities, *path: str) -> bool:
     """Whether a client declared something: `can(…, "elicitation", "url")`. An empty `elicitation` means forms."""
     there: Any = capabilities
     for step in path:
+        # Clients from before modes were named declare `elicitation: {}`, and mean forms.
         if step == "form" and path[0] == "elicitation" and there == {}:
             return True
         if not isinstance(there, Mapping) or there.get(step) is None:

@@ -1,4 +1,8 @@
-"""What a tool asks, as MCP puts it to a client, and the client's answers."""
+"""A tool's questions, as MCP puts them to a client.
+
+In the older era a question is a request from the server, whose id says whose question it is. In the newer one the
+server sends no requests: the call is answered with `input_required`, and the client calls again with its answers.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +20,7 @@ NEEDS: dict[Asks, tuple[str, ...]] = {
     "sampling": ("sampling",),
     "roots": ("roots",),
 }
-"""What a client must have declared."""
+"""The capability that a client must have declared, for each kind of question."""
 COMPLETE = "notifications/elicitation/complete"
 _encode = msgspec.json.Encoder().encode
 
@@ -25,44 +29,46 @@ def can_answer(capabilities: Capabilities, kind: Asks) -> bool:
     return can(capabilities, *NEEDS[kind])
 
 
-def missing_capabilities(kinds: Sequence[Asks], said: str = "", more: Mapping[str, Any] | None = None) -> RpcError:
-    """For a client that cannot do what a tool is going to ask for. `said` is what its person should read, if there is
-    something that helps without it."""
+def missing_capabilities(kinds: Sequence[Asks], message: str = "", more: Mapping[str, Any] | None = None) -> RpcError:
+    """The error for a client that cannot answer what a tool is going to ask. `message` is what its person should read,
+    where there is something that helps without the capability."""
     wanted: dict[str, Any] = {}
     for kind in kinds:
         there = wanted
         for step in NEEDS[kind]:
             there = there.setdefault(step, {})
     named = ", ".join(".".join(NEEDS[kind]) for kind in kinds)
-    message = said or f"This needs a client that declares {named}"
+    message = message or f"This needs a client that declares {named}"
     return RpcError(MISSING_CAPABILITY, message, {"requiredCapabilities": wanted, **(more or {})})
 
 
 def elicitations(questions: Sequence[Question]) -> dict[str, Any]:
-    """Links that a person has to open, as the data of an error."""
-    said = [{"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions]
-    return {"elicitations": said}
+    """The links that a person has to open, as the data of an error."""
+    links = [
+        {"mode": "url", "elicitationId": each.name, "url": each.url, "message": each.message} for each in questions
+    ]
+    return {"elicitations": links}
 
 
 def encode_question(question: Question, revision: Revision, id: str = "") -> tuple[str, dict[str, Any]]:
-    """As a request: its method and parameters. `id` is the request's, where it is one."""
+    """The method and parameters of the request that puts a question. `id` is the request's, in the older era."""
     if question.kind == "roots":
         return "roots/list", {}
     if question.kind == "sampling":
         return "sampling/createMessage", dict(question.request)
     if question.kind == "url":
-        said = {"mode": "url", "message": question.message, "url": question.url}
-        return "elicitation/create", {**said, "elicitationId": id} if revision.completes else said
-    mode = {"mode": "form"} if revision.icons else {}
+        params = {"mode": "url", "message": question.message, "url": question.url}
+        return "elicitation/create", {**params, "elicitationId": id} if revision.completes else params
+    mode = {"mode": "form"} if revision.icons else {}  # modes came with the same revision as icons, 2025-11-25
     return "elicitation/create", {**mode, "message": question.message, "requestedSchema": question.schema}
 
 
 def encode_input_required(questions: Sequence[Question], state: str | None, revision: Revision) -> bytes:
-    """The result of a request that wants answers first."""
-    made: dict[str, Any] = {"resultType": "input_required", "inputRequests": input_requests(questions, revision)}
+    """The result of a call that needs answers first. `state` is opaque to the client, which sends it back with them."""
+    result: dict[str, Any] = {"resultType": "input_required", "inputRequests": input_requests(questions, revision)}
     if state is not None:
-        made["requestState"] = state
-    return _encode({**made, "_meta": revision.server_info})
+        result["requestState"] = state
+    return _encode({**result, "_meta": revision.server_info})
 
 
 def input_requests(questions: Sequence[Question], revision: Revision) -> dict[str, Any]:
@@ -74,17 +80,18 @@ def _named(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def encode_complete(id: str) -> bytes:
-    """A person has done what the client sent them for."""
+    """The notification that a person is done at the page that the client sent them to."""
     return encode_notification(COMPLETE, {"elicitationId": id})
 
 
 def question_id(seq: int, name: str) -> str:
-    """The id of a request to the client: it says whose question it is, so that any node can take the answer."""
+    """The id of the request that puts a question. It says whose question it is, so that any node can take the
+    answer."""
     return f"question-{seq}-{name}"
 
 
 def question_of(id: Any) -> tuple[int, str] | None:
-    """Which call's question an answer is for."""
+    """The number of the call and the name of its question that an answer with this id is for; None for another id."""
     kind, _, rest = id.partition("-") if isinstance(id, str) else ("", "", "")
     seq, _, name = rest.partition("-")
     return (int(seq), name) if kind == "question" and seq.isdigit() and name else None

@@ -1,4 +1,8 @@
-"""Calls as tasks, in both eras' words."""
+"""Calls as MCP's tasks. A task is a recorded call under another name; the two eras name its members differently.
+
+In the older era (2025-11-25) a client gets a task's status by `tasks/get` and its result by `tasks/result`; in the
+newer one `tasks/get` answers with everything.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,7 +24,8 @@ _FAILED_AS_A_TOOL = "tool_failed"
 
 
 def status_of(call: CallRecord) -> str:
-    """A tool's failure is a result, too; any other end that is not one is a failure of the task."""
+    """A task's status. A tool's failure is a result with `isError`, and so `completed`; a call that ended as an ERROR
+    for any other reason has `failed`, or was `cancelled`."""
     if call.state not in ENDED:
         return "working" if call.waiting_for is None else "input_required"
     if call.code == "cancelled":
@@ -29,14 +34,14 @@ def status_of(call: CallRecord) -> str:
 
 
 def task_of(call: CallRecord, revision: Revision, ttl_ms: int) -> dict[str, Any]:
-    """What is said of a task wherever it is named."""
+    """The members of a task that are in every answer about it."""
     keep, poll = ("ttlMs", "pollIntervalMs") if revision.is_modern else ("ttl", "pollInterval")
-    made: dict[str, Any] = {"taskId": call.key.call_id, "status": status_of(call)}
+    task: dict[str, Any] = {"taskId": call.key.call_id, "status": status_of(call)}
     if message := _message(call):
-        made["statusMessage"] = message
+        task["statusMessage"] = message
     changed = call.finished_at or call.seen_at or call.started_at or call.created_at
     return {
-        **made,
+        **task,
         "createdAt": _moment(call.created_at),
         "lastUpdatedAt": _moment(max(changed, call.created_at)),
         keep: ttl_ms,
@@ -45,7 +50,7 @@ def task_of(call: CallRecord, revision: Revision, ttl_ms: int) -> dict[str, Any]
 
 
 def encode_created(call: CallRecord, revision: Revision, ttl_ms: int) -> bytes:
-    """The result of a request that became a task."""
+    """The result of a `tools/call` that became a task."""
     task = task_of(call, revision, ttl_ms)
     if revision.is_modern:
         return _encode({"resultType": "task", **task, "_meta": revision.server_info})
@@ -55,7 +60,7 @@ def encode_created(call: CallRecord, revision: Revision, ttl_ms: int) -> bytes:
 def encode_task(
     call: CallRecord, revision: Revision, ttl_ms: int, questions: Sequence[Question], result: bytes | None
 ) -> bytes:
-    """`tasks/get`. In the newer era with all there is to know: what it asks, how it ended."""
+    """The result of `tasks/get`; in the newer era with the task's questions, result or error."""
     task = task_of(call, revision, ttl_ms)
     if not revision.is_modern:
         return _encode(task)
@@ -65,30 +70,28 @@ def encode_task(
 def detailed(
     task: dict[str, Any], call: CallRecord, revision: Revision, questions: Sequence[Question], result: bytes | None
 ) -> dict[str, Any]:
-    made = dict(task)
-    if made["status"] == "input_required":
-        made["inputRequests"] = input_requests(questions, revision)
-    elif made["status"] == "completed":
-        made["result"] = msgspec.Raw(result or b"{}")
-    elif made["status"] == "failed":
-        made["error"] = {"code": INTERNAL_ERROR, "message": _message(call) or "The task failed"}
-    return {**made, "_meta": revision.server_info}
+    """A task with all that the newer era says of it: its questions, its result or its error."""
+    members = dict(task)
+    if members["status"] == "input_required":
+        members["inputRequests"] = input_requests(questions, revision)
+    elif members["status"] == "completed":
+        members["result"] = msgspec.Raw(result or b"{}")
+    elif members["status"] == "failed":
+        members["error"] = {"code": INTERNAL_ERROR, "message": _message(call) or "The task failed"}
+    return {**members, "_meta": revision.server_info}
 
 
 def encode_listed(calls: Sequence[CallRecord], revision: Revision, ttl_ms: int, cursor: str | None) -> bytes:
-    """`tasks/list`."""
-    made: dict[str, Any] = {"tasks": [task_of(call, revision, ttl_ms) for call in calls]}
-    return _encode({**made, "nextCursor": cursor} if cursor is not None else made)
+    """One page of `tasks/list`."""
+    page: dict[str, Any] = {"tasks": [task_of(call, revision, ttl_ms) for call in calls]}
+    return _encode({**page, "nextCursor": cursor} if cursor is not None else page)
 
 
 def _message(call: CallRecord) -> str | None:
-    if call.error is not None:
-        said = msgspec.json.decode(call.error).get("message")
-        return str(said) if said else None
-    if call.progress is not None and call.state not in ENDED:
-        said = msgspec.json.decode(call.progress).get("message")
-        return str(said) if said else None
-    return None
+    """The task's status in words: its error's message, or that of its last progress while it runs."""
+    about = call.error if call.error is not None or call.state in ENDED else call.progress
+    message = None if about is None else msgspec.json.decode(about).get("message")
+    return str(message) if message else None
 
 
 def _moment(at: float) -> str:

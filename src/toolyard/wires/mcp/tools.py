@@ -1,4 +1,4 @@
-"""Tools as MCP lists them, each revision with what it knows."""
+"""Tools as MCP lists them, for each revision with what it knows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,38 +10,38 @@ from .revisions import Revision
 
 NO_PARAMETERS: Schema = {"type": "object", "additionalProperties": False}
 LIST_TTL_MS = 300_000
+"""How long a client of the newer era may cache a list, unless it hears of a change."""
 _encode = msgspec.json.Encoder().encode
-
-
-# --- lists ---------------------------------------------------------------------------------------
 
 
 def definition(tool: Tool, revision: Revision) -> dict[str, Any]:
     """A tool as a client of that revision sees it."""
-    made: dict[str, Any] = {"name": tool.wire_name}
+    listed: dict[str, Any] = {"name": tool.wire_name}
     if tool.title and revision.titles:
-        made["title"] = tool.title
-    made["description"] = tool.description
-    made["inputSchema"] = listed_input(tool)
+        listed["title"] = tool.title
+    listed["description"] = tool.description
+    listed["inputSchema"] = listed_input(tool)
     if revision.titles and (output := listed_output(tool, revision)) is not None:
-        made["outputSchema"] = output
+        listed["outputSchema"] = output
     if annotations := annotations_of(tool):
-        made["annotations"] = annotations
+        listed["annotations"] = annotations
     if tool.icons and revision.icons:
-        made["icons"] = tool.icons
+        listed["icons"] = tool.icons
     if revision.execution:
-        made["execution"] = {"taskSupport": _TASK_SUPPORT[tool.task]}
-    made["_meta"] = {"toolyard/id": tool.id, "toolyard/version": str(tool.version)}
+        listed["execution"] = {"taskSupport": _TASK_SUPPORT[tool.task]}
+    listed["_meta"] = {"toolyard/id": tool.id, "toolyard/version": str(tool.version)}
     if tool.hidden:
-        made["_meta"]["toolyard/hidden"] = tool.hidden
-    return made
+        listed["_meta"]["toolyard/hidden"] = tool.hidden
+    return listed
 
 
+# MCP has no word for "preferred": that is between the tool and the server.
 _TASK_SUPPORT = {"forbidden": "forbidden", "optional": "optional", "preferred": "optional", "required": "required"}
 
 
 def listed_output(tool: Tool, revision: Revision) -> Schema | None:
-    """None where the result is not structured. Up to 2025-11-25 a result that is not an object is wrapped as one."""
+    """The output schema as it is listed; None where the result is not structured. Up to 2025-11-25 structured content
+    must be an object, so any other value is listed, and later sent, wrapped as `{"result": value}`."""
     schema = tool.output_schema
     if schema is None or tool.returns_content:
         return None
@@ -51,7 +51,8 @@ def listed_output(tool: Tool, revision: Revision) -> Schema | None:
 
 
 def listed_input(tool: Tool) -> Schema:
-    """Always an object, without what a model must not fill in; without anything, in the one way to say that."""
+    """The input schema as it is listed: always one of an object, without the parameters that a model must not fill in.
+    A tool without parameters has the schema that MCP recommends for that."""
     schema = {"type": "object", **tool.input_schema}
     if tool.hidden:
         kept = {name: below for name, below in schema.get("properties", {}).items() if name not in tool.hidden}
@@ -66,24 +67,25 @@ _EMPTY: Schema = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def annotations_of(tool: Tool) -> dict[str, Any]:
-    """What its author says that it does."""
+    """MCP's annotations of a tool: its title and hints, and what else the author gave, which wins."""
     hints = tool.hints
-    said = {
+    annotations = {
         "title": tool.title,
         "readOnlyHint": hints.read_only or None,
         "idempotentHint": hints.idempotent or None,
         "destructiveHint": hints.destructive,
         "openWorldHint": hints.open_world,
     }
-    return {**{name: value for name, value in said.items() if value is not None}, **tool.annotations}
+    return {**{name: value for name, value in annotations.items() if value is not None}, **tool.annotations}
 
 
 def encode_list(tools: Sequence[Tool], revision: Revision, cursor: str | None) -> bytes:
-    """One page, as a result. `cursor` is where the next one begins."""
-    made: dict[str, Any] = {"resultType": "complete"} if revision.is_modern else {}
-    made["tools"] = [definition(tool, revision) for tool in tools]
+    """One page of the list, as a result. `cursor` is where the next page begins."""
+    page: dict[str, Any] = {"resultType": "complete"} if revision.is_modern else {}
+    page["tools"] = [definition(tool, revision) for tool in tools]
     if cursor is not None:
-        made["nextCursor"] = cursor
+        page["nextCursor"] = cursor
     if revision.is_modern:
-        made |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private", "_meta": revision.server_info}
-    return _encode(made)
+        # Private, because access rules may show each caller other tools.
+        page |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private", "_meta": revision.server_info}
+    return _encode(page)

@@ -1,4 +1,7 @@
-"""What a client makes of a reply of the OXP family: an outcome, or the refusal as a typed error."""
+"""What a client makes of a reply of the OXP family: an outcome, or the refusal as a typed error.
+
+The server may be any implementation of these protocols, so nothing about a reply's shape is taken for granted.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,11 +31,11 @@ from ..contract import Reply
 
 Body = Mapping[str, Any]
 _not_found = re.compile(r"Tool '.*' was not found", re.DOTALL).fullmatch
-"""The documents' own words: an unknown tool has no status of its own."""
+"""The documents' own words. An unknown tool has no status or code of its own, so they are all there is to go by."""
 
 
 def tools_from(reply: Reply, member: str) -> list[dict[str, Any]]:
-    """The tools of a list reply."""
+    """The tools of a list reply, under the member that the wire has them in. Raises the server's refusal."""
     body = body_of(reply)
     tools = body.get(member)
     if reply.status != 200 or not isinstance(tools, list):
@@ -41,10 +44,11 @@ def tools_from(reply: Reply, member: str) -> list[dict[str, Any]]:
 
 
 def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
-    """`result_of` finds the flat result in a wire's body."""
+    """The outcome of a call from its reply. `result_of` finds the flat result in the wire's body. Raises the server's
+    refusal."""
     body = body_of(reply)
     if reply.status != 200:
-        raise refusal_from(reply.status, {**_when_to_come_back(reply), **body})
+        raise refusal_from(reply.status, {**_retry_after(reply), **body})
     result = result_of(body)
     if not isinstance(result.get("success"), bool):
         raise InternalError(
@@ -59,16 +63,17 @@ def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
     return outcome
 
 
-def _when_to_come_back(reply: Reply) -> Body:
-    """From the headers: not every wire has a member for it."""
+def _retry_after(reply: Reply) -> Body:
+    """The member `retry_after_ms`, from the headers: not every wire has it in the body."""
     after = dict(reply.headers).get(b"retry-after-ms", b"")
     return {"retry_after_ms": int(after)} if after.isdigit() else {}
 
 
 def refusal_from(status: int, body: Body) -> ToolyardError:
-    """The error behind a status and body that are not a result."""
+    """The error behind a status and body that are not a result. The lifecycle API's refusals are read here, too."""
     message = str(body.get("message") or f"The server answered with status {status}")
     details = body.get("developer_message")
+    # Members are asked before most statuses: OXP answers nearly everything before the call with 400.
     if status == 422:
         errors = body.get("parameter_errors")
         named = errors.items() if isinstance(errors, dict) else ()
@@ -98,6 +103,7 @@ def _missing(body: Body) -> Missing:
 
 
 def body_of(reply: Reply) -> Body:
+    """The JSON object of a reply; empty for any other body, such as a proxy's page."""
     try:
         body = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError):

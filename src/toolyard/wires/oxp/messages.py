@@ -1,4 +1,7 @@
-"""What OXP 1.0, OTC 1.0 and the OTC draft have in common: the request, its context, and the answers to errors."""
+"""What OXP 1.0, OTC 1.0 and the OTC draft have in common: the call request, its context, and requirements as listed.
+
+The request is decoded by typed structs (msgspec), in one pass, because this is the hot path of a call.
+"""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -17,18 +20,25 @@ OXP_1_0_ADDRESS = "https://github.com/OpenToolCalling/Specification/tree/main/sp
 OTC_DRAFT = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
 
 
+# The OpenAPI document shows the docstrings of these bodies to its readers.
+
+
 class TokenMember(Struct):
+    """A token of the user's at the provider `id`, for a tool that requires authorization there."""
+
     id: str
     token: str
 
 
 class SecretMember(Struct):
+    """The value of the secret `id`, for a tool that requires it."""
+
     id: str
     value: str
 
 
 class ContextBody(Struct):
-    """More members are allowed, and ignored."""
+    """What a caller sends along besides input. More members are allowed, and ignored."""
 
     authorization: list[TokenMember] = []
     secrets: list[SecretMember] = []
@@ -37,7 +47,7 @@ class ContextBody(Struct):
 
 
 class CallBody(Struct, forbid_unknown_fields=True):
-    """A call, as it stands under `request`. `inputs` is the draft's other name for `input`."""
+    """A call, as it is under `request`. `inputs` is the draft's other name for `input`."""
 
     tool_id: str
     call_id: str | UnsetType = UNSET
@@ -63,7 +73,7 @@ _decoder = msgspec.json.Decoder(FlatBody)
 
 
 def parse(body: bytes) -> FlatBody:
-    """Raises MalformedRequest, saying which member is wrong and what was expected."""
+    """The body of a call request. Raises MalformedRequest, saying which member is wrong and what was expected."""
     try:
         return _decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -76,7 +86,7 @@ def parse(body: bytes) -> FlatBody:
 
 
 def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, latest: bool = False) -> CallTool:
-    """The wire's request as a command. Raises MalformedRequest for an impossible `call_id`."""
+    """The call that a body asks for. Raises MalformedRequest for an impossible `call_id`."""
     call_id = None if call.call_id is UNSET else call.call_id
     if call_id is not None and not is_call_id(call_id):
         raise MalformedRequest(
@@ -108,39 +118,39 @@ def context_of(body: ContextBody) -> CallContext:
 
 
 def context_json(context: CallContext) -> dict[str, Any]:
-    """The other direction, for the client."""
-    made: dict[str, Any] = {}
+    """The JSON of a context, which `ContextBody` reads: a client sends it, and a server gives it to workers."""
+    members: dict[str, Any] = {}
     if context.tokens:
-        made["authorization"] = [{"id": id, "token": token} for id, token in context.tokens.items()]
+        members["authorization"] = [{"id": id, "token": token} for id, token in context.tokens.items()]
     if context.secrets:
-        made["secrets"] = [{"id": id, "value": value} for id, value in context.secrets.items()]
+        members["secrets"] = [{"id": id, "value": value} for id, value in context.secrets.items()]
     if context.user_id is not None:
-        made["user_id"] = context.user_id
+        members["user_id"] = context.user_id
     if context.user_info:
-        made["user_info"] = dict(context.user_info)
-    return made
+        members["user_info"] = dict(context.user_info)
+    return members
 
 
 def request_json(command: CallTool) -> dict[str, Any]:
-    """A call as the client sends it, flat."""
-    made: dict[str, Any] = {"tool_id": command.tool_id, "input": command.input}
+    """The JSON of a call request, flat, as a client sends it."""
+    members: dict[str, Any] = {"tool_id": command.tool_id, "input": command.input}
     if command.call_id is not None:
-        made["call_id"] = command.call_id
+        members["call_id"] = command.call_id
     if command.trace_id is not None:
-        made["trace_id"] = command.trace_id
+        members["trace_id"] = command.trace_id
     if context := context_json(command.context):
-        made["context"] = context
-    return made
+        members["context"] = context
+    return members
 
 
 def list_query(command: ListTools, schema: str | None) -> bytes:
-    """The query of `GET /tools`."""
-    asked = {"versions": "all"} if command.all_versions else {}
-    return urlencode({**asked, **({"$schema": schema} if schema else {})}).encode()
+    """The query string of `GET /tools`."""
+    versions = {"versions": "all"} if command.all_versions else {}
+    return urlencode({**versions, **({"$schema": schema} if schema else {})}).encode()
 
 
 def _plain(text: str) -> str:
-    """msgspec's words, without its code marks."""
+    """msgspec's message without its backquotes, and with paths as people write them."""
     return text.replace("`", "'").replace("- at '$.", "at '").replace("- at '$'", "at the top level")
 
 
@@ -148,14 +158,15 @@ def _plain(text: str) -> str:
 
 
 def requirements_json(requirements: Requirements, *, with_user_id: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    """The member `requirements` of a listed tool. The draft's has no `user_id`."""
+    members: dict[str, Any] = {}
     if requirements.authorization:
-        made["authorization"] = [
+        members["authorization"] = [
             {"id": needed.id, "oauth2": {"scopes": list(needed.scopes)}} if needed.scopes else {"id": needed.id}
             for needed in requirements.authorization
         ]
     if requirements.secrets:
-        made["secrets"] = [{"id": id} for id in requirements.secrets]
+        members["secrets"] = [{"id": id} for id in requirements.secrets]
     if requirements.user_id and with_user_id:
-        made["user_id"] = True
-    return made
+        members["user_id"] = True
+    return members

@@ -1,10 +1,10 @@
-"""Which protocol of the OXP family a request speaks.
+"""Decides which protocol of the OXP family a request speaks, and decodes it.
 
-A prefix (`/oxp`, `/otc`, `/otc/draft`) decides outright. At the root the body does: a `tool_id` at the top is OXP; a
-`request` is whatever `$schema` says, or, without one, OTC 1.0 at `/tools/call` and the draft at `/call`.
+A path prefix (`/oxp`, `/otc`, `/otc/draft`) decides outright. At the root the body does: a `tool_id` at the top is OXP;
+a `request` is whatever `$schema` says, or, without one, OTC 1.0 at `/tools/call` and the draft at `/call`.
 
-Each decoder gives the wire to answer with and the command, or the error that must be answered instead: the wire is
-known, or guessed as well as can be, even for a request that is refused.
+Each decoder returns the wire to answer with, and the command or else the error to answer with. The error is returned
+and not raised because its answer needs the wire, too: known, or guessed as well as can be.
 """
 
 import re
@@ -27,17 +27,21 @@ SCHEMAS: dict[str, OxpFamilyWire] = {
     OTC_1_0: otc.OTC,
     OTC_DRAFT: otc_draft.DRAFT,
 }
+"""The wires by the `$schema` of an enveloped call."""
+# A list has no envelope, so there OXP has one form only.
 LISTED: dict[str, OxpFamilyWire] = {**SCHEMAS, OXP_1_0: oxp.FLAT, OXP_1_0_ADDRESS: oxp.FLAT}
 
+# For bodies that are not JSON (cut off, or broken): what the sender most likely speaks can still be seen.
 _schema_member = re.compile(rb'"\$schema"\s*:\s*"([^"\\]{1,200})"').search
 _request_member = re.compile(rb'"request"\s*:\s*\{').search
 _known_version = re.compile(rb"1(\.0(\.[0-9]+)?)?").fullmatch
 Decoded = tuple[OxpFamilyWire, CallTool | RequestError]
 Choose = Callable[[FlatBody], OxpFamilyWire]
+"""Finds the wire of a decoded body at one path. Raises RequestError where that wire is not spoken there."""
 
 
 def check_version(asked: bytes) -> None:
-    """An `OXP-Version` nobody knows is refused. (None at all means the newest.)"""
+    """Refuses an `OXP-Version` header that nobody knows. (Without the header, the newest version is meant.)"""
     if not _known_version(asked):
         raise UnsupportedProtocol(
             "This version of OXP is not supported",
@@ -46,7 +50,7 @@ def check_version(asked: bytes) -> None:
 
 
 def decode_call(body: bytes, choose: Choose) -> Decoded:
-    """`choose` finds the wire of a parsed body, and raises where it must not be spoken here."""
+    """Decodes the body of a call; `choose` is the path's."""
     try:
         parsed = parse(body)
     except RequestError as error:
@@ -63,36 +67,36 @@ def decode_call(body: bytes, choose: Choose) -> Decoded:
 
 
 def root(body: FlatBody) -> OxpFamilyWire:
-    """`POST /tools/call`."""
+    """The wire of a body at `POST /tools/call`."""
     return _by_body(body, otc.OTC_FOR_OXP)
 
 
 def root_call(body: FlatBody) -> OxpFamilyWire:
-    """`POST /call`, the draft's address and that of the documents' examples."""
+    """The wire of a body at `POST /call`, the draft's path and that of the documents' examples."""
     return _by_body(body, otc_draft.DRAFT)
 
 
 def only_oxp(body: FlatBody) -> OxpFamilyWire:
-    """Below `/oxp`: flat or with `request`."""
+    """The wire of a body below `/oxp`: OXP, flat or with `request`."""
     wire = _by_body(body, oxp.ENVELOPED)
     return _allowed(wire, body, (oxp.FLAT, oxp.ENVELOPED))
 
 
 def only_otc(body: FlatBody) -> OxpFamilyWire:
-    """Below `/otc`."""
+    """The wire of a body below `/otc`: OTC 1.0 alone."""
     return _allowed(_by_body(body, otc.OTC), body, (otc.OTC,))
 
 
 def only_draft(body: FlatBody) -> OxpFamilyWire:
-    """Below `/otc/draft`."""
+    """The wire of a body below `/otc/draft`: the draft alone."""
     return _allowed(_by_body(body, otc_draft.DRAFT), body, (otc_draft.DRAFT,))
 
 
 def decode_list(
     query: bytes, body: bytes, default: OxpFamilyWire, *, fixed: bool
 ) -> tuple[OxpFamilyWire, ListTools | RequestError]:
-    """`GET /tools`: OXP, unless `$schema` (in the query, or in a body, which a GET may carry here) names another.
-    Where the path has `fixed` the wire, `$schema` must agree with it."""
+    """Decodes `GET /tools`: OXP, unless `$schema` names another wire, in the query or in a body, which a GET may carry
+    in this protocol. Where the path has `fixed` the wire, `$schema` must agree with it."""
     wire = default
     try:
         parameters = parse_qs(query.decode("latin-1"), keep_blank_values=True)
@@ -107,6 +111,8 @@ def decode_list(
 
 
 def _by_body(body: FlatBody, unnamed: OxpFamilyWire) -> OxpFamilyWire:
+    """The wire that a body's members and `$schema` name; `unnamed` for an enveloped one without `$schema`."""
+    # A flat body may carry `$schema`, too; an unknown one is refused there as well.
     named = None if body.schema is UNSET else SCHEMAS.get(body.schema) or SCHEMAS[_known(body.schema)]
     if body.request is UNSET and body.tool_id is not UNSET:
         return oxp.FLAT
@@ -145,7 +151,7 @@ def _known(schema: str) -> str:
 
 
 def _input_of(call: CallBody, wire: OxpFamilyWire) -> dict[str, Any] | UnsetType:
-    """Of a call that has `inputs`."""
+    """The input of a call that has `inputs`, which only the draft knows; `input` wins over it."""
     if wire is not otc_draft.DRAFT:
         raise MalformedRequest("The request is not valid", developer_message="Object contains unknown field 'inputs'")
     return call.inputs if call.input is UNSET else call.input
@@ -172,14 +178,14 @@ def _schema_of(body: bytes) -> str | None:
 
 
 def _glimpsed(body: bytes) -> dict[str, Any]:
-    """What can be seen of a body that is cut off, or broken."""
+    """The members that can be made out in a body that is cut off or broken."""
     schema = _schema_member(body)
     members: dict[str, Any] = {} if schema is None else {"$schema": schema[1].decode("latin-1")}
     return {**members, "request": None} if _request_member(body) else members
 
 
 def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
-    """The wire to refuse a body with: what its `$schema` names, if that can be read and is spoken here."""
+    """The wire in which a body is refused: the one its `$schema` names, if that can be read and is spoken here."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
@@ -188,6 +194,7 @@ def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
     enveloped = "request" in members or choose in (only_otc, only_draft)
     schema = members.get("$schema")
     named = schema if isinstance(schema, str) and schema in SCHEMAS else UNSET
+    # `choose` judges a well-formed body of the same shape: first with that `$schema`, then without any.
     for guessed in (named, UNSET):
         probe = FlatBody(request=CallBody("")) if enveloped else FlatBody("")
         probe.schema = guessed

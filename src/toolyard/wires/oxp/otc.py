@@ -17,7 +17,7 @@ _START = b'{"$schema":"%b","result":' % OTC_1_0.encode()
 
 
 class Otc:
-    """The wire."""
+    """OTC 1.0 as a wire, for servers and for clients. Its keys are OXP's: it is the same protocol before a renaming."""
 
     name = "otc"
     family: Family = "oxp"
@@ -53,7 +53,8 @@ class Otc:
 
 
 class OtcForOxp(Otc):
-    """For `request` without `$schema`: the client may speak OXP, so it is told that version too."""
+    """OTC 1.0 for a `request` without `$schema`: the public OXP client sends that, so its reply also has OXP's
+    version header."""
 
     headers: Headers = [JSON, VERSION]
 

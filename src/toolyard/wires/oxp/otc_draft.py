@@ -1,4 +1,7 @@
-"""The OTC draft: the form before 1.0. Where its text and its OpenAPI document disagree, the text wins."""
+"""The OTC draft: the protocol before 1.0. Where its text and its OpenAPI document disagree, the text wins.
+
+It has neither 422 nor missing requirements: what the other wires say in those is put into the members that it has.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +18,8 @@ from .messages import OTC_DRAFT, list_query, request_json, requirements_json
 
 
 class Draft:
-    """The wire."""
+    """The OTC draft as a wire, for servers and for clients. Its keys are a family of their own: the documents use one
+    `call_id` for examples of both protocols."""
 
     name = "otc_draft"
     family: Family = "otc_draft"
@@ -62,8 +66,8 @@ class Draft:
 
 
 def _links(error: ToolyardError) -> str:
-    """This document has no place for challenges, so their addresses stand in the text that people and models read,
-    beside the codes that are asked for there."""
+    """The addresses of challenges, for the end of the message. The draft has no member for them, so they are in the
+    text that people and models read, after the codes that the pages ask for."""
     challenges = error.missing.authorization if isinstance(error, MissingRequirements) else ()
     return "".join(f"; open {challenge.url}" for challenge in challenges)
 
@@ -73,7 +77,8 @@ def _flat_result(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _failed_before(error: InvalidInput | ToolError, command: CallTool | None) -> dict[str, Any]:
-    """This document has no 422: input that does not fit is a failed call, which took no time."""
+    """The body for a call that failed before its tool ran. The draft has no 422: input that does not fit is a failed
+    call, too."""
     shown = error.members() if isinstance(error, ToolError) else _invalid_input_json(error)
     call_id = command.call_id if command and command.call_id else random_id()
     return {"$schema": OTC_DRAFT, "call_id": call_id, "success": False, "output": {"error": shown}}
@@ -94,7 +99,7 @@ def _reason(problem: Problem) -> str:
 
 
 def _tool_json(tool: Tool) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    listed: dict[str, Any] = {
         "id": tool.reference,
         "name": tool.name,
         "description": tool.description,
@@ -107,13 +112,14 @@ def _tool_json(tool: Tool) -> dict[str, Any]:
         "output": _output_json(tool.output_schema),
     }
     if tool.hidden:
-        made["input"]["non_inferrable_parameters"] = list(tool.hidden)
+        listed["input"]["non_inferrable_parameters"] = list(tool.hidden)
     if requirements := requirements_json(tool.requirements, with_user_id=False):
-        made["requirements"] = requirements
-    return made
+        listed["requirements"] = requirements
+    return listed
 
 
 def _output_json(schema: dict[str, Any] | None) -> dict[str, Any]:
+    """The member `output` of a listed tool: which kinds of output there may be, and the schema of its value."""
     if schema is None:
         return {"available_modes": ["null", "error"]}
     modes = ["value", "null", "error"] if _may_be_null(schema) else ["value", "error"]
@@ -121,7 +127,7 @@ def _output_json(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _may_be_null(schema: Any) -> bool:
-    """Whether null fits, as far as a schema made from types can say it."""
+    """Whether a schema accepts null, as far as schemas that are made from types are concerned."""
     if not isinstance(schema, dict) or not schema.keys() - {"title", "description"}:
         return True
     alternatives = schema.get("anyOf") or schema.get("oneOf") or ()

@@ -1,4 +1,5 @@
-"""OXP 1.0: flat, as its pages show it, or with `request` and `result`, as its OpenAPI document has it."""
+"""OXP 1.0 in its two forms: flat, as its pages show it, and enveloped in `request` and `result`, as its OpenAPI
+document has it. OTC 1.0 (`otc`) builds on the same results and tools."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +16,12 @@ from .client_replies import outcome_from, tools_from
 from .messages import OXP_1_0, list_query, request_json, requirements_json
 
 VERSION = (b"oxp-version", b"1.0")
+"""On every reply, errors and `/health` included."""
 
 
 class Success(Struct):
-    """A call that succeeded. Built for every call, so it is a struct and not a dict."""
+    """The result of a call that succeeded. It is made for every call, so it is a struct, which is faster than a
+    dict."""
 
     call_id: str
     duration: float
@@ -27,7 +30,7 @@ class Success(Struct):
 
 
 def result_bytes(outcome: Outcome) -> bytes:
-    """The members of a call's result, flat."""
+    """A call's result as a JSON object."""
     if outcome.value is not None:
         return encode(Success(outcome.call_id, outcome.duration_ms, True, outcome.value))
     assert outcome.error is not None  # noqa: S101
@@ -42,8 +45,8 @@ def result_bytes(outcome: Outcome) -> bytes:
 
 
 def tool_json(tool: Tool, input_schema: dict[str, Any]) -> dict[str, Any]:
-    """One tool of a list."""
-    made = {
+    """One tool of a list. The input schema is a parameter because OTC wraps it."""
+    listed = {
         "id": tool.reference,
         "name": tool.short_name,
         "description": tool.description,
@@ -52,12 +55,12 @@ def tool_json(tool: Tool, input_schema: dict[str, Any]) -> dict[str, Any]:
         "output_schema": tool.output_schema,
     }
     if tool.requirements:
-        made["requirements"] = requirements_json(tool.requirements, with_user_id=True)
-    return made
+        listed["requirements"] = requirements_json(tool.requirements, with_user_id=True)
+    return listed
 
 
 class Oxp:
-    """The flat form."""
+    """OXP 1.0 in its flat form as a wire, for servers and for clients."""
 
     name = "oxp"
     family: Family = "oxp"
@@ -67,7 +70,7 @@ class Oxp:
         return encode({"items": [tool_json(tool, tool.input_schema) for tool in tools]})
 
     def encode_outcome(self, outcome: Outcome) -> Reply:
-        if outcome.value is not None:
+        if outcome.value is not None:  # as `result_bytes` has it, without a call more: this is the hot path
             body = encode(Success(outcome.call_id, outcome.duration_ms, True, outcome.value))
             return Reply(200, body, self.headers)
         return Reply(200, result_bytes(outcome), self.headers)
@@ -93,7 +96,7 @@ class Oxp:
 
 
 class OxpEnveloped(Oxp):
-    """The form with `request` and `result`."""
+    """OXP 1.0 in its enveloped form: `request` in, `result` out. Lists and errors are as in the flat form."""
 
     def encode_outcome(self, outcome: Outcome) -> Reply:
         return Reply(200, b'{"$schema":"%b","result":%b}' % (OXP_1_0.encode(), result_bytes(outcome)), self.headers)
