@@ -176,7 +176,7 @@ class Room:
         self.account_waits = AccountWaits(
             store, catalogue, engine, ring, limits.claim_s, setting.approval_wait_s, lambda: URL
         )
-        self.approvals = Approvals(store, links, limits.claim_s)
+        self.approvals = Approvals(store, links, limits.claim_s, setting.approval_wait_s)
         self.workers = WorkerTools(store, catalogue, engine, WorkerRules(setting.workers), Unlocked(), quotas)
         self.contexts = WorkerContexts(store, catalogue, engine, ring, limits.total_s, self.workers.may_be_given)
         self.requests = Requests(store, catalogue, engine, self.contexts, needs)

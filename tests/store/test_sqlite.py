@@ -1,6 +1,7 @@
 """What is SQLite's alone: a file that one process writes to."""
 
 import os
+import stat
 from pathlib import Path
 
 import apsw
@@ -115,3 +116,12 @@ async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(
     connection.close()
     await store.check()
     assert (await store.begin(call())).seq > 0
+
+
+async def test_nobody_else_can_lock_a_ledger(store: Store, make_store: Opening, tmp_path: Path) -> None:
+    """Whoever may open the file of the lock may hold it, and then no server starts."""
+    (lock,) = tmp_path.glob("*.lock")  # noqa: ASYNC240
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.chmod(0o644)
+    await make_store.instead_of(store, "b")
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600, "one that was there before is mended"

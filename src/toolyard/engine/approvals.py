@@ -12,17 +12,21 @@ from ..store.values import Filter, Note
 from ..trust.approvals.links import ApprovalLinks, number_in
 from ..trust.approvals.rules import APPROVAL
 
-KIND = "decision"
+KIND, TRIES = "decision", "approval-tries"
 KEPT_S = 7 * 86400.0
 MOST = 200
+MOST_TRIES = 10
+"""Wrong codes for one call: then only an operator can decide."""
 _encode = msgspec.json.Encoder().encode
 
 
 class Approvals:
     """`claim_s`: how long a worker has to take a call up once it may run."""
 
-    def __init__(self, store: Store, links: ApprovalLinks, claim_s: float) -> None:
-        self._store, self.links, self._claim_s = store, links, claim_s
+    def __init__(self, store: Store, links: ApprovalLinks, claim_s: float, wait_s: float) -> None:
+        """`claim_s`: how long a worker then has to claim an approved call; `wait_s`: how long a call waits for a
+        person, and wrong codes are remembered."""
+        self._store, self.links, self._claim_s, self._wait_s = store, links, claim_s, wait_s
 
     async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
         """The oldest first, each with all of its input: nobody agrees to what they were not shown."""
@@ -63,6 +67,23 @@ class Approvals:
         """What was said, by whom, and why."""
         return await decision_of(self._store, call)
 
+    async def is_closed(self, call: CallRecord) -> bool:
+        """Whether so many wrong codes were given that no code counts any more, here or at any other node."""
+        return await self._store.note(*_try(call, MOST_TRIES - 1)) is not None
+
+    async def is_code(self, given: str, call: CallRecord) -> bool:
+        """Each try takes one of the places there are before anything is compared, and no two take the same: trying many
+        at once, at many nodes or after a restart does not help."""
+        for number in range(MOST_TRIES):
+            if await self._store.add_note(Note(*_try(call, number), b"-"), self._wait_s):
+                break
+        else:
+            return False
+        if not self.links.is_code(given, call.name):
+            return False
+        await self._store.drop_note(*_try(call, number))
+        return True
+
     async def decide(self, call: CallRecord, *, approved: bool, by: str, reason: str = "") -> CallRecord:
         """Whoever is first decides. Raises Refused where somebody else was, or nothing waits any more."""
         reason = reason.strip()
@@ -96,6 +117,11 @@ async def decision_of(store: Store, call: CallRecord) -> dict[str, object] | Non
 
 def _place(call: CallRecord) -> tuple[str, str, str, str]:
     return KIND, call.key.tenant, "", call.name.digest()
+
+
+def _try(call: CallRecord, number: int) -> tuple[str, str, str, str]:
+    """Where it is written down that a code was tried."""
+    return TRIES, "", call.name.digest(), str(number)
 
 
 def _absent() -> PathNotFound:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..catalogue import Catalogue
 from ..model.call import CallContext
-from ..model.errors import ToolNotFound
+from ..model.errors import MissingRequirements, ToolNotFound
 from ..model.record import CallName, CallRecord
 from ..model.tool import Tool
 from ..model.writes import CallState, Claimant
@@ -73,7 +73,12 @@ class WorkerContexts:
             return brought
         if not self._may_be_given(who, tool):
             return None
-        context = await self._engine.context(tool, command_of(call, brought), caller_of(call, brought, tool))
+        try:
+            context = await self._engine.context(tool, command_of(call, brought), caller_of(call, brought, tool))
+        except MissingRequirements:
+            if tool.gets_what_is_kept:
+                raise
+            return None  # somebody whom nobody trusts offers the tool, too, since the call was made: that ends no call
         await self._note(call, brought, context)
         return context
 

@@ -60,7 +60,8 @@ class LedgerTransport:
     def _parts(self, settings: Settings) -> OperatorParts:
         store, ring, now = self._store, self._ring, SYSTEM_CLOCK.now
         links = ApprovalLinks(ring, lambda: self._own_url)
-        decisions = AuditedApprovals(Approvals(store, links, settings.claim_wait_s), self._note, now)
+        approvals = Approvals(store, links, settings.claim_wait_s, settings.approval_wait_s)
+        decisions = AuditedApprovals(approvals, self._note, now)
 
         def accounts() -> "Accounts":
             loaded: Accounts = load("connecting")(settings, store, ring, now, _not_noted).connections

@@ -36,7 +36,7 @@ def open_store(settings: Settings, seam: Clock, supervisor: Supervisor | None = 
     store = SqliteStore(path, seam.new_id(), timing, now=seam.now, supervisor=supervisor)
     if settings.store == MEMORY:
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
-    return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"))
+    return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"), Path(path))
 
 
 def audit_of(

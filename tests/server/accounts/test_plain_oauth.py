@@ -2,6 +2,7 @@
 status 200."""
 
 import asyncio
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import pytest
 from msgspec.structs import replace as changed
 
 from toolyard.model.clock import Clock
@@ -23,10 +25,11 @@ from .tools import kit
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Lets everybody in at once. The code `late` is not good any more."""
+    """Lets everybody in at once. The code `too-late` is not good any more: then it says again what it was told."""
 
     code = "good"
     asked: list[dict[str, list[str]]] = []
+    told: list[dict[str, list[str]]] = []
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -44,7 +47,9 @@ class Hub(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
         if form["code"] != ["good"] or "code_verifier" not in form:
-            self._say({"error": "bad_verification_code", "error_description": "The code is over."})
+            self.told.append(form)
+            echo = f"The code is over: {form} {self.headers['authorization']}"
+            self._say({"error": "bad_verification_code", "error_description": echo})
             return
         self._say({"access_token": "gho_1", "token_type": "bearer", "scope": "mail.read,repo"})
 
@@ -105,7 +110,9 @@ def test_an_account_is_connected_and_serves_for_good() -> None:
         asyncio.run(story(address))
 
 
-def test_a_refusal_with_status_200_is_a_refusal() -> None:
+def test_a_refusal_with_status_200_is_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    """And what it echoes of what was sent in confidence is not in the log."""
+
     async def story(address: str) -> None:
         made = yard(address, ManualClock())
         async with made.lifetime():
@@ -118,8 +125,12 @@ def test_a_refusal_with_status_200_is_a_refusal() -> None:
             assert await stage.status(link) == "failed"
 
     with hub() as address:
-        Hub.code = "late"
+        Hub.code = "too-late"
         try:
             asyncio.run(story(address))
         finally:
             Hub.code = "good"
+    assert "The code is over" in caplog.text
+    verifier = Hub.told[-1]["code_verifier"][0]
+    in_confidence = ("too-late", verifier, "hush", base64.b64encode(b"me:hush").decode())
+    assert [each for each in in_confidence if each in caplog.text] == []

@@ -767,6 +767,46 @@ def test_codes_are_not_guessed() -> None:
     run(scene)
 
 
+def test_wrong_codes_count_also_after_a_restart(tmp_path: Path) -> None:
+    found: dict[str, str] = {}
+
+    async def guess(made: Scene) -> None:
+        found["url"] = challenge_of(await oxp(made))["url"]
+        (approval,) = await waiting(made)
+        found["code"] = approval["code"]
+        page = Page(made, found["url"])
+        await page.open()
+        for _ in range(10):
+            assert (await page.send("yes", "AAAA-AAAA")).status == 403
+
+    async def again(made: Scene) -> None:
+        page = Page(made, found["url"])
+        assert "Ask an operator" in await page.open()
+        assert len(await waiting(made)) == 1
+
+    run(guess, store=f"sqlite:{tmp_path / 'toolyard.db'}")
+    run(again, store=f"sqlite:{tmp_path / 'toolyard.db'}")
+
+
+def test_of_many_tries_at_once_none_is_one_too_many() -> None:
+    async def scene(made: Scene) -> None:
+        await oxp(made)
+        desk = made.yard._decisions.approvals
+        (call,) = await desk.waiting()
+        compared: list[str] = []
+        is_code = desk.links.is_code
+
+        def noted(given: str, call: Any) -> bool:
+            compared.append(given)
+            return is_code(given, call)
+
+        desk.links.is_code = noted  # type: ignore[method-assign]
+        await asyncio.gather(*(desk.is_code(f"AAAA-{number:04d}", call) for number in range(30)))
+        assert len(compared) == 10
+
+    run(scene)
+
+
 def test_an_address_that_was_not_given_out_is_none() -> None:
     async def scene(made: Scene) -> None:
         challenge = challenge_of(await oxp(made))

@@ -127,6 +127,27 @@ def test_a_tool_that_a_stranger_offers_too_is_a_strangers() -> None:
     play(story, workers=[{"who": {"subject": "ada"}, "trusted": True}, {"who": {"subject": "bob"}}])
 
 
+def test_a_strangers_claim_ends_no_call_of_a_trusted_workers_tool() -> None:
+    """It waits for the one who may have what it needs."""
+
+    async def story(made: Scene) -> None:
+        await keep(made)
+        await offer(made, tool())
+        body = {"tool_id": "Far.Send", "call_id": "c-1", "input": {}}
+        calling = asyncio.ensure_future(made.send("owner", "POST", "/tools/call", body))
+        while (await made.send("owner", "GET", "/v1/calls/c-1")).status == 404:
+            await asyncio.sleep(0)
+        assert (await offer(made, tool(), role="neighbour")).status == 200
+        assert (await made.send("neighbour", "POST", "/v1/tools/claim", {}, AS)).json["claims"] == []
+        assert (await made.send("owner", "GET", "/v1/calls/c-1")).json["state"] == "PENDING"
+        assert (await made.send("neighbour", "DELETE", "/v1/workers/robot")).status == 200
+        (claimed,) = (await made.send("owner", "POST", "/v1/tools/claim", {}, AS)).json["claims"]
+        assert claimed["context"]["secrets"] == [{"id": "SMS_KEY", "value": CANARY}]
+        calling.cancel()
+
+    play(story, workers=[{"who": {"subject": "ada"}, "trusted": True}, {"who": {"subject": "bob"}}])
+
+
 def test_who_claims_is_judged_and_not_only_the_tool() -> None:
     """A stranger that claims a call and leaves at the same moment leaves a tool behind that is trusted again."""
 

@@ -37,7 +37,8 @@ def held(store: Store) -> HeldSecrets:
 
 async def given(store: Store, caller: Caller = ADA, tool: Tool = SEND, **context: str) -> dict[str, str]:
     command = CallTool(tool.id, {}, context=CallContext(secrets=context, user_id=caller.user_id))
-    filled = await RequirementResolver(keepers=[held(store)]).fill(tool, command, Caller(caller.tenant, caller.subject))
+    who = Caller(caller.tenant, caller.subject, issuer=caller.issuer)
+    filled = await RequirementResolver(keepers=[held(store)]).fill(tool, command, who)
     return dict(filled.given.secrets)
 
 
@@ -57,6 +58,20 @@ def test_the_most_specific_is_used(tmp_path: Path) -> None:
         assert found == ["of * ", "of acme ", "of acme ada"]
         assert await given(store, Caller("acme", "agent", "bob")) == {"KEY": "of acme "}
         assert await given(store, Caller("other", "agent", "ada")) == {"KEY": "of * "}
+
+    in_file(tmp_path / "a.db", work)
+
+
+def test_a_persons_own_is_used_without_their_saying_who_they_are(tmp_path: Path) -> None:
+    """A program of the same name has to say for whom it calls."""
+
+    async def work(store: Store) -> None:
+        await held(store).put(WhichSecret("KEY", "acme"), "the tenant's", ())
+        await held(store).put(WhichSecret("KEY", "acme", "ada"), "ada's", ())
+        issuer = "https://id.example"
+        assert await given(store, Caller("acme", "ada", issuer=issuer)) == {"KEY": "ada's"}
+        assert await given(store, Caller("acme", "bob", issuer=issuer)) == {"KEY": "the tenant's"}
+        assert await given(store, Caller("acme", "ada")) == {"KEY": "the tenant's"}
 
     in_file(tmp_path / "a.db", work)
 

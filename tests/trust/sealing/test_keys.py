@@ -1,5 +1,6 @@
 """The ring of keys: made once, readable by its owner alone, and a key for each purpose."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -94,3 +95,37 @@ def test_a_file_that_others_can_read_is_told_of(
     file.chmod(mode)
     ring_from(None, file).subkey("a")
     assert (f"can be read by others than its owner (mode {mode:04o})" in caplog.text) is is_told
+
+
+NOBODY = 65534
+
+
+def _trusted(file: Path, ledger: Path | None = None) -> bool:
+    try:
+        ring = ring_from(None, file) if ledger is None else ring_from(None, file, ledger)
+        ring.subkey("a")
+    except SettingsError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_can_write_is_not_used(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "toolyard.key"
+    assert _trusted(file)
+    file.chmod(mode)
+    assert not _trusted(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_that_somebody_else_put_there_is_not_used(tmp_path: Path) -> None:
+    """Whoever did would know every key; but whose ledger it is may have made it."""
+    file, ledger = tmp_path / "toolyard.key", tmp_path / "toolyard.db"
+    file.write_text("cd" * 32)
+    file.chmod(0o600)
+    os.chown(file, NOBODY, NOBODY)
+    assert not _trusted(file)
+    ledger.touch()
+    assert not _trusted(file, ledger)
+    os.chown(ledger, NOBODY, NOBODY)
+    assert _trusted(file, ledger)

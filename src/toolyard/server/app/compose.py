@@ -198,7 +198,7 @@ class Yard:
         self._node = node = Node(store)
         self.approvals = approvals = ApprovalRules(settings.approvals, settings.approval_wait_s)
         self.approval_links = links = ApprovalLinks(ring, self._own_url)
-        approving = Approvals(store, links, settings.claim_wait_s)
+        approving = Approvals(store, links, settings.claim_wait_s, settings.approval_wait_s)
         self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._vault = Vault(store, ring)

@@ -22,10 +22,7 @@ from ..pages.forms import Browser, Forms
 from ..pages.layout import age, alert, page, paragraph, table
 from .decisions import WITH_CODE, AuditedApprovals, Decider, about
 
-MOST_TRIES = 10
-"""Wrong codes for one call, on this node: then only an operator can decide."""
 TOO_MANY = "Too many wrong codes. Ask an operator to decide, with toolyard approve or in the console"
-MOST_COUNTED = 10_000
 TITLE = "Approve a call?"
 FIELDS = (
     "<label for='code'>Code (an operator sees it with <code>toolyard approvals</code>)</label>"
@@ -46,7 +43,6 @@ class ApprovalPages:
     ) -> None:
         self._decisions, self._desk, self._forms = decisions, decisions.approvals, forms
         self._catalogue, self._now = catalogue, now
-        self._wrong: dict[int, int] = {}
 
     def routes(self) -> list[Route]:
         at = PATH + "/{id}"
@@ -79,11 +75,10 @@ class ApprovalPages:
             call.waiting_for != APPROVAL
         ):  # its code is good for nothing any more, and nobody is told whether it was right
             return await self._shown(exchange, browser, call, "Nothing was decided: this call does not wait for it")
-        if self._is_closed(call):
+        if await self._desk.is_closed(call):
             return await self._shown(exchange, browser, call, TOO_MANY)
         approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
-        if not self._desk.links.is_code(fields.get("code", ""), call.name):
-            self._count(call.seq)
+        if not await self._desk.is_code(fields.get("code", ""), call):
             anybody = Decider("a person without its code", exchange.address)
             await self._decisions.refused(anybody, approved, "a wrong code", **about(call))
             return await self._shown(exchange, browser, call, "This is not the code of this call. Nothing was decided")
@@ -96,14 +91,6 @@ class ApprovalPages:
             return await self._shown(exchange, browser, call, error.message)
         return await self._shown(exchange, browser, await self._desk.find(exchange.parameters["id"]))
 
-    def _is_closed(self, call: CallRecord) -> bool:
-        return self._wrong.get(call.seq, 0) >= MOST_TRIES
-
-    def _count(self, seq: int) -> None:
-        self._wrong[seq] = self._wrong.get(seq, 0) + 1
-        if len(self._wrong) > MOST_COUNTED:
-            del self._wrong[next(iter(self._wrong))]
-
     async def _shown(self, exchange: Exchange, browser: Browser, call: CallRecord, wrong: str = "") -> Reply:
         who = f"{call.key.subject} ({call.key.tenant})"
         rows = [("Tool", call.reference), *self._about(call), ("Who asks", who), ("On behalf of", call.user_id)]
@@ -112,7 +99,7 @@ class ApprovalPages:
         body = (
             table(row for row in rows if row[1]) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
         )
-        if call.waiting_for == APPROVAL and self._is_closed(call):
+        if call.waiting_for == APPROVAL and await self._desk.is_closed(call):
             wrong = TOO_MANY
             body += alert(wrong)
         elif call.waiting_for == APPROVAL:

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import io
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -30,7 +31,7 @@ async def lock(path: Path) -> IO[bytes]:
             SourcePlace(str(path)),
         )
     try:
-        lock = path.with_name(path.name + ".lock").open("a+b")
+        lock = os.fdopen(_private(path.with_name(path.name + ".lock")), "a+b")
     except OSError as error:
         raise SetupError(f"the ledger cannot be made: {error.strerror}", SourcePlace(str(path))) from None
     for _ in range(LOCK_TRIES):
@@ -50,6 +51,14 @@ async def lock(path: Path) -> IO[bytes]:
     lock.write(str(os.getpid()).encode())
     lock.flush()
     return lock
+
+
+def _private(path: Path) -> int:
+    """For its owner alone: whoever may open a file may also lock it, and keep everybody else out."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with suppress(PermissionError):  # another user's, who may write it
+        os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def opened(path: Path) -> apsw.Connection:

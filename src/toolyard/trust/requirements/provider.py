@@ -6,7 +6,7 @@ take.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec import Struct
 from ...lazy import load
 from ...model.errors import ToolyardError
 from ...text.addresses import is_safe
+from ...text.scrubber import Scrubber
 from ..access.identity import Identity
 from ..credentials.discovery import TIMEOUT_S, authorities, check_metadata, fetch_metadata, member
 from ..credentials.jwks_cache import NoAnswer
@@ -27,6 +28,8 @@ EXCHANGE_S = 2 * TIMEOUT_S
 """For one request to a provider, however slowly it answers."""
 DEAD = frozenset({"invalid_grant", "bad_refresh_token"})
 """What a provider says of a refresh token that is good for nothing any more: OAuth's word, and GitHub's."""
+MOST_READ = 4096
+"""How much of what a provider says is wrong is looked at."""
 NAMES = ("email", "preferred_username", "login", "name", "sub")
 """Claims that say what an account is called, the best first."""
 
@@ -109,15 +112,15 @@ class OAuthProvider:
         """The tokens that a code is good for. Raises ProviderRefused."""
         endpoints = await self.endpoints()
         async with self._client(endpoints, departure.redirect_uri) as client:
-            return _tokens(
-                await self._asked(client.fetch_token(endpoints.token, code=code, code_verifier=departure.verifier))
-            )
+            asked = client.fetch_token(endpoints.token, code=code, code_verifier=departure.verifier)
+            return _tokens(await self._asked(asked, code=code, verifier=departure.verifier))
 
     async def refresh(self, refresh_token: str) -> ProviderTokens:
         """New tokens for a refresh token, which may be good for nothing after that. Raises ProviderRefused."""
         endpoints = await self.endpoints()
         async with self._client(endpoints) as client:
-            return _tokens(await self._asked(client.refresh_token(endpoints.token, refresh_token)))
+            asked = client.refresh_token(endpoints.token, refresh_token)
+            return _tokens(await self._asked(asked, refresh_token=refresh_token))
 
     async def revoke(self, token: str, kind: str) -> bool:
         """Whether the provider takes tokens back, and took this one. `kind` is what the token is."""
@@ -125,7 +128,7 @@ class OAuthProvider:
         if endpoints.revoke is None:
             return False
         async with self._client(endpoints) as client:
-            response = await self._asked(client.revoke_token(endpoints.revoke, token, kind))
+            response = await self._asked(client.revoke_token(endpoints.revoke, token, kind), token=token)
         if response.status_code != 200:
             raise NoAnswer(f"{endpoints.revoke} answered with status {response.status_code}")
         return True
@@ -141,7 +144,7 @@ class OAuthProvider:
         try:
             async with self._client(endpoints) as client:
                 asked = client.get(endpoints.account, auth=None, headers={"authorization": f"Bearer {tokens.access}"})
-                return _name((await self._asked(asked)).json())
+                return _name((await self._asked(asked, access_token=tokens.access)).json())
         except (NoAnswer, ValueError):
             return ""
 
@@ -186,9 +189,10 @@ class OAuthProvider:
             verify=authorities(),
         )
 
-    async def _asked(self, request: Awaitable[Any]) -> Any:
+    async def _asked(self, request: Awaitable[Any], **sent: str) -> Any:
         """The answer to a request, in time. Raises NoAnswer or ProviderRefused, with no more than a line of what the
-        provider says."""
+        provider says. What was `sent` in confidence, and the client's own secret, may stand in that line: it is logged,
+        and told to whoever runs the server, without them."""
         http, refusal = load("http"), load("oauth_error")
         try:
             async with asyncio.timeout(EXCHANGE_S):
@@ -196,9 +200,16 @@ class OAuthProvider:
         except TimeoutError:
             raise NoAnswer(f"{self.provider.id} did not answer within {EXCHANGE_S:g} s") from None
         except refusal as error:
-            raise ProviderRefused(str(error.error)[:200], str(error.description or "")[:500]) from None
+            code, text = self._scrubbed(str(error.error), sent), self._scrubbed(str(error.description or ""), sent)
+            raise ProviderRefused(code[:200], text[:500]) from None
         except (http.HTTPError, http.InvalidURL, ValueError, RecursionError) as error:
-            raise NoAnswer(f"{self.provider.id}: {str(error)[:500] or type(error).__name__}") from None
+            said = self._scrubbed(str(error), sent)
+            raise NoAnswer(f"{self.provider.id}: {said[:500] or type(error).__name__}") from None
+
+    def _scrubbed(self, text: str, sent: Mapping[str, str]) -> str:
+        secret = self.provider.secret()
+        known = {**sent, "client_secret": secret} if secret is not None else sent
+        return Scrubber(known.items()).text(text[:MOST_READ])
 
 
 def _endpoints(document: dict[str, Any]) -> Endpoints:

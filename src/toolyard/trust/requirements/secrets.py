@@ -108,10 +108,11 @@ def _names(pattern: str, tool: Tool) -> bool:
 
 
 def _candidates(name: str, caller: Caller) -> Iterator[WhichSecret]:
-    """The secrets of this name that a caller may have, the most specific first: its user's, its tenant's,
-    everybody's."""
-    if caller.user_id:
-        yield WhichSecret(name, caller.tenant, caller.user_id)
+    """The secrets of this name that a caller may have, the most specific first: its user's, its tenant's, everybody's.
+    Where a person calls, their own secrets are meant without their saying so; a program says for whom it calls."""
+    user = caller.user_id or (caller.subject if caller.issuer is not None else "")
+    if user:
+        yield WhichSecret(name, caller.tenant, user)
     yield WhichSecret(name, caller.tenant)
     if caller.tenant != EVERY_TENANT:
         yield WhichSecret(name, EVERY_TENANT)

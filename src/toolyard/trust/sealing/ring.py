@@ -23,6 +23,9 @@ LENGTH = 32
 """Bytes of a key, as HMAC-SHA256 and AES-256 want it."""
 _NONCE = 12
 """Bytes of an AES-GCM nonce (NIST SP 800-38D). It is random, which is good for 2**32 seals by one key."""
+ROOT = 0
+"""Who can change any file; a secret that a container is given is often root's."""
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _log = logging.getLogger("toolyard.keys")
 
 
@@ -100,12 +103,12 @@ class KeyRing:
         return [hmac.new(key, content, sha256).digest() for key in self.subkeys(purpose)]
 
 
-def ring_from(texts: Sequence[str] | None, file: Path) -> KeyRing:
-    """The ring of the setting `secret_key`, or of the file, which is made if it is not there. Using the ring raises
-    SettingsError where it has no keys that can be used."""
+def ring_from(texts: Sequence[str] | None, file: Path, ledger: Path | None = None) -> KeyRing:
+    """The ring of the setting `secret_key`, or of the file, which is made if it is not there. Whoever owns the `ledger`
+    beside the file may have made it. Using the ring raises SettingsError where it has no keys that can be used."""
     if texts is not None:
         return KeyRing(lambda: _decoded(texts, None))
-    return KeyRing(lambda: _from_file(file), file)
+    return KeyRing(lambda: _from_file(file, ledger), file)
 
 
 def _opened(key: bytes, sealed: bytes, bound_to: bytes) -> bytes | None:
@@ -117,22 +120,38 @@ def _opened(key: bytes, sealed: bytes, bound_to: bytes) -> bytes | None:
     return opened
 
 
-def _from_file(file: Path) -> list[bytes]:
+def _from_file(file: Path, ledger: Path | None) -> list[bytes]:
     try:
-        return _read_from(file)
+        return _read_from(file, ledger)
     except FileNotFoundError:
-        return _made(file)
+        return _made(file, ledger)
 
 
-def _read_from(file: Path) -> list[bytes]:
-    """The keys in a file, one a line."""
-    mode = stat.S_IMODE(file.stat().st_mode)
+def _read_from(file: Path, ledger: Path | None) -> list[bytes]:
+    """A key a line. Raises SettingsError for a file that somebody else made or can change: they would know every key
+    that is used from now on."""
+    status = file.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if os.name == "posix" and (status.st_uid not in _owners(ledger) or mode & OTHERS_MAY_WRITE):
+        raise SettingsError(
+            f"the key file is not this user's alone (owner {status.st_uid}, mode {mode:04o}), so its key cannot be "
+            "trusted; if it is yours, chown it to this user and chmod 600 it",
+            SourcePlace(str(file)),
+        )
     if os.name == "posix" and mode & 0o077:
         _log.warning("%s can be read by others than its owner (mode %04o); mend that: chmod 600 %s", file, mode, file)
     return _decoded(file.read_text(encoding="ascii", errors="replace").split(), SourcePlace(str(file)))
 
 
-def _made(file: Path) -> list[bytes]:
+def _owners(ledger: Path | None) -> set[int]:
+    """Who may have made a key file: this user, whoever has the ledger, and root."""
+    owners = {os.geteuid(), ROOT}
+    if ledger is not None and ledger.exists():
+        owners.add(ledger.stat().st_uid)
+    return owners
+
+
+def _made(file: Path, ledger: Path | None) -> list[bytes]:
     """A new key in a new file. Two processes that start at once end up with the same key: `os.link` fails where the
     name is taken, so the file that is there first stays, and it is whole from the first moment."""
     master = secrets.token_bytes(LENGTH)
@@ -146,7 +165,7 @@ def _made(file: Path) -> list[bytes]:
         os.link(draft, file)
         _flush_folder(file.parent)
     except FileExistsError:
-        return _read_from(file)
+        return _read_from(file, ledger)
     finally:
         os.unlink(draft)
     return [master]
