@@ -78,7 +78,23 @@ def digits(size: int = BODY) -> bytes:
     return b"9" * size
 
 
-SHAPES = (text, lists, names, depths, digits)
+def floats(size: int = BODY) -> bytes:
+    """As many of the numbers that are the slowest to read as there can be."""
+    return b"[" + b"1e308," * (size // 12) + b"1e-308," * (size // 14 - 1) + b"5]"
+
+
+def whole(size: int = BODY) -> bytes:
+    """Floats that are integers to a schema."""
+    return b"[" + b"1.0," * (size // 4 - 1) + b"5]"
+
+
+def integers(size: int = BODY) -> bytes:
+    """As many of the longest as there can be."""
+    one = b"9" * 4299
+    return b"[" + (one + b",") * (size // 4300 - 1) + b"9]"
+
+
+SHAPES = (text, lists, names, depths, digits, floats, integers)
 LARGE = "LARGE"
 
 
@@ -477,8 +493,10 @@ def scrubbed(loud: Loud) -> None:
 # -- the rows --------------------------------------------------------------------------------------
 
 CALL = {"tool_id": "Kit.Echo", "input": {"value": LARGE}}
+NUMBERS = {"tool_id": "Kit.Total", "input": {"values": LARGE}}
+DIFFERENT = {"tool_id": "Kit.Different", "input": {"values": LARGE}}
 AT = "/v1/tools/request/{sessionId}/{requestId}"
-FEW = (text, lists)
+FEW = (text, lists, floats, integers)
 
 ROUTES: dict[tuple[str, str], Row] = {
     ("POST", "/tools/call"): Row(posted("POST", "/tools/call", CALL)),
@@ -563,6 +581,8 @@ COMBINED: dict[str, Row] = {
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),
     "many uses of a session's large tools": Row(uses_of_large_tools, memory=128 * MIB),
+    "whole floats for integers": Row(posted("POST", "/tools/call", NUMBERS, (floats, whole))),
+    "whole floats that must differ": Row(posted("POST", "/tools/call", DIFFERENT, (floats, integers))),
     "texts from which a secret is kept out": Row(scrubbed),
     "a ledger that is filled": Row(flood, stored=256 * MIB),
     **{f"a session's schema: {name}": Row(brought(schema)) for name, schema in HOSTILE.items()},

@@ -3,6 +3,7 @@
 import msgspec
 
 from ..model.errors import PathNotFound, Refused
+from ..model.json_value import decode
 from ..model.judge import ended_by
 from ..model.lifecycle import ENDED, Move, State
 from ..model.record import CallRecord
@@ -91,7 +92,7 @@ class Approvals:
 async def decision_of(store: Store, call: CallRecord) -> dict[str, object] | None:
     """What a person said of a call, as long as it is known."""
     found = await store.note(*_place(call))
-    return None if found is None else msgspec.json.decode(found)
+    return None if found is None else decode(found)
 
 
 def _place(call: CallRecord) -> tuple[str, str, str, str]:

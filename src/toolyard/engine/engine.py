@@ -24,6 +24,7 @@ from ..model.caller import Caller
 from ..model.channel import Channel, QuietChannel
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
+from ..model.json_value import decode
 from ..model.record import CallRecord, NewCall, new_call
 from ..model.run import Run, Runner
 from ..model.tool import Host, Tool
@@ -51,7 +52,7 @@ from .questions import Questions
 from .write_behind import WriteBehind
 
 _log = logging.getLogger("toolyard.engine")
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+_encode, _decode = msgspec.json.Encoder().encode, decode
 T = TypeVar("T")
 NOTHING = {"type": "null"}
 """The output schema of a tool that has none."""

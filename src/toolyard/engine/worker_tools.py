@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from ..catalogue import Catalogue, CatalogueChange
 from ..model.caller import Caller
 from ..model.errors import Busy, DefinitionError, Forbidden, InternalError, InvalidInput, PathNotFound, Problem, Refused
+from ..model.json_value import decoder
 from ..model.lock.lock import locked
 from ..model.run import Run
 from ..model.tool import REFERENCE, Host, OnLost, Origin, Tool, ToolHints, ToolkitInfo, Version, names_of
@@ -48,7 +49,7 @@ UNREADABLE = (
 _MARKS = re.compile(r"[_.-]").finditer
 _log = logging.getLogger("toolyard.workers")
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder(list[ToolDefinition]).decode
+_decode = decoder(list[ToolDefinition])
 
 
 class RemoteCode:

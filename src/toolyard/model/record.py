@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from .call import CallTool, Outcome
 from .errors import ToolError
+from .json_value import decode
 from .lifecycle import State
 from .run import Run
 
@@ -161,7 +162,7 @@ class CallRecord(Struct):
         return Outcome(
             self.key.call_id,
             self.duration_ms or 0.0,
-            error=ToolError.from_members(msgspec.json.decode(self.error or b"{}")),
+            error=ToolError.from_members(decode(self.error or b"{}")),
         )
 
 

@@ -29,6 +29,7 @@ from ..client.flows import (
     settle_call,
     show_any_call,
 )
+from ..model.json_value import decode_as
 from ..model.sealed import WhichSecret
 from ..model.worker import ToolDefinition
 from ..wires.admin import audit as wire
@@ -150,7 +151,7 @@ Head = wire.HeadText
 def heads_in(lines: bytes) -> list[Head]:
     """Heads that were exported, a line each. Raises ValueError."""
     try:
-        heads = [msgspec.json.decode(line, type=Head) for line in lines.splitlines() if line.strip()]
+        heads = [decode_as(line, Head) for line in lines.splitlines() if line.strip()]
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     for head in heads:

@@ -17,6 +17,7 @@ import msgspec
 
 from ..model.definition_text import unseen_in
 from ..model.errors import InvalidInput, MalformedRequest, Problem, path_of
+from ..model.json_value import decode, decode_infinite
 from ..text.hidden import escaped
 
 T = TypeVar("T")
@@ -25,7 +26,6 @@ Check = Callable[[Any], T]
 """The value, if it is one of these. Raises ValueError with a sentence that says what it must be."""
 
 MOST_PROBLEMS = 20
-_lenient = msgspec.json.Decoder(float_hook=float)
 
 
 class Members:
@@ -132,7 +132,7 @@ class Members:
 def parse(body: bytes) -> Members:
     """Raises MalformedRequest for what is not JSON, and InvalidInput for numbers that nothing can hold."""
     try:
-        return Members(msgspec.json.decode(body))
+        return Members(decode(body))
     except msgspec.ValidationError as error:
         _out_of_range(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -152,13 +152,14 @@ def _out_of_range(body: bytes, error: Exception) -> NoReturn:
     """A number such as 1e999 is JSON, and still not a number."""
     try:
         problems = [
-            Problem(path_of(path) or "body", "Must be a finite number") for path in _infinite(_lenient.decode(body))
+            Problem(path_of(path) or "body", "Must be a finite number")
+            for path in islice(_infinite(decode_infinite(body)), MOST_PROBLEMS)
         ]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         problems = []
     if not problems:
         _malformed(str(error))
-    raise InvalidInput(tuple(problems[:MOST_PROBLEMS])) from None
+    raise InvalidInput(tuple(problems)) from None
 
 
 def _infinite(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

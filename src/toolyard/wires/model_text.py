@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, Problem, ToolError, ToolyardError
+from ..model.json_value import decode
 from ..model.record import CallRecord
 from ..text.hidden import escaped, escaped_json, has_hidden, is_hidden_in, kinds_of, may_be_hidden_in
 
@@ -125,7 +126,7 @@ class ModelText(Struct, frozen=True):
         for name in ("error", "progress"):
             said: bytes | None = getattr(call, name)
             if said is not None and not self.lets_through(said):
-                changed[name] = _encode(self._members(msgspec.json.decode(said)))
+                changed[name] = _encode(self._members(decode(said)))
         return replace(call, **changed) if changed else call
 
     def _members(self, said: dict[str, Any]) -> dict[str, Any]:

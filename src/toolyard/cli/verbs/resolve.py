@@ -7,6 +7,7 @@ import typer
 from msgspec import Raw
 
 from ...model.errors import SetupError
+from ...model.json_value import decode
 from ..support.ledger import WHERE, Caller, OperatedServer, Store, operator_of
 from ..support.refusals import told
 from ..support.screen import pretty, say
@@ -49,7 +50,7 @@ def _how(done: str | None, failed: bool, message: str | None, rerun: bool) -> di
 
 def _json(text: str) -> Raw:
     try:
-        msgspec.json.decode(text)
+        decode(text)
     except msgspec.DecodeError as error:
         raise SetupError(f"--done is not JSON: {error}; a text is written '\"text\"'") from None
     return Raw(text.encode())

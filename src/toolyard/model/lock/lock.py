@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...text.hidden import escaped
+from ..json_value import decode
 from ..tool import REFERENCE, Tool, Version
 from .changes import LockChange, changes
 
@@ -93,7 +94,7 @@ def described(tool: Tool) -> dict[str, Any]:
         "returns_content": tool.returns_content,
     }
     kept = {name: value for name, value in said.items() if value or name in _ALWAYS}
-    made: dict[str, Any] = _plain(msgspec.json.decode(msgspec.json.encode(kept)))
+    made: dict[str, Any] = _plain(decode(msgspec.json.encode(kept)))
     return made
 
 
@@ -168,7 +169,7 @@ def _sorted(value: Any) -> Any:
 def read(text: str | bytes) -> Lock:
     """Raises ValueError with a sentence for what is no lock, or was changed by hand."""
     try:
-        given = msgspec.json.decode(text)
+        given = decode(text)
     except msgspec.DecodeError as error:
         raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(given, dict) or not isinstance(given.get("tools"), dict):

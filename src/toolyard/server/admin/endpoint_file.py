@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import SetupError, SourcePlace
+from ...model.json_value import decode_as
 
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _log = logging.getLogger("toolyard.server")
@@ -38,7 +39,7 @@ def read(ledger: Path) -> Endpoint | None:
                 raise SetupError(
                     "others can write this file, so it cannot be trusted; remove it", SourcePlace(str(path))
                 )
-            return msgspec.json.decode(file.read(), type=Endpoint)
+            return decode_as(file.read(), Endpoint)
     except PermissionError:
         raise SetupError("only who runs the server may look after its calls", SourcePlace(str(path))) from None
     except (OSError, msgspec.DecodeError):

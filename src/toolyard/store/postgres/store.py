@@ -15,9 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from ...model.errors import ToolyardError
+from ...model.json_value import decode
 from ...model.judge import Judged
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
@@ -263,7 +262,7 @@ class PostgresStore(KeptForTrust):
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
         rows = await self._fetch(SQL.session_standing, text(id), tenant, text(subject))
-        return SessionStanding(id, msgspec.json.decode(rows[0][0]), *rows[0][1:]) if rows else None
+        return SessionStanding(id, decode(rows[0][0]), *rows[0][1:]) if rows else None
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
         found = await self._fetch(SQL.request_standings, text(session))

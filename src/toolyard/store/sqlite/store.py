@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-import msgspec
 
 from ...model.errors import SetupError
+from ...model.json_value import decode
 from ...model.judge import Judged, claimed, is_news, judge, settle
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
@@ -290,7 +290,7 @@ class SqliteStore(KeptForTrust):
         row: Any = await self._write(
             lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone()
         )
-        return None if row is None else SessionStanding(id, msgspec.json.decode(row[0]), *row[1:])
+        return None if row is None else SessionStanding(id, decode(row[0]), *row[1:])
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
         found: list[Any] = await self._write(

@@ -14,13 +14,15 @@ import msgspec
 from msgspec import Raw
 
 from ...model.call import LARGE_INPUT
+from ...model.json_value import canonical_number, decode
 from .ring import KeyRing
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 Input = Mapping[str, Any] | Raw
 """A call's input, or the JSON of it that was kept when it came."""
-_may_have_floats = re.compile(rb"[0-9][.eE]").search
-"""Without any, the one form is the one that is there."""
+_may_be_respelled = re.compile(rb"[0-9][.eE]|[0-9]{22}").search
+"""Whether there may be floats, or integers that have a float's spelling. Without any, the one form is the one that is
+there."""
 
 
 class Fingerprints:
@@ -45,11 +47,11 @@ class Fingerprints:
 
 def _one_form(tool: str, user_id: str | None, input: Input) -> bytes:
     if isinstance(input, Raw):
-        if len(input_json := bytes(input)) > LARGE_INPUT and not _may_have_floats(input_json):
+        if len(input_json := bytes(input)) > LARGE_INPUT and not _may_be_respelled(input_json):
             return _encode((tool, user_id, input))  # its members are in order
-        input = msgspec.json.decode(input)
+        input = decode(input)
     encoded = _encode((tool, user_id, input))
-    return _encode((tool, user_id, canonical(input))) if _may_have_floats(encoded) else encoded
+    return _encode((tool, user_id, canonical(input))) if _may_be_respelled(encoded) else encoded
 
 
 def _digest(start: blake2b, encoded: bytes) -> bytes:
@@ -59,9 +61,9 @@ def _digest(start: blake2b, encoded: bytes) -> bytes:
 
 
 def canonical(value: Any) -> Any:
-    """Whole floats as integers, all the way down."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
+    """Each number in its one spelling, all the way down."""
+    if isinstance(value, float) or type(value) is int:
+        return canonical_number(value)
     if isinstance(value, dict):
         return {name: canonical(member) for name, member in value.items()}
     if isinstance(value, list):

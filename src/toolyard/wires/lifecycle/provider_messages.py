@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...model.errors import ToolError
+from ...model.json_value import decode, decode_as
 from ...model.lifecycle import State
 from ...model.record import CallRecord
 from ...model.session import ToolUse
@@ -70,7 +71,7 @@ def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
     if kind == "custom":
         return {}, written, "The tool takes a JSON object, not text"
     try:
-        input = msgspec.json.decode(written) if written.strip() else {}
+        input = decode(written) if written.strip() else {}
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         return {}, written, f"The arguments are not valid JSON: {error}"
     if not isinstance(input, dict):
@@ -158,10 +159,10 @@ def _openai_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[s
 def _text_of(call: CallRecord) -> str:
     """What the model reads."""
     if call.state is State.ERROR:
-        error = ToolError.from_members(msgspec.json.decode(call.error or b"{}"))
+        error = ToolError.from_members(decode(call.error or b"{}"))
         return "\n".join(filter(None, [error.message, error.additional_prompt_content]))
     value = call.value or b"null"
-    return value.decode() if _is_json(call) else msgspec.json.decode(value, type=str)
+    return value.decode() if _is_json(call) else decode_as(value, str)
 
 
 FORMATS: dict[Format, Callable[[Sequence[CallRecord], Sequence[str]], dict[str, Any]]] = {

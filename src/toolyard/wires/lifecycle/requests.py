@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from ...model.call import CallContext
 from ...model.channel import Question
 from ...model.errors import InvalidInput, Problem, ToolError
+from ...model.json_value import decode
 from ...model.judge import Judged
 from ...model.lifecycle import State
 from ...model.record import CallRecord
@@ -189,7 +189,7 @@ def request_json(call: CallRecord) -> dict[str, Any]:
     if call.state is State.COMPLETE:
         made["response"] = Raw(call.value or b"null")
     elif call.state is State.ERROR:
-        made["error"] = ToolError.from_members(msgspec.json.decode(call.error or b"{}")).message
+        made["error"] = ToolError.from_members(decode(call.error or b"{}")).message
     return made
 
 

@@ -22,6 +22,7 @@ from ...model.errors import (
     Unavailable,
     UnsupportedProtocol,
 )
+from ...model.json_value import decode
 from ..contract import Reply
 from .envelope import (
     HEADER_MISMATCH,
@@ -116,7 +117,7 @@ def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
 def _messages(body: bytes) -> Iterator[Message]:
     """Those of a body; what is none is passed over."""
     try:
-        found = msgspec.json.decode(body) if body else None
+        found = decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     for each in found if isinstance(found, list) else [found]:

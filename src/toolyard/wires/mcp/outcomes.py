@@ -12,6 +12,7 @@ import msgspec
 
 from ...model.call import Outcome
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
+from ...model.json_value import decode, decode_as
 from ...model.tool import Tool
 from ..model_text import ESCAPED, HIDDEN, PREVIEW, ModelText, ShownText
 from .revisions import Revision
@@ -36,7 +37,7 @@ def call_of(uri: str) -> str | None:
 def text_and_kind(value: bytes) -> tuple[str, str]:
     """A value as text, and what kind of text that is: what is text already stays as it is."""
     if value.startswith(b'"'):
-        return msgspec.json.decode(value, type=str), "text/plain"
+        return decode_as(value, str), "text/plain"
     return value.decode(), "application/json"
 
 
@@ -50,7 +51,7 @@ def encode_outcome(
     value = bytes(outcome.value or b"null")
     notes: dict[str, Any] = {}
     if tool is not None and tool.returns_content:
-        blocks = [block(each, revision) for each in blocks_of(msgspec.json.decode(value))]
+        blocks = [block(each, revision) for each in blocks_of(decode(value))]
         if not telling.lets_through(value):
             blocks, notes = _Words(telling, outcome, value, is_kept, revision).of_blocks(blocks)
         return _finished(_encode(blocks), b"", revision, notes)

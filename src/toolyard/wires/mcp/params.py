@@ -6,7 +6,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from .envelope import INVALID_PARAMS, Incoming, RpcError
+from ...model.json_value import decode, decode_as
+from .envelope import INVALID_PARAMS, Id, Incoming, RpcError
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION, CAPABILITIES, CLIENT_INFO = PREFIX + "protocolVersion", PREFIX + "clientCapabilities", PREFIX + "clientInfo"
@@ -37,7 +38,7 @@ class Meta(
     version: str | UnsetType = UNSET
     capabilities: dict[str, Any] | UnsetType = UNSET
     log_level: Level | UnsetType = UNSET
-    progress_token: str | int | UnsetType = UNSET
+    progress_token: Id | UnsetType = UNSET
     call_id: str | UnsetType = UNSET
     tool_version: str | UnsetType = UNSET
     arguments: dict[str, Any] | UnsetType = UNSET
@@ -133,19 +134,13 @@ class Cancelled(Params, rename={"id": "requestId"}, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-_decoders: dict[type[Any], Any] = {}
-
-
 def decode_params(message: Incoming, kind: type[T]) -> T:
     """Once: what was decoded takes the place of the bytes. Raises RpcError."""
     params: Any = message.params
     if type(params) is kind:
         return params
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind).decode
     try:
-        decoded: T = decoder(b"{}" if params is UNSET else params)
+        decoded = decode_as(b"{}" if params is UNSET else params, kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     if kind is CallParams:
@@ -155,7 +150,7 @@ def decode_params(message: Incoming, kind: type[T]) -> T:
 
 def raw_params(message: Incoming) -> dict[str, Any]:
     """As they are. Raises RpcError."""
-    params = msgspec.json.decode(message.params) if isinstance(message.params, Raw) else {}
+    params = decode(message.params) if isinstance(message.params, Raw) else {}
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: expected an object")
     return params

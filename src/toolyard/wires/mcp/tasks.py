@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ...model.channel import Question
+from ...model.json_value import decode
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
 from .envelope import INTERNAL_ERROR
@@ -83,10 +84,10 @@ def encode_listed(calls: Sequence[CallRecord], revision: Revision, ttl_ms: int, 
 
 def _message(call: CallRecord) -> str | None:
     if call.error is not None:
-        said = msgspec.json.decode(call.error).get("message")
+        said = decode(call.error).get("message")
         return str(said) if said else None
     if call.progress is not None and call.state not in ENDED:
-        said = msgspec.json.decode(call.progress).get("message")
+        said = decode(call.progress).get("message")
         return str(said) if said else None
     return None
 

@@ -24,6 +24,7 @@ from ...model.errors import (
     ToolNotFound,
     ToolyardError,
 )
+from ...model.json_value import decode
 from ..contract import Reply
 
 Body = Mapping[str, Any]
@@ -99,7 +100,7 @@ def _missing(body: Body) -> Missing:
 
 def body_of(reply: Reply) -> Body:
     try:
-        body = msgspec.json.decode(reply.body)
+        body = decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         body = None
     return body if isinstance(body, dict) else {}

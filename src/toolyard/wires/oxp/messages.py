@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ...model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, ListTools, is_call_id
 from ...model.errors import MalformedRequest
+from ...model.json_value import decoder
 from ...model.tool import Requirements
 from ..json_body import why_unreadable
 
@@ -59,13 +60,13 @@ class FlatBody(Struct, forbid_unknown_fields=True):
     request: CallBody | UnsetType = UNSET
 
 
-_decoder = msgspec.json.Decoder(FlatBody)
+_decode = decoder(FlatBody)
 
 
 def parse(body: bytes) -> FlatBody:
     """Raises MalformedRequest, saying which member is wrong and what was expected."""
     try:
-        return _decoder.decode(body)
+        return _decode(body)
     except msgspec.ValidationError as error:
         raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ....catalogue import Catalogue, CatalogueChange
 from ....model.asset import Asset
 from ....model.caller import EVERYTHING, Caller, View
+from ....model.json_value import decode
 from ....store.contract import Store
 from ....store.hints import Topic
 from ....trust.credentials.expiry import CredentialExpiry
@@ -186,5 +187,5 @@ class Subscriptions:
 
 
 def _without_type(shown: bytes) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.json.decode(shown)
+    made: dict[str, Any] = decode(shown)
     return {name: value for name, value in made.items() if name not in ("resultType", "_meta")}
