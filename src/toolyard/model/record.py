@@ -155,6 +155,11 @@ class CallRecord(Struct):
     def name(self) -> CallName:
         return CallName(self.seq, self.key, self.fingerprint)
 
+    @property
+    def size(self) -> int:
+        """In bytes, as far as it can be large."""
+        return len(self.input or b"") + len(self.value or b"") + len(self.error or b"")
+
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""
         if self.state is State.COMPLETE:

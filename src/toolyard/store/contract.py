@@ -194,7 +194,7 @@ class RequestStore(Protocol):
 
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         """Starts the next attempt of that many PENDING requests, the oldest first, held by `who`. No request is given
-        to two."""
+        to two. It is done with fewer once they have `most_bytes`."""
         ...
 
     async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
@@ -214,7 +214,7 @@ class RequestStore(Protocol):
         ...
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
-        """Without claiming them, the oldest first."""
+        """Without claiming them, the oldest first, until they have `most_bytes`."""
         ...
 
 
@@ -241,8 +241,9 @@ class SessionStore(Protocol):
         """All its requests, in order, and of each only where it stands."""
         ...
 
-    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        """Its requests, those of one turn or all, in order."""
+    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+        """Its requests, those of one turn or all, in order; those after the one of that number. There are fewer than
+        all where all would be more than MOST_BYTES, and none only if there are none."""
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Callable
 
 from ...engine.sessions import Sessions
 from ...model.errors import InvalidInput, Problem
-from ...wires.contract import Reply, Stream
+from ...model.record import CallRecord
+from ...wires.contract import JSON, Reply, Stream
 from ...wires.lifecycle import provider_messages
 from ...wires.lifecycle import sessions as wire
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -55,13 +56,20 @@ class SessionHandlers:
         await self._witness.written()
         return wire.encode_turn(calls)
 
-    async def results(self, exchange: Exchange) -> Reply:
+    async def results(self, exchange: Exchange) -> Reply | Stream:
+        """All in one message, as providers want them: those that are too many to be held at once are sent as they are
+        read."""
         caller = exchange.caller
         format, wait_s = _format(exchange), query.wait_s(exchange)
-        calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
-        if calls is None:
+        pages = await self._sessions.results(caller, exchange.parameters["sessionId"], wait_s)
+        if pages is None:
             return wire.encode_awaiting()
-        return wire.encode_ready(provider_messages.encode_results(format, calls, self._telling))
+        first = await anext(pages)
+        second = await anext(pages, None)
+        if second is None:
+            return wire.encode_ready(provider_messages.encode_results(format, first, self._telling))
+        encoder = provider_messages.ResultsStream(format, self._telling)
+        return Stream(200, [JSON], _sent(encoder, first, second, pages), has_an_end=True, caller=caller)
 
     async def events(self, exchange: Exchange) -> Stream:
         caller = exchange.caller
@@ -77,6 +85,22 @@ class SessionHandlers:
             events = await self._sessions.events(id, last, EVENTS_AT_ONCE, KEEP_ALIVE_S)
             yield b"".join(map(wire.encode_event, events)) or b": still here\n\n"
             last = events[-1].number if events else last
+
+
+async def _sent(
+    encoder: provider_messages.ResultsStream,
+    first: list[CallRecord],
+    second: list[CallRecord],
+    pages: AsyncIterator[list[CallRecord]],
+) -> AsyncIterator[bytes]:
+    yield encoder.head
+    for page in (first, second):
+        while page:
+            yield encoder.encode(page.pop(0))
+    async for page in pages:
+        while page:
+            yield encoder.encode(page.pop(0))
+    yield encoder.tail()
 
 
 def _format(exchange: Exchange) -> provider_messages.Format:

@@ -25,7 +25,7 @@ from ...model.worker import WorkerRecord
 from ...model.writes import DIRECT, Answer, Claimant, Decision, HandBack, HeartbeatWrite, LeaseTerms, WaitForAccount
 from ...supervision import SupervisedTask, Supervisor
 from ..hints import Hints, Topic
-from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
+from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
 from . import begin as beginning
 from . import holdings, queries, usage
 from . import node_calls as running
@@ -268,8 +268,9 @@ class PostgresStore(KeptForTrust):
         found = await self._fetch(SQL.request_standings, text(session))
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
-    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        return [call_of(row) for row in await self._fetch(SQL.session_requests, text(session), turn)]
+    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+        found = await self._fetch(SQL.session_requests, text(session), turn, after, MOST_BYTES)
+        return [call_of(row) for row in found]
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
         return [Event(*row) for row in await self._fetch(SQL.events, text(session), after, limit)]

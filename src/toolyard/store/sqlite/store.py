@@ -34,7 +34,7 @@ from ...model.writes import (
 )
 from ...supervision import Supervisor
 from ..hints import Hints, Topic, came, changed
-from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
+from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
 from . import questions as asking
 from . import rows, sessions
 from .file import lock, opened
@@ -221,7 +221,7 @@ class SqliteStore(KeptForTrust):
 
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         def write(cursor: apsw.Cursor, told: PendingHints) -> list[CallRecord]:
-            now, claims = self._now(), list[CallRecord]()
+            now, claims, left = self._now(), list[CallRecord](), wanted.most_bytes
             where, values = rows.claimable(cursor, wanted)
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
@@ -229,7 +229,11 @@ class SqliteStore(KeptForTrust):
                     settled = settle(before, now, self._limits)
                     taken = Judged(claimed(before, wanted.who.holder, now, self._limits))
                     self._save(cursor, told, before, settled or taken)
-                    claims += [] if settled else rows.calls(cursor, "seq = ?", (before.seq,))
+                    if settled is None:
+                        claims += rows.calls(cursor, "seq = ?", (before.seq,))
+                        left -= claims[-1].size
+                        if left <= 0:
+                            return claims
             return claims
 
         return await self._change(write)
@@ -253,7 +257,9 @@ class SqliteStore(KeptForTrust):
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         def read(cursor: apsw.Cursor) -> list[CallRecord]:
             where, values = rows.claimable(cursor, wanted)
-            return rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
+            return rows.calls_within(
+                cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit), wanted.most_bytes
+            )
 
         return await self._write(read)
 
@@ -298,9 +304,10 @@ class SqliteStore(KeptForTrust):
         )
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
-    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        where = "session = ?" if turn is None else f"session = ? AND turn = {turn:d}"
-        return await self._write(lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq", (session,)))
+    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+        of_turn = "" if turn is None else f" AND turn = {turn:d}"
+        where = f"session = ?{of_turn} AND seq > ? ORDER BY seq"
+        return await self._write(lambda cursor: rows.calls_within(cursor, where, (session, after), MOST_BYTES))
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
         return await self._write(

@@ -21,6 +21,7 @@ DEEPEST = 64
 AS_IT_IS = ModelText()
 Format = Literal["anthropic", "openai"]
 _encode = msgspec.json.Encoder(order="sorted").encode
+_plain = msgspec.json.Encoder().encode
 
 
 def decode_message(body: bytes) -> list[ToolUse]:
@@ -109,6 +110,32 @@ def encode_results(format: Format, calls: Sequence[CallRecord], telling: ModelTe
     notes = {call.request: note for call, text in zip(calls, told, strict=True) if (note := _note(call, text))}
     ends = [each.with_end(_where(call)) for call, each in zip(calls, told, strict=True)]
     return FORMATS[format](calls, ends) | ({"notes": notes} if notes else {})
+
+
+class ResultsStream:
+    """The same, one result after another, for those that are too many to be in memory at once."""
+
+    def __init__(self, format: Format, telling: ModelText = AS_IT_IS) -> None:
+        self._format, self._telling = format, telling
+        self._notes: dict[str, Any] = {}
+        self._is_first = True
+
+    @property
+    def head(self) -> bytes:
+        around = b'"message":{"role":"user","content":[' if self._format == "anthropic" else b'"messages":['
+        return b'{"status":"ready",' + around
+
+    def encode(self, call: CallRecord) -> bytes:
+        made = encode_results(self._format, [call], self._telling)
+        self._notes |= made.get("notes", {})
+        (item,) = made["message"]["content"] if self._format == "anthropic" else made["messages"]
+        comma, self._is_first = b"" if self._is_first else b",", False
+        return comma + _plain(item)
+
+    def tail(self) -> bytes:
+        """What was done to the texts is known at the end."""
+        notes = b',"notes":' + _plain(self._notes) if self._notes else b""
+        return (b"]}" if self._format == "anthropic" else b"]") + notes + b"}"
 
 
 def _most(call: CallRecord) -> int | None:
