@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw, Struct
 
-from ...model.call import CallContext, CallTool, Outcome
+from ...model.call import LONGEST_TOOL_NAME, CallContext, CallTool, Outcome
 from ...model.caller import Caller
 from ...model.errors import StillRunning, ToolyardError, Unavailable
 from ...model.record import CallRecord
@@ -77,7 +77,7 @@ class Witness:
                 caller.how,
                 at.address,
                 command.wire,
-                command.tool_id if tool is None else tool.reference,
+                command.tool_id[:LONGEST_TOOL_NAME] if tool is None else tool.reference,
                 ended.call_id or command.call_id,
                 None,
                 Raw(command.input_json) if command.input_json else command.input,

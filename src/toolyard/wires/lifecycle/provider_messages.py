@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ...model.call import LONGEST_TOOL_NAME
 from ...model.errors import ToolError
 from ...model.json_value import decode, decode_as
 from ...model.lifecycle import State
@@ -36,6 +37,13 @@ def decode_message(body: bytes) -> list[ToolUse]:
     return list(uses.values())
 
 
+def _name(value: Any) -> str:
+    """A model may make one up, and is told that there is no such tool; but it is kept, and so it is short."""
+    if len(text(value)) > LONGEST_TOOL_NAME:
+        raise ValueError(f"Must have at most {LONGEST_TOOL_NAME} characters")
+    return str(value)
+
+
 def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
     """The `tool_use` blocks of `content`."""
     if members.maybe("content", _is_plain, "tool_calls" in members):
@@ -43,7 +51,7 @@ def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
     uses = []
     for block in members.all_below("content"):
         if block.one("type", text) == "tool_use":
-            id, name = block.one("id", ID), block.one("name", text)
+            id, name = block.one("id", ID), block.one("name", _name)
             uses.append((block, _use(id, name, block.one("input", lambda input: input))))
     return uses
 
@@ -56,7 +64,7 @@ def _openai(members: Members) -> list[tuple[Members, ToolUse]]:
     for call in members.all_below("tool_calls"):
         kind = call.maybe("type", one_of("function", "custom"), "function")
         id, called = call.one("id", ID), call.below(kind or "function")
-        name, written = called.one("name", text), called.one("input" if kind == "custom" else "arguments", text)
+        name, written = called.one("name", _name), called.one("input" if kind == "custom" else "arguments", text)
         uses.append((call, _use(id, name, *_read(written or "", kind or ""))))
     return uses
 

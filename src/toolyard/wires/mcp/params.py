@@ -1,11 +1,12 @@
 """What requests carry: their parameters, and `_meta`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ...model.call import LONGEST_USER_ID
 from ...model.json_value import decode, decode_as
 from .envelope import INVALID_PARAMS, Id, Incoming, RpcError
 
@@ -42,7 +43,7 @@ class Meta(
     call_id: str | UnsetType = UNSET
     tool_version: str | UnsetType = UNSET
     arguments: dict[str, Any] | UnsetType = UNSET
-    user_id: str | UnsetType = UNSET
+    user_id: Annotated[str, msgspec.Meta(max_length=LONGEST_USER_ID)] | UnsetType = UNSET
     traceparent: str | UnsetType = UNSET
 
 
