@@ -225,3 +225,14 @@ async def test_the_requests_of_a_session_are_read_bit_by_bit_where_they_are_larg
     assert [each.seq for each in (*first, *rest)] == [each.seq for each in begun]
     assert len(first) == 4
     assert await store.session_requests("s", 1, rest[-1].seq) == []
+
+
+async def test_of_calls_that_wait_each_callers_oldest_come_first(store: Store) -> None:
+    key = CallKey("default", "bob", "oxp", "b")
+    held = {"waiting_for": "approval"}
+    seqs = [(await store.begin(call(key=replace(KEY, call_id=f"a{number}"), **held))).seq for number in range(3)]
+    other = (await store.begin(call(key=key, **held))).seq
+    assert await store.waiting_calls("approval", None, 3) == ([seqs[0], other, seqs[1]], 4)
+    assert await store.waiting_calls("approval", "default", 10) == ([seqs[0], other, *seqs[1:]], 4)
+    assert await store.waiting_calls("approval", "elsewhere", 10) == ([], 0)
+    assert await store.waiting_calls("authorization", None, 10) == ([], 0)

@@ -187,8 +187,9 @@ def check_challenge(challenge: Challenge) -> Flow:
     return str(decode(reply.body)["status"])
 
 
-def list_approvals() -> Flow:
-    return LIFECYCLE.decode((yield from _reply(approvals.encode_list())))["approvals"]
+def list_approvals(limit: int | None = None) -> Flow:
+    """`approvals`, and how many more there are."""
+    return LIFECYCLE.decode((yield from _reply(approvals.encode_list(limit))))
 
 
 def decide_approval(id: str, approved: bool, reason: str) -> Flow:

@@ -95,7 +95,7 @@ class Story:
         (challenge,) = refusal.missing.authorization
         screen.printed([f"waiting for approval: {challenge.url}"])
         with self._stage.operator() as operator:
-            (waiting,) = (each for each in operator.approvals() if each["callId"] == options["call_id"])
+            (waiting,) = (each for each in operator.approvals()[0] if each["callId"] == options["call_id"])
         number = waiting["id"].partition("-")[0]
         screen.tell("Who called cannot say yes. Whoever runs the server can, in another terminal:")
         screen.typed(self._beside(f"toolyard approve {number}"))

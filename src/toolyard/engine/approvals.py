@@ -9,7 +9,7 @@ from ..model.lifecycle import ENDED, Move, State
 from ..model.record import CallRecord
 from ..model.writes import Decision
 from ..store.contract import Store
-from ..store.values import Filter, Note
+from ..store.values import MOST_BYTES, Note
 from ..trust.approvals.links import number_in
 from ..trust.approvals.rules import APPROVAL, ApprovalRules
 
@@ -25,11 +25,28 @@ class Approvals:
     def __init__(self, store: Store, approvals: ApprovalRules, claim_s: float) -> None:
         self._store, self.approvals, self._claim_s = store, approvals, claim_s
 
-    async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
+    async def waiting(self, tenant: str | None = None, limit: int = MOST) -> list[CallRecord]:
         """The oldest first, each with all of its input: nobody agrees to what they were not shown."""
-        wanted = Filter(tenant, state=State.PENDING, waiting_for=APPROVAL, limit=MOST)
-        found = [call if call.input else await self._store.row(call.seq) for call in await self._store.listed(wanted)]
-        return [call for call in reversed(found) if call is not None and call.waiting_for == APPROVAL]
+        return (await self.page(tenant, limit))[0]
+
+    async def page(self, tenant: str | None, limit: int) -> tuple[list[CallRecord], int]:
+        """The same, and how many more there are: of all callers some, and no more than can be held at once."""
+        numbers, total = await self._store.waiting_calls(APPROVAL, tenant, limit)
+        found: list[CallRecord] = []
+        left = MOST_BYTES
+        for seq in numbers:
+            call = await self._store.row(seq)
+            if call is None or call.waiting_for != APPROVAL:
+                total -= 1
+                continue
+            found.append(call)
+            left -= call.size
+            if left <= 0:
+                break
+        return sorted(found, key=lambda call: call.seq), total - len(found)
+
+    async def count(self) -> int:
+        return (await self._store.waiting_calls(APPROVAL, None, 1))[1]
 
     async def find(self, id: str) -> CallRecord:
         """By its address. One that was not given out for this very call is none. Raises PathNotFound."""

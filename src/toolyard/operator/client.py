@@ -98,10 +98,10 @@ class OperatorClient:
         keys: Rows = drive(list_keys(), self._sending)
         return keys
 
-    def approvals(self) -> Rows:
-        """The calls that wait for a person's yes, the oldest first."""
-        waiting: Rows = drive(list_approvals(), self._sending)
-        return waiting
+    def approvals(self, limit: int | None = None) -> tuple[Rows, int]:
+        """The calls that wait for a person's yes, the oldest first; and how many others there are."""
+        found: dict[str, Any] = drive(list_approvals(limit), self._sending)
+        return found["approvals"], found.get("more", 0)
 
     def decide(self, id: str, approved: bool, reason: str = "") -> dict[str, Any]:
         """Says yes or no to one of them."""

@@ -150,6 +150,11 @@ class CallStore(Protocol):
         """The newest first. Inputs and results that are kept out of the row are not brought (empty, None)."""
         ...
 
+    async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
+        """The numbers of so many PENDING calls that wait for that, and how many there are in all. Each caller's oldest
+        come before the second of anybody: nobody's many calls keep another's from being seen."""
+        ...
+
     async def counted(self, newest: int) -> dict[State, int]:
         """How many calls are in each state: all that live, and of those that have ended the ones among the newest
         `newest` calls. A state without calls is left out."""

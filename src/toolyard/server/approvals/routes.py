@@ -5,7 +5,7 @@ scope for it, an operator has the token beside the ledger, and who comes to the 
 """
 
 from ...catalogue import Catalogue
-from ...engine.approvals import Approvals
+from ...engine.approvals import MOST, Approvals
 from ...model.caller import Caller
 from ...model.errors import Forbidden, PathNotFound, RequestError, ToolNotFound
 from ...model.record import CallRecord
@@ -14,6 +14,7 @@ from ...trust.approvals.links import PATH
 from ...wires.contract import Reply
 from ...wires.lifecycle import approvals as wire
 from ...wires.lifecycle.calls import LIFECYCLE
+from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
 from .decisions import OPERATOR, AuditedApprovals, Decider, about
@@ -24,9 +25,9 @@ def admin_routes(decisions: AuditedApprovals) -> list[Route]:
 
     async def show_all(exchange: Exchange) -> Reply:
         approvals, base_url = desk.approvals, exchange.base_url()
-        return wire.encode_approvals(
-            [_shown(desk, call, base_url, approvals.code_of(call.name)) for call in await desk.waiting()]
-        )
+        waiting, more = await desk.page(None, _limit(exchange))
+        shown = [_shown(desk, call, base_url, approvals.code_of(call.name)) for call in waiting]
+        return wire.encode_approvals(shown, more)
 
     def decide(approved: bool) -> Handler:
         async def handle(exchange: Exchange) -> Reply:
@@ -67,8 +68,8 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
 
     async def show_all(exchange: Exchange) -> Reply:
         _refuse_others(exchange.caller)
-        waiting = await desk.waiting(exchange.caller.tenant)
         caller = exchange.caller
+        waiting, _ = await desk.page(caller.tenant, _limit(exchange))
         others = [call for call in waiting if call.key.subject != caller.subject and is_there(call, caller)]
         return wire.encode_approvals([_shown(desk, call, exchange.base_url()) for call in others])
 
@@ -100,6 +101,10 @@ def _shown(desk: Approvals, call: CallRecord, base_url: str, code: str | None = 
     """`base_url` is empty where nobody serves the page."""
     id = desk.approvals.id_of(call.name)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
+
+
+def _limit(exchange: Exchange) -> int:
+    return int(query.number(exchange, "limit", MOST, 1, wire.MOST_LISTED))
 
 
 async def _found(desk: Approvals, id: str) -> CallRecord | None:

@@ -175,6 +175,10 @@ class PostgresStore(KeptForTrust):
         sql, values = queries.listed(wanted)
         return [call_of(row) for row in await self._fetch(sql, *values)]
 
+    async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
+        found = await self._fetch(SQL.waiting_calls, waiting_for, None if tenant is None else text(tenant), limit)
+        return [seq for seq, _ in found], found[0][1] if found else 0
+
     async def counted(self, newest: int) -> dict[State, int]:
         return {State(state): count for state, count in await self._fetch(SQL.counted, newest) if count}
 

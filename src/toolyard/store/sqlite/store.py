@@ -158,6 +158,11 @@ class SqliteStore(KeptForTrust):
         sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
         return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
+    async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
+        values = {"waiting_for": waiting_for, "tenant": tenant, "limit": limit}
+        found: list[Any] = await self._write(lambda cursor: cursor.execute(SQL.waiting_calls, values).fetchall())
+        return [seq for seq, _ in found], found[0][1] if found else 0
+
     async def counted(self, newest: int) -> dict[State, int]:
         return await self._write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
 

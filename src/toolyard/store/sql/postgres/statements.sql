@@ -18,6 +18,13 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
 FROM calls
 
+-- name: waiting_calls
+SELECT seq, count(*) OVER () FROM (
+    SELECT seq, row_number() OVER (PARTITION BY tenant, subject ORDER BY seq) AS place FROM calls
+    WHERE seq = ANY (ARRAY (SELECT seq FROM waiting)) AND state = 'PENDING' AND waiting_for = $1
+        AND ($2::text IS NULL OR tenant = $2)) AS each
+ORDER BY place, seq LIMIT $3
+
 -- name: counted
 SELECT 'PENDING', count(*) FROM waiting
 UNION ALL SELECT 'PROCESSING', count(*) FROM running
