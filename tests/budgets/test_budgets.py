@@ -478,6 +478,20 @@ SECRETS: tuple[tuple[str, int], ...] = (
 )
 
 
+def escaped_answer(loud: Loud) -> None:
+    """A worker's, of nothing but escapes of what it was given."""
+    kit = f"Escapes{next(_ids)}"
+    needs = {"secrets": [{"id": "K"}]}
+    tool = {"id": f"{kit}.X", "input_schema": {"type": "object"}, "requirements": needs}
+    worker = {"toolyard_worker": f"w{next(_ids)}"}
+    assert loud.send("PUT", f"/v1/workers/{worker['toolyard_worker']}", {"tools": [tool]}).status == 200
+    call = {"tool_id": f"{kit}.X", "call_id": kit, "input": {}}
+    loud.send("POST", "/tools/call", call | {"context": {"secrets": [{"id": "K", "value": "%" * 1000}]}})
+    (claim,) = loud.send("POST", "/v1/tools/claim", {"tools": [f"{kit}.*"], "wait": 10}, **worker).json["claims"]
+    body = {"response": {"state": "COMPLETE", "value": "%25" * (BODY // 3 - 100)}}
+    assert loud.send("POST", f"/v1/tools/response/direct/{claim['requestId']}", body, **worker).status == 200
+
+
 def scrubbed(loud: Loud) -> None:
     """Texts that have to be read in every way there is."""
     for each, times in SECRETS:
@@ -584,6 +598,7 @@ COMBINED: dict[str, Row] = {
     "whole floats for integers": Row(posted("POST", "/tools/call", NUMBERS, (floats, whole))),
     "whole floats that must differ": Row(posted("POST", "/tools/call", DIFFERENT, (floats, integers))),
     "texts from which a secret is kept out": Row(scrubbed),
+    "a worker's answer of escapes of its secret": Row(escaped_answer, memory=256 * MIB),
     "a ledger that is filled": Row(flood, stored=256 * MIB),
     **{f"a session's schema: {name}": Row(brought(schema)) for name, schema in HOSTILE.items()},
     **{

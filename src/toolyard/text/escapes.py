@@ -10,14 +10,19 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain, islice
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _backslashes = re.compile(
     r"\\+(?:u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})"
     r"|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|([nrtbf]))?"
 )
-_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})+")
+_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})++")
+"""Possessive: else every step of a run is remembered, in hundreds of megabytes."""
 _percent = re.compile("%(?:25)*([0-9a-fA-F]{2})").finditer
+_escaped_percents = re.compile("%(?:25)+(?=[0-9a-fA-F]{2})").sub
+LONG_RUN, MOST_PIECES = 2**16, 2**18
+"""What is more is not taken apart: a secret found in it takes all of it along."""
 _begun = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|U[0-9a-fA-F]{0,7})?$|%[0-9a-fA-F]?$").search
 _escape = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|[\"'/nrtbf])|%[0-9a-fA-F]{2}").match
 _LONGEST_ESCAPE = 9
@@ -33,7 +38,7 @@ _FULL_LINE = 60
 _base64 = re.compile(r"[A-Za-z0-9+/_-]+").fullmatch
 _ends_full = re.compile(rf"[A-Za-z0-9+/_-]{{{_FULL_LINE}}}(?:\\+r)?[\\\r]*$").search
 Piece = tuple[str, int, int]
-"""What is meant, and from where to where it is written."""
+"""What is meant, and from where to where it is written: as it is if it is as long, and else as one escape."""
 
 
 class Reading:
@@ -104,7 +109,7 @@ class _Step:
         self._pieces: list[Piece] = []
         parts: list[str] = []
         length = last = 0
-        for meant, start, end in (*pieces, ("", len(text), len(text))):
+        for meant, start, end in chain(islice(pieces, MOST_PIECES), [("", len(text), len(text))]):
             for piece in ((text[last:start], last, start), (meant, start, end)):
                 if piece[0]:
                     self._starts.append(length)
@@ -113,15 +118,17 @@ class _Step:
                     length += len(piece[0])
             last = end
         self.text = "".join(parts)
+        self._is_cut = len(self._pieces) >= MOST_PIECES
 
     def source(self, start: int, end: int) -> tuple[int, int]:
         return self._source(start)[0], self._source(end - 1)[1]
 
     def _source(self, place: int) -> tuple[int, int]:
-        """Where one character of it is written. A piece of one character may be an escape, any other is as it was."""
+        """Where one character of it is written. Of a text that was too much to be taken apart, the end is one piece."""
         index = bisect_right(self._starts, place) - 1
         meant, start, end = self._pieces[index]
-        if len(meant) == 1:
+        is_rest = self._is_cut and index == len(self._pieces) - 1
+        if len(meant) != end - start or is_rest:
             return start, end
         within = start + place - self._starts[index]
         return within, within + 1
@@ -156,6 +163,9 @@ def _named(found: "re.Match[str]") -> str:
 
 def _of_addresses(text: str) -> Iterator[Piece]:
     for run in _percents.finditer(text):
+        if len(run[0]) > LONG_RUN:
+            yield _decoded(run), run.start(), run.end()
+            continue
         written, places = _written(run)
         at = 0
         while at < len(written):
@@ -163,6 +173,12 @@ def _of_addresses(text: str) -> Iterator[Piece]:
             meant = written[at : at + size].decode() if size > 1 else chr(written[at])
             yield meant, places[at], places[at + size]
             at += size
+
+
+def _decoded(run: "re.Match[str]") -> str:
+    """What a run of percent signs means."""
+    plain = _escaped_percents("%", run[0]) if "%25" in run[0] else run[0]
+    return bytes.fromhex(plain.replace("%", "")).decode(errors="toolyard.as_it_was")
 
 
 def _written(run: "re.Match[str]") -> tuple[bytes, Sequence[int]]:
@@ -197,7 +213,7 @@ codecs.register_error("toolyard.as_it_was", _as_it_was)
 _KINDS: tuple[tuple[str, Callable[[str], str], Callable[[str], Iterable[Piece]]], ...] = (
     (
         "%",
-        lambda text: _percents.sub(lambda run: _written(run)[0].decode(errors="toolyard.as_it_was"), text),
+        lambda text: _percents.sub(_decoded, text),
         _of_addresses,
     ),
     ("\\", lambda text: _backslashes.sub(_meant, text), _of_strings),
