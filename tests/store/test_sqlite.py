@@ -1,5 +1,6 @@
 """What is SQLite's alone: a file that one process writes to."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from toolyard.model.errors import SetupError
 from toolyard.store.contract import Store
 from toolyard.store.sql_files import migrations
 from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.sqlite.writer import Writer
 from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
+from toolyard.supervision import Supervisor
 
 from .calls import KEY, LARGE, call, there
 from .ledgers import TIMING, ManualClock, Opening
@@ -115,3 +118,21 @@ async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(
     connection.close()
     await store.check()
     assert (await store.begin(call())).seq > 0
+
+
+async def test_writes_that_wait_for_another_program_fail_together(make_store: Opening, tmp_path: Path) -> None:
+    """And not one after the other, each after its own wait: twenty would be a minute and a half."""
+    connection, other = apsw.Connection(str(tmp_path / "a.db")), apsw.Connection(str(tmp_path / "a.db"))
+    connection.execute("CREATE TABLE t (n)")
+    tries: list[str] = []
+    connection.exec_trace = lambda cursor, sql, values: tries.append(sql) or True  # type: ignore[func-returns-value]
+    other.execute("BEGIN IMMEDIATE")
+    writer = Writer(connection, Supervisor())
+    writes = [writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (1)")) for _ in range(20)]
+    failed = await asyncio.gather(*writes, return_exceptions=True)
+    assert all(isinstance(each, apsw.BusyError) for each in failed)
+    assert tries.count("BEGIN IMMEDIATE") < 10
+    other.execute("ROLLBACK")
+    await writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (2)"))
+    await writer.close()
+    assert other.execute("SELECT n FROM t").fetchall() == [(2,)]
