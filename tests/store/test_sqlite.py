@@ -136,3 +136,17 @@ async def test_writes_that_wait_for_another_program_fail_together(make_store: Op
     await writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (2)"))
     await writer.close()
     assert other.execute("SELECT n FROM t").fetchall() == [(2,)]
+
+
+async def test_a_file_that_was_removed_or_replaced_is_noticed(store: Store, tmp_path: Path) -> None:
+    """What is written to it then is lost, whatever SQLite says."""
+    ledger = tmp_path / "ledger.db"
+    await store.check()
+    kept = ledger.rename(tmp_path / "kept.db")
+    for _ in range(2):
+        with pytest.raises(StoreDown, match="cannot record") as down:
+            await store.check()
+        assert "was removed or replaced" in str(down.value.developer_message)
+        ledger.touch()  # another in its place
+    kept.rename(ledger)
+    await store.check()

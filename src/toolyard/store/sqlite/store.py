@@ -4,6 +4,7 @@ Because one process writes, its writer thread may look before it leaps: a SELECT
 """
 
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ from ..hints import Hints, Topic, came, changed
 from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
 from . import questions as asking
 from . import rows, sessions
-from .file import lock, opened
+from .file import MEMORY, lock, opened
 from .rows import SQL, PendingHints
 from .trust import KeptForTrust
 from .writer import Writer
@@ -69,11 +70,14 @@ class SqliteStore(KeptForTrust):
         self.hints = Hints()
         self._slots: Counter[str] = Counter()
         self._has_failed, self._tried_at = False, 0.0
+        self._file: tuple[int, int] | None = None
+        """Which one it is, where it is one."""
 
     async def open(self) -> None:
         self._lock = await lock(self._path)
         try:
             self._writer = Writer(opened(self._path), self._supervisor)
+            self._file = None if str(self._path) == MEMORY else _identity(self._path)
         except SetupError:
             self._lock.close()
             raise
@@ -88,12 +92,28 @@ class SqliteStore(KeptForTrust):
     async def check(self) -> None:
         """Stands in line like any write. Only a real one shows whether there is room on the disk, so after one that
         failed, and from time to time, this makes one of the size of a call."""
+        self._refuse_gone()
         now = time.monotonic()
         if not self._has_failed and now < self._tried_at + TRY_EVERY_S:
             await self._write(lambda cursor: None)
             return
         await self._write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
         self._has_failed, self._tried_at = False, now
+
+    def _refuse_gone(self) -> None:
+        """A file that somebody has removed, or put another in the place of, takes writes that nobody will ever read.
+        Raises StoreDown."""
+        if self._file is None:
+            return
+        try:
+            is_there = _identity(self._path) == self._file
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise StoreDown(
+                "The server cannot record calls now", retry_after_ms=1000,
+                developer_message=f"the ledger: {self._path} was removed or replaced; bring it back, or start again",
+            )  # fmt: skip
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -456,3 +476,9 @@ class SqliteStore(KeptForTrust):
             raise StoreDown(
                 "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
             ) from error
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Of a file, by whichever name. Raises OSError."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
