@@ -213,11 +213,20 @@ def answered(loud: Loud) -> None:
 
 
 def with_results(count: int) -> Drive:
+    """Large ones, of small uses: as many as there is room for."""
+
     def prepare(loud: Loud) -> None:
-        with_uses(count)(loud)
+        session = opened(loud)
+        held.put(loud, (session, [use(loud, session, text, 200) for _ in range(count)]))
         answered(loud)
 
     return prepare
+
+
+def requests_with_results(loud: Loud) -> None:
+    session, _ = held(loud)
+    reply = loud.send("GET", f"/v1/tools/requests?state=COMPLETE&session={session}&limit=100")
+    assert reply.status == 200, reply.body[:500]
 
 
 def large_sessions(loud: Loud) -> None:
@@ -478,6 +487,16 @@ SECRETS: tuple[tuple[str, int], ...] = (
 )
 
 
+def named(loud: Loud) -> None:
+    """By which every call is known."""
+    call = {"tool_id": "Kit.Echo", "input": {"value": 1}}
+    posted("POST", "/tools/call", call | {"trace_id": LARGE, "call_id": "t"}, (text,))(loud)
+    posted("POST", "/tools/call", call | {"context": {"user_id": LARGE}, "call_id": "u"}, (text,))(loud)
+    tool_use = {"type": "tool_use", "id": "n", "name": LARGE, "input": {}}
+    message = {"role": "assistant", "content": [tool_use]}
+    posted("POST", f"/v1/sessions/{opened(loud)}/messages", message, (text,))(loud)
+
+
 def escaped_answer(loud: Loud) -> None:
     """A worker's, of nothing but escapes of what it was given."""
     kit = f"Escapes{next(_ids)}"
@@ -537,7 +556,7 @@ ROUTES: dict[tuple[str, str], Row] = {
     ("POST", "/v1/sessions"): Row(posted("POST", "/v1/sessions", {"metadata": {"x": LARGE}})),
     ("GET", "/v1/sessions/{sessionId}"): Row(of_session(""), with_uses(8), memory=16 * MIB),
     ("POST", "/v1/sessions/{sessionId}/messages"): Row(many_tool_uses, large_sessions),
-    ("GET", "/v1/sessions/{sessionId}/results"): Row(of_session("/results"), with_results(3)),
+    ("GET", "/v1/sessions/{sessionId}/results"): Row(of_session("/results"), with_results(9), memory=100 * MIB),
     ("GET", "/v1/sessions/{sessionId}/events"): Row(of_session("/events"), with_uses(3), memory=24 * MIB),
     ("GET", AT): Row(of_request(AT, "GET"), with_uses(1)),
     ("POST", f"{AT}/cancel"): Row(of_request(f"{AT}/cancel"), with_uses(1)),
@@ -549,7 +568,7 @@ ROUTES: dict[tuple[str, str], Row] = {
                    around={"response": {"state": "COMPLETE", "result": LARGE}}), with_uses(3)),
     ("GET", "/v1/tools/requests"): Row(
         asked("GET", "/v1/tools/requests", "/v1/tools/requests?limit=100"), with_uses(3)),
-    ("POST", "/v1/tools/claim"): Row(claimed, with_uses(4)),
+    ("POST", "/v1/tools/claim"): Row(claimed, with_uses(9)),
     ("POST", "/v1/tools/heartbeats"): Row(many_heartbeats),
     ("PUT", "/v1/workers/{name}"): Row(posted("PUT", "/v1/workers/one", {"tools": [
         {"id": "One.Tool", "description": LARGE, "input_schema": {"type": "object"}}]}, FEW)),
@@ -597,6 +616,8 @@ COMBINED: dict[str, Row] = {
     "many uses of a session's large tools": Row(uses_of_large_tools, memory=128 * MIB),
     "whole floats for integers": Row(posted("POST", "/tools/call", NUMBERS, (floats, whole))),
     "whole floats that must differ": Row(posted("POST", "/tools/call", DIFFERENT, (floats, integers))),
+    "all results of a session, as requests": Row(requests_with_results, with_results(9), memory=160 * MIB),
+    "names of users and traces": Row(named, stored=MIB),
     "texts from which a secret is kept out": Row(scrubbed),
     "a worker's answer of escapes of its secret": Row(escaped_answer, memory=256 * MIB),
     "a ledger that is filled": Row(flood, stored=256 * MIB),
