@@ -219,7 +219,7 @@ def test_the_others_are_closed_when_one_fails_to_close() -> None:
         async with async_client(*apps):
             pass
 
-    with pytest.raises(RuntimeError, match="cannot close"):
+    with pytest.raises(SetupError, match="RuntimeError: cannot close"):
         asyncio.run(live())
     assert life == ["db made", "db closed"]
 
@@ -401,3 +401,35 @@ def test_hooks_stand_around_the_calls_of_their_own_app_only() -> None:
     assert call(hooked(hook), "Kit.Add", SUM) == 0
     assert call(App(kit), "Kit.Add", SUM) == 5
     assert call(kit, "Kit.Add", SUM) == 5
+
+
+def sync_hook(run: Run, proceed: Proceed) -> Any:
+    return None
+
+
+async def lacking(run: Run) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("hook", "sentence"),
+    [
+        (sync_hook, "sync_hook is not async; write async def"),
+        (lacking, "lacking must take two arguments: run, and proceed"),
+        (3, "3 cannot be called"),
+    ],
+)
+def test_what_cannot_be_a_hook_is_refused_where_it_is_defined(hook: Any, sentence: str) -> None:
+    with pytest.raises(DefinitionError, match=sentence) as refusal:
+        App(kit).around(hook)
+    assert refusal.value.place is not None
+    assert refusal.value.place.file == __file__
+    assert refusal.value.place.line
+
+
+def test_an_object_may_be_a_hook() -> None:
+    class Counting:
+        async def __call__(self, run: Run, proceed: Proceed) -> Any:
+            return await proceed()
+
+    App(kit).around(Counting())

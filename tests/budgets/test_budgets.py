@@ -78,7 +78,23 @@ def digits(size: int = BODY) -> bytes:
     return b"9" * size
 
 
-SHAPES = (text, lists, names, depths, digits)
+def floats(size: int = BODY) -> bytes:
+    """As many of the numbers that are the slowest to read as there can be."""
+    return b"[" + b"1e308," * (size // 12) + b"1e-308," * (size // 14 - 1) + b"5]"
+
+
+def whole(size: int = BODY) -> bytes:
+    """Floats that are integers to a schema."""
+    return b"[" + b"1.0," * (size // 4 - 1) + b"5]"
+
+
+def integers(size: int = BODY) -> bytes:
+    """As many of the longest as there can be."""
+    one = b"9" * 4299
+    return b"[" + (one + b",") * (size // 4300 - 1) + b"9]"
+
+
+SHAPES = (text, lists, names, depths, digits, floats, integers)
 LARGE = "LARGE"
 
 
@@ -197,11 +213,20 @@ def answered(loud: Loud) -> None:
 
 
 def with_results(count: int) -> Drive:
+    """Large ones, of small uses: as many as there is room for."""
+
     def prepare(loud: Loud) -> None:
-        with_uses(count)(loud)
+        session = opened(loud)
+        held.put(loud, (session, [use(loud, session, text, 200) for _ in range(count)]))
         answered(loud)
 
     return prepare
+
+
+def requests_with_results(loud: Loud) -> None:
+    session, _ = held(loud)
+    reply = loud.send("GET", f"/v1/tools/requests?state=COMPLETE&session={session}&limit=100")
+    assert reply.status == 200, reply.body[:500]
 
 
 def large_sessions(loud: Loud) -> None:
@@ -462,6 +487,30 @@ SECRETS: tuple[tuple[str, int], ...] = (
 )
 
 
+def named(loud: Loud) -> None:
+    """By which every call is known."""
+    call = {"tool_id": "Kit.Echo", "input": {"value": 1}}
+    posted("POST", "/tools/call", call | {"trace_id": LARGE, "call_id": "t"}, (text,))(loud)
+    posted("POST", "/tools/call", call | {"context": {"user_id": LARGE}, "call_id": "u"}, (text,))(loud)
+    tool_use = {"type": "tool_use", "id": "n", "name": LARGE, "input": {}}
+    message = {"role": "assistant", "content": [tool_use]}
+    posted("POST", f"/v1/sessions/{opened(loud)}/messages", message, (text,))(loud)
+
+
+def escaped_answer(loud: Loud) -> None:
+    """A worker's, of nothing but escapes of what it was given."""
+    kit = f"Escapes{next(_ids)}"
+    needs = {"secrets": [{"id": "K"}]}
+    tool = {"id": f"{kit}.X", "input_schema": {"type": "object"}, "requirements": needs}
+    worker = {"toolyard_worker": f"w{next(_ids)}"}
+    assert loud.send("PUT", f"/v1/workers/{worker['toolyard_worker']}", {"tools": [tool]}).status == 200
+    call = {"tool_id": f"{kit}.X", "call_id": kit, "input": {}}
+    loud.send("POST", "/tools/call", call | {"context": {"secrets": [{"id": "K", "value": "%" * 1000}]}})
+    (claim,) = loud.send("POST", "/v1/tools/claim", {"tools": [f"{kit}.*"], "wait": 10}, **worker).json["claims"]
+    body = {"response": {"state": "COMPLETE", "value": "%25" * (BODY // 3 - 100)}}
+    assert loud.send("POST", f"/v1/tools/response/direct/{claim['requestId']}", body, **worker).status == 200
+
+
 def scrubbed(loud: Loud) -> None:
     """Texts that have to be read in every way there is."""
     for each, times in SECRETS:
@@ -477,8 +526,10 @@ def scrubbed(loud: Loud) -> None:
 # -- the rows --------------------------------------------------------------------------------------
 
 CALL = {"tool_id": "Kit.Echo", "input": {"value": LARGE}}
+NUMBERS = {"tool_id": "Kit.Total", "input": {"values": LARGE}}
+DIFFERENT = {"tool_id": "Kit.Different", "input": {"values": LARGE}}
 AT = "/v1/tools/request/{sessionId}/{requestId}"
-FEW = (text, lists)
+FEW = (text, lists, floats, integers)
 
 ROUTES: dict[tuple[str, str], Row] = {
     ("POST", "/tools/call"): Row(posted("POST", "/tools/call", CALL)),
@@ -505,7 +556,7 @@ ROUTES: dict[tuple[str, str], Row] = {
     ("POST", "/v1/sessions"): Row(posted("POST", "/v1/sessions", {"metadata": {"x": LARGE}})),
     ("GET", "/v1/sessions/{sessionId}"): Row(of_session(""), with_uses(8), memory=16 * MIB),
     ("POST", "/v1/sessions/{sessionId}/messages"): Row(many_tool_uses, large_sessions),
-    ("GET", "/v1/sessions/{sessionId}/results"): Row(of_session("/results"), with_results(3)),
+    ("GET", "/v1/sessions/{sessionId}/results"): Row(of_session("/results"), with_results(9), memory=100 * MIB),
     ("GET", "/v1/sessions/{sessionId}/events"): Row(of_session("/events"), with_uses(3), memory=24 * MIB),
     ("GET", AT): Row(of_request(AT, "GET"), with_uses(1)),
     ("POST", f"{AT}/cancel"): Row(of_request(f"{AT}/cancel"), with_uses(1)),
@@ -517,7 +568,7 @@ ROUTES: dict[tuple[str, str], Row] = {
                    around={"response": {"state": "COMPLETE", "result": LARGE}}), with_uses(3)),
     ("GET", "/v1/tools/requests"): Row(
         asked("GET", "/v1/tools/requests", "/v1/tools/requests?limit=100"), with_uses(3)),
-    ("POST", "/v1/tools/claim"): Row(claimed, with_uses(4)),
+    ("POST", "/v1/tools/claim"): Row(claimed, with_uses(9)),
     ("POST", "/v1/tools/heartbeats"): Row(many_heartbeats),
     ("PUT", "/v1/workers/{name}"): Row(posted("PUT", "/v1/workers/one", {"tools": [
         {"id": "One.Tool", "description": LARGE, "input_schema": {"type": "object"}}]}, FEW)),
@@ -563,7 +614,12 @@ COMBINED: dict[str, Row] = {
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),
     "many uses of a session's large tools": Row(uses_of_large_tools, memory=128 * MIB),
+    "whole floats for integers": Row(posted("POST", "/tools/call", NUMBERS, (floats, whole))),
+    "whole floats that must differ": Row(posted("POST", "/tools/call", DIFFERENT, (floats, integers))),
+    "all results of a session, as requests": Row(requests_with_results, with_results(9), memory=160 * MIB),
+    "names of users and traces": Row(named, stored=MIB),
     "texts from which a secret is kept out": Row(scrubbed),
+    "a worker's answer of escapes of its secret": Row(escaped_answer, memory=256 * MIB),
     "a ledger that is filled": Row(flood, stored=256 * MIB),
     **{f"a session's schema: {name}": Row(brought(schema)) for name, schema in HOSTILE.items()},
     **{

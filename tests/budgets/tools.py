@@ -1,6 +1,8 @@
 """What the server of the budgets serves."""
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from toolyard import Context, Toolkit, secret
 
@@ -11,6 +13,18 @@ kit = Toolkit("Kit", version="1.0.0", description="For tests.")
 async def echo(value: Any) -> Any:
     """Gives back what it got."""
     return value
+
+
+@kit.tool
+async def total(values: list[int]) -> int:
+    """Adds them up."""
+    return sum(values) % 1000
+
+
+@kit.tool
+async def different(values: Annotated[list[float], Field(json_schema_extra={"uniqueItems": True})]) -> int:
+    """Counts them."""
+    return len(values)
 
 
 @kit.tool

@@ -86,6 +86,17 @@ def test_a_call_waits_and_ends_when_somebody_says_yes(place: Place) -> None:
         assert place.toolyard("approvals").out == "Nothing waits for approval\n"
 
 
+def test_a_long_input_is_shown_in_part_and_what_is_not_shown_is_counted(place: Place) -> None:
+    with place.serving() as served:
+        for order in ("x" * 100_000, "8"):
+            place.toolyard("call", "Pay.Refund", f"order={order}", "cents=5", "--no-wait", "--server", served.address)
+        first = place.toolyard("approvals", "--limit", "1")
+        assert len(first.out) < 6000
+        assert "the first 4,000 of 100," in first.out
+        assert first.err == "1 more call waits, not shown here; decide about these first, or see --limit\n"
+        assert place.toolyard("approvals").err == ""
+
+
 def test_who_does_not_want_to_wait_is_told_where_to_go(place: Place) -> None:
     with place.serving() as served:
         arguments = ("call", "Pay.Refund", "order=7", "cents=500", "--no-wait", "--server", served.address)

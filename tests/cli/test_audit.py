@@ -257,3 +257,11 @@ def test_a_node_without_the_key_of_a_shared_ledger_does_not_start(yard: Yard, po
     assert (ended.code, "toolyard.key: the key file is missing" in ended.err, key.exists()) == (2, True, False)
     assert yard.toolyard("secrets", "new-key", **variables).code == 0
     assert yard.toolyard("keys", "new", "b", **variables).code == 0
+
+
+def test_beside_a_server_a_new_key_is_refused_with_advice_that_helps(yard: Yard) -> None:
+    with yard.serving():
+        ended = yard.toolyard("secrets", "new-key")
+    assert ended.code == 2
+    assert "a server has this ledger; stop it, and then run this again" in ended.err
+    assert "--store" not in ended.err

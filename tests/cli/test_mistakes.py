@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import Ended, Served
+from .processes import Ended, Served, toolyard
 
 Run = Callable[..., Ended]
 JWT = "0123456789abcdef0123456789abcdef"
@@ -55,3 +55,12 @@ def test_it_is_refused(here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_empty_call_id_is_not_no_call_id(here: Run, server: Served) -> None:
     ended = here("call", "Kit.Nothing", "-v", "--call-id", "", "--server", server.address)
     assert (ended.code, "call_id must have 1 to 256 characters" in ended.err) == (1, True)
+
+
+@pytest.mark.parametrize("verb", [["calls"], ["show", "k"]])
+def test_without_a_ledger_the_server_of_the_settings_is_asked(tmp_path: Path, verb: list[str]) -> None:
+    (tmp_path / "toolyard.toml").write_text("port = 18999\n")
+    ended = toolyard(*verb, folder=tmp_path)
+    assert ended.code != 0
+    assert "http://127.0.0.1:18999" in ended.err
+    assert ":8000" not in ended.err

@@ -406,3 +406,33 @@ def test_reload_refuses_a_port_that_is_taken(tmp_path: Path) -> None:
         ended = toolyard("serve", "tools.py", "--reload", "--port", port, folder=tmp_path)
     assert ended.code == 2
     assert ended.err.startswith(f"toolyard: port {port} on 127.0.0.1 is taken")
+
+
+def test_who_kills_the_one_that_watches_ends_what_it_serves(tmp_path: Path) -> None:
+    """Else the old code would be served on, and nobody could tell by whom."""
+    (tmp_path / "tools.py").write_text(saying("one"), encoding="utf-8")
+    with serving("tools.py", "--reload", folder=tmp_path) as served:
+        port = int(served.address.rpartition(":")[2])
+        served.end(signal.SIGKILL)
+
+        def is_over() -> bool:
+            with socket.socket() as asking:
+                return asking.connect_ex(("127.0.0.1", port)) != 0
+
+        until(is_over)
+
+
+@pytest.mark.parametrize(
+    ("life", "said"),
+    [
+        ('yield\n    raise RuntimeError("still in use")', "RuntimeError: still in use"),
+        ("yield\n    yield", "RuntimeError: generator didn't stop"),
+    ],
+)
+def test_a_lifespan_that_cannot_be_closed_is_said_in_one_sentence(tmp_path: Path, life: str, said: str) -> None:
+    text = LIFE.replace('raise RuntimeError("no database")\n    yield', life)
+    (tmp_path / "tools.py").write_text(KIT + TOOL + text, encoding="utf-8")
+    with serving("tools.py", folder=tmp_path) as served:
+        assert served.end() == 2
+        served.hear(f"toolyard: tools.py:12: while it was closed, the app's lifespan raised {said}")
+        assert "Traceback" not in "".join(served.said)

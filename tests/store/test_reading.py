@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, Ending
 from toolyard.store.contract import Store
-from toolyard.store.values import Filter
+from toolyard.store.values import MOST_BYTES, Filter
 
 from .calls import ADA, DONE, FAILED, KEY, LARGE, answer, beat, call, in_session, ran, request, there, wanted
 
@@ -203,3 +203,36 @@ async def test_what_is_large_of_lost_calls_is_brought(store: Store) -> None:
     await store.hand_back(begun.seq, 1)
     (lost,) = await store.lost(1)
     assert lost.input == LARGE
+
+
+async def test_of_large_requests_only_so_many_are_read_at_once_and_never_none(store: Store) -> None:
+    await in_session(store, *(request(id, input=LARGE) for id in "abcd"))
+    few = replace(wanted(limit=4), most_bytes=len(LARGE) + 1)
+    assert [each.request for each in await store.requests(few)] == ["a", "b"]
+    assert [each.request for each in await store.claim(few)] == ["a", "b"]
+    assert [each.request for each in await store.claim(replace(few, most_bytes=1))] == ["c"]
+    assert [each.request for each in await store.claim(few)] == ["d"]
+
+
+async def test_the_requests_of_a_session_are_read_bit_by_bit_where_they_are_large(store: Store) -> None:
+    huge = b'"' + b"x" * (MOST_BYTES // 4) + b'"'
+    begun = await in_session(store, *(request(f"r{number}") for number in range(6)))
+    for number in range(6):
+        await store.beat([beat(request=f"r{number}")])
+        await store.answer(answer(request=f"r{number}", ending=replace(LARGE_END, value=huge)))
+    first = await store.session_requests("s", 1)
+    rest = await store.session_requests("s", 1, first[-1].seq)
+    assert [each.seq for each in (*first, *rest)] == [each.seq for each in begun]
+    assert len(first) == 4
+    assert await store.session_requests("s", 1, rest[-1].seq) == []
+
+
+async def test_of_calls_that_wait_each_callers_oldest_come_first(store: Store) -> None:
+    key = CallKey("default", "bob", "oxp", "b")
+    held = {"waiting_for": "approval"}
+    seqs = [(await store.begin(call(key=replace(KEY, call_id=f"a{number}"), **held))).seq for number in range(3)]
+    other = (await store.begin(call(key=key, **held))).seq
+    assert await store.waiting_calls("approval", None, 3) == ([seqs[0], other, seqs[1]], 4)
+    assert await store.waiting_calls("approval", "default", 10) == ([seqs[0], other, *seqs[1:]], 4)
+    assert await store.waiting_calls("approval", "elsewhere", 10) == ([], 0)
+    assert await store.waiting_calls("authorization", None, 10) == ([], 0)

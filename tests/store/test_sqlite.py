@@ -1,5 +1,6 @@
 """What is SQLite's alone: a file that one process writes to."""
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -11,7 +12,9 @@ from toolyard.model.errors import SetupError
 from toolyard.store.contract import Store
 from toolyard.store.sql_files import migrations
 from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.sqlite.writer import Writer
 from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
+from toolyard.supervision import Supervisor
 
 from .calls import KEY, LARGE, call, there
 from .ledgers import TIMING, ManualClock, Opening
@@ -125,3 +128,35 @@ async def test_nobody_else_can_lock_a_ledger(store: Store, make_store: Opening, 
     lock.chmod(0o644)
     await make_store.instead_of(store, "b")
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600, "one that was there before is mended"
+
+
+async def test_writes_that_wait_for_another_program_fail_together(make_store: Opening, tmp_path: Path) -> None:
+    """And not one after the other, each after its own wait: twenty would be a minute and a half."""
+    connection, other = apsw.Connection(str(tmp_path / "a.db")), apsw.Connection(str(tmp_path / "a.db"))
+    connection.execute("CREATE TABLE t (n)")
+    tries: list[str] = []
+    connection.exec_trace = lambda cursor, sql, values: tries.append(sql) or True  # type: ignore[func-returns-value]
+    other.execute("BEGIN IMMEDIATE")
+    writer = Writer(connection, Supervisor())
+    writes = [writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (1)")) for _ in range(20)]
+    failed = await asyncio.gather(*writes, return_exceptions=True)
+    assert all(isinstance(each, apsw.BusyError) for each in failed)
+    assert tries.count("BEGIN IMMEDIATE") < 10
+    other.execute("ROLLBACK")
+    await writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (2)"))
+    await writer.close()
+    assert other.execute("SELECT n FROM t").fetchall() == [(2,)]
+
+
+async def test_a_file_that_was_removed_or_replaced_is_noticed(store: Store, tmp_path: Path) -> None:
+    """What is written to it then is lost, whatever SQLite says."""
+    ledger = tmp_path / "ledger.db"
+    await store.check()
+    kept = ledger.rename(tmp_path / "kept.db")
+    for _ in range(2):
+        with pytest.raises(StoreDown, match="cannot record") as down:
+            await store.check()
+        assert "was removed or replaced" in str(down.value.developer_message)
+        ledger.touch()  # another in its place
+    kept.rename(ledger)
+    await store.check()

@@ -5,6 +5,7 @@ import html
 import json
 import logging
 import re
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -304,3 +305,24 @@ def test_a_text_is_read_the_same_with_and_without_its_places(parts: list[str]) -
     reading = Reading("".join(parts))
     steps = reading._steps
     assert (steps[-1].text if steps else "".join(parts)) == reading.text
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("%" * 1000, "before " + "%25" * 400_000),
+        ("\u00e9\u00e8" * 40, "before " + "\\u00e9\\u00e8" * 200_000),
+        ("&&&&", "before " + "&amp;" * 400_000),
+    ],
+)
+def test_a_text_of_nothing_but_escapes_takes_little_room_and_is_scrubbed(secret: str, text: str) -> None:
+    """What is too much to be taken apart goes as a whole, once a secret is in it."""
+    tracemalloc.start()
+    try:
+        scrubbed = Scrubber([("KEY", secret)]).text(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert scrubbed.startswith("before [secret KEY]")
+    assert not scrubbed.strip("&").endswith(("%25", "\\u00e8", "amp;"))
+    assert peak < 100 * 2**20

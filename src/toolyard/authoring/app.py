@@ -5,8 +5,8 @@ server, a worker, a child process): what it yields is `Context.resources`, and i
 """
 
 import inspect
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..model.errors import DefinitionError, SetupError
 from ..model.raised import is_stopped, named
 from ..model.run import Hook
 from ..model.tool import Host, Tool
-from .signature import author_place
+from .signature import author_place, refuse
 from .toolkit import Toolkit
 
 Lifespan = Callable[[], AbstractAsyncContextManager[Any] | AsyncIterator[Any]]
@@ -72,6 +72,7 @@ class App:
 
     def around(self, hook: Hook) -> Hook:
         """Decorates `async def hook(run, proceed)`: called around each call; `await proceed()` runs the tool."""
+        _refuse_what_is_no_hook(hook)
         self.host.around.append(hook)
         return hook
 
@@ -81,15 +82,30 @@ class App:
         if self._lifespan is None:
             yield None
             return
-        async with AsyncExitStack() as stack:
-            try:
-                resources = await stack.enter_async_context(self._lifespan())
-            except BaseException as error:  # an author's code
-                if is_stopped(error) or isinstance(error, KeyboardInterrupt):  # the start itself is being called off
-                    raise
-                sentence = f"the app's lifespan raised {named(error)}"
-                raise SetupError(sentence, self._place) from error
+        stack = AsyncExitStack()
+        with self._told("the app's lifespan raised"):
+            resources = await stack.enter_async_context(self._lifespan())
+        try:
             yield resources
+        except BaseException as raised:
+            with self._told("while it was closed, the app's lifespan raised", raised):
+                is_swallowed = await stack.__aexit__(type(raised), raised, raised.__traceback__)
+            if not is_swallowed:
+                raise
+        else:
+            with self._told("while it was closed, the app's lifespan raised"):
+                await stack.aclose()
+
+    @contextmanager
+    def _told(self, what: str, besides: BaseException | None = None) -> Iterator[None]:
+        """Around an author's code. What comes from elsewhere through it is `besides`. Raises SetupError."""
+        try:
+            yield
+        except BaseException as error:
+            # whoever started it does not want it any more
+            if error is besides or is_stopped(error) or isinstance(error, KeyboardInterrupt):
+                raise
+            raise SetupError(f"{what} {named(error)}", self._place) from error
 
     def asgi(self, **settings: Any) -> Any:
         """This app as an ASGI application, to mount into a FastAPI or Starlette app."""
@@ -108,3 +124,16 @@ class App:
                 f"{lifespan.__name__} cannot be a lifespan; write async def, with one yield", self._place
             )
         return asynccontextmanager(lifespan) if inspect.isasyncgenfunction(lifespan) else lifespan  # type: ignore[return-value]
+
+
+def _refuse_what_is_no_hook(hook: Any) -> None:
+    """Every call would fail by it. Raises DefinitionError."""
+    if not callable(hook):
+        refuse(hook, "cannot be called; decorate async def hook(run, proceed)")
+    is_async = inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(hook, "__call__", None))  # noqa: B004
+    if not is_async:
+        refuse(hook, "is not async; write async def, with (run, proceed)")
+    try:
+        inspect.signature(hook).bind(None, None)
+    except TypeError:
+        refuse(hook, "must take two arguments: run, and proceed, which runs the tool")

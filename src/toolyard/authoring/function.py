@@ -7,6 +7,7 @@ whole is written as an integer, because it is one to JSON Schema (`1e19`), and n
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired
 
@@ -15,7 +16,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaSerializer, SchemaValidator, to_jsonable_python
 from typing_extensions import TypedDict
 
+from ..model.call import LARGE_INPUT
 from ..model.errors import InvalidInput
+from ..model.json_value import FIRST_WITH_EXPONENT
 from ..model.run import Run
 from .binary import in_base64
 from .content import is_content
@@ -82,7 +85,7 @@ class Function:
 
     def _bound_as_json(self, input: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self._bind_json(msgspec.json.encode(_whole(input)))
+            return self._bind_json(_with_integers(input))
         except ValidationError as error:
             raise InvalidInput(problems_of(error)) from None
 
@@ -240,13 +243,20 @@ def _object_schema(given: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "additionalProperties": False}
 
 
-def _whole(value: Any) -> Any:
-    """A JSON value with each float that is whole as an integer."""
+def _with_integers(input: Mapping[str, Any]) -> bytes:
+    """An input as JSON, with whole floats as integers. In a large input those of many digits stay as they are: 1e308 a
+    hundred thousand times would be written with thirty million digits."""
+    encoded = msgspec.json.encode(input)
+    return msgspec.json.encode(_whole(input, math.inf if len(encoded) <= LARGE_INPUT else FIRST_WITH_EXPONENT))
+
+
+def _whole(value: Any, below: float) -> Any:
+    """A JSON value with each float that is whole, and smaller than `below`, as an integer."""
     if isinstance(value, dict):
-        return {name: _whole(below) for name, below in value.items()}
+        return {name: _whole(member, below) for name, member in value.items()}
     if isinstance(value, list):
-        return [_whole(below) for below in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        return [_whole(item, below) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < below else value
 
 
 def _as_it_is(value: Any) -> Any:

@@ -15,6 +15,7 @@ import msgspec
 from ..model.channel import Asks
 from ..model.definition_text import Unseen, unseen_in
 from ..model.errors import DefinitionError, SourcePlace
+from ..model.json_value import decode_as
 from ..model.predicate import misfit
 from ..model.tool import NAME, WIRE_NAME, WIRE_NAME_FORM, OnDisconnect, OnLost, TaskUse, Tool, ToolHints, Version
 from .function import Function
@@ -154,7 +155,7 @@ class ToolOptions:
         if given is None:
             return None
         try:
-            copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Any])
+            copied: dict[str, Any] = decode_as(msgspec.json.encode(given), dict[str, Any])
         except (TypeError, ValueError):  # msgspec's errors are ValueErrors
             self._refuse(f"has {option}={given!r}; it must be a dict of JSON values")
         return copied

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from ..model.call import CallTool, ListTools, Outcome
 from ..model.errors import Busy, Challenge, RequestError, ToolError
+from ..model.json_value import decode
 from ..model.lifecycle import ENDED, State
 from ..wires.contract import OxpFamilyWire, Reply, Request
 from ..wires.lifecycle.calls import LIFECYCLE
@@ -128,7 +129,7 @@ def cancel_call(call_id: str) -> Flow:
 
 def check_challenge(challenge: Challenge) -> Flow:
     reply: Reply = yield from _reply(Request("GET", urlsplit(challenge.check_url).path))
-    return str(msgspec.json.decode(reply.body)["status"])
+    return str(decode(reply.body)["status"])
 
 
 def shown(encode: Callable[[float], Request], wait_s: float) -> Flow:
@@ -158,7 +159,7 @@ def value_of(outcome: Outcome) -> Any:
     """What the tool returned. Raises the ToolError it failed with."""
     if outcome.error is not None:
         raise outcome.error
-    return msgspec.json.decode(outcome.value) if outcome.value is not None else None
+    return decode(outcome.value) if outcome.value is not None else None
 
 
 def _hide(tool: dict[str, Any]) -> None:

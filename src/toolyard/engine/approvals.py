@@ -3,12 +3,13 @@
 import msgspec
 
 from ..model.errors import PathNotFound, Refused
+from ..model.json_value import decode
 from ..model.judge import ended_by
 from ..model.lifecycle import ENDED, Move, State
 from ..model.record import CallRecord
 from ..model.writes import Decision
 from ..store.contract import Store
-from ..store.values import Filter, Note
+from ..store.values import MOST_BYTES, Note
 from ..trust.approvals.links import ApprovalLinks, number_in
 from ..trust.approvals.rules import APPROVAL
 
@@ -28,11 +29,28 @@ class Approvals:
         person, and wrong codes are remembered."""
         self._store, self.links, self._claim_s, self._wait_s = store, links, claim_s, wait_s
 
-    async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
+    async def waiting(self, tenant: str | None = None, limit: int = MOST) -> list[CallRecord]:
         """The oldest first, each with all of its input: nobody agrees to what they were not shown."""
-        wanted = Filter(tenant, state=State.PENDING, waiting_for=APPROVAL, limit=MOST)
-        found = [call if call.input else await self._store.row(call.seq) for call in await self._store.listed(wanted)]
-        return [call for call in reversed(found) if call is not None and call.waiting_for == APPROVAL]
+        return (await self.page(tenant, limit))[0]
+
+    async def page(self, tenant: str | None, limit: int) -> tuple[list[CallRecord], int]:
+        """The same, and how many more there are: of all callers some, and no more than can be held at once."""
+        numbers, total = await self._store.waiting_calls(APPROVAL, tenant, limit)
+        found: list[CallRecord] = []
+        left = MOST_BYTES
+        for seq in numbers:
+            call = await self._store.row(seq)
+            if call is None or call.waiting_for != APPROVAL:
+                total -= 1
+                continue
+            found.append(call)
+            left -= call.size
+            if left <= 0:
+                break
+        return sorted(found, key=lambda call: call.seq), total - len(found)
+
+    async def count(self) -> int:
+        return (await self._store.waiting_calls(APPROVAL, None, 1))[1]
 
     async def find(self, id: str) -> CallRecord:
         """By its address. One that was not given out for this very call is none. Raises PathNotFound."""
@@ -112,7 +130,7 @@ class Approvals:
 async def decision_of(store: Store, call: CallRecord) -> dict[str, object] | None:
     """What a person said of a call, as long as it is known."""
     found = await store.note(*_place(call))
-    return None if found is None else msgspec.json.decode(found)
+    return None if found is None else decode(found)
 
 
 def _place(call: CallRecord) -> tuple[str, str, str, str]:

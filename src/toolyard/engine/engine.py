@@ -24,6 +24,7 @@ from ..model.caller import Caller
 from ..model.channel import Channel, QuietChannel
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
+from ..model.json_value import decode
 from ..model.record import CallRecord, NewCall, new_call
 from ..model.run import Run, Runner
 from ..model.tool import Host, Tool
@@ -51,8 +52,10 @@ from .questions import Questions
 from .write_behind import WriteBehind
 
 _log = logging.getLogger("toolyard.engine")
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+_encode, _decode = msgspec.json.Encoder().encode, decode
 T = TypeVar("T")
+LARGEST_KEPT_CONTEXT = 64 * 2**10
+"""Of tokens, secrets and what is said of the user, where a call has to wait or may be run again."""
 NOTHING = {"type": "null"}
 """The output schema of a tool that has none."""
 
@@ -424,7 +427,11 @@ class Engine:
         speaks = bool(tool.requirements) and (caller.user_id or caller.issuer) is not None
         if needs_context and (brought.secrets or brought.tokens or run.user_info or speaks):
             context = Brought(brought.tokens, brought.secrets, caller.user_id, run.user_info, caller.issuer)
-            new.sealed = self._seal(_encode(context), run.call_id.encode())
+            encoded = _encode(context)
+            if len(encoded) > LARGEST_KEPT_CONTEXT:
+                most = f"{LARGEST_KEPT_CONTEXT} bytes"
+                raise InvalidInput((Problem("context", f"Has at most {most} where it is kept with the call"),))
+            new.sealed = self._seal(encoded, run.call_id.encode())
         return new
 
     def too_large(self, name: str, value: Raw) -> ToolError | None:

@@ -11,6 +11,7 @@ import msgspec
 from ..model.caller import Caller
 from ..model.channel import Asks, Channel, Question, QuietChannel
 from ..model.errors import ToolError, ToolTimedOut
+from ..model.json_value import decode, decoder
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
 from ..model.run import Run
@@ -34,7 +35,7 @@ CANNOT: dict[Asks, str] = {
 AskForAccounts = Callable[[CallRecord, Caller], Awaitable[list[Question]]]
 """Where the user of a call is sent whose account is not connected, for whoever looks at the call."""
 _encode = msgspec.json.Encoder().encode
-_decode_question = msgspec.json.Decoder(Question).decode
+_decode_question = decoder(Question)
 
 
 class Questions:
@@ -74,7 +75,7 @@ class Questions:
                     raise ToolTimedOut(f"Nobody answered '{question.name}' in {self._wait_s:g} seconds", can_retry=True)
                 await bell.wait(min(left, LOOK_AGAIN_S))
                 answer = await self._answer(seq, question.name)
-        return await self._checked(question, msgspec.json.decode(answer), whose)
+        return await self._checked(question, decode(answer), whose)
 
     async def _put(self, run: Run, seq: int, question: Question) -> bytes | None:
         """Records the question and puts it to the client, unless it was answered before."""

@@ -4,6 +4,7 @@ import msgspec
 
 from ..model.call import Brought, CallContext, CallTool
 from ..model.caller import Caller
+from ..model.json_value import decode, decode_as
 from ..model.record import CallRecord
 from ..model.tool import Tool
 from ..trust.sealing.ring import BrokenSeal, KeyRing
@@ -18,7 +19,7 @@ def command_of(call: CallRecord, context: CallContext) -> CallTool:
     """A recorded call as it was made."""
     return CallTool(
         call.tool,
-        msgspec.json.decode(call.input),
+        decode(call.input),
         call.key.call_id,
         call.trace_id,
         context,
@@ -45,4 +46,4 @@ def caller_of(call: CallRecord, brought: Brought, tool: Tool) -> Caller:
 
 def opened(call_id: str, sealed: bytes, ring: KeyRing) -> Brought:
     """Raises BrokenSeal."""
-    return msgspec.json.decode(ring.unseal("context", sealed, call_id.encode()), type=Brought)
+    return decode_as(ring.unseal("context", sealed, call_id.encode()), Brought)

@@ -5,7 +5,7 @@ session's requests. What cannot be run is a result too: the model is told why.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from ..model.session import Event, NewSession, RequestEvent, Session, SessionSta
 from ..model.tool import Tool
 from ..store.contract import Store
 from ..store.hints import Topic
-from ..store.values import Begun, StoreDown
+from ..store.values import MOST_BYTES, Begun, StoreDown
 from ..trust.limits.meters import CountedCall
 from ..trust.limits.quotas import Quotas
 from ..trust.sealing.fingerprints import Fingerprints
@@ -121,8 +121,8 @@ class Sessions:
         rows = await asyncio.gather(*map(self._store.row, numbers))  # together: one after another, each waits its turn
         return [row for row in rows if row is not None]
 
-    async def results(self, caller: Caller, id: str, wait: Wait) -> list[CallRecord] | None:
-        """Those of the newest turn; None while one of them is missing."""
+    async def results(self, caller: Caller, id: str, wait: Wait) -> "AsyncIterator[list[CallRecord]] | None":
+        """Those of the newest turn, some at a time; None while one of them is missing."""
         turn = 0
 
         async def came() -> bool:
@@ -132,7 +132,15 @@ class Sessions:
             return not session.open
 
         has_ended = await holding(self._store, ((Topic.SESSION, id),), wait, came, LOOK_AGAIN_S)
-        return await self._store.session_requests(id, turn) if has_ended else None
+        return self._pages(id, turn) if has_ended else None
+
+    async def _pages(self, id: str, turn: int) -> AsyncIterator[list[CallRecord]]:
+        """Not all at once, since together they may be a gigabyte. At least one, which may be empty."""
+        page = await self._store.session_requests(id, turn)
+        yield page
+        while sum(call.size for call in page) >= MOST_BYTES:
+            page = await self._store.session_requests(id, turn, page[-1].seq)
+            yield page
 
     async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
         """What happened after that, or nothing within that time."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ..catalogue import Catalogue
 from ..model.call import CallContext
 from ..model.errors import MissingRequirements, ToolNotFound
+from ..model.json_value import decode_as
 from ..model.record import CallName, CallRecord
 from ..model.tool import Tool
 from ..model.writes import CallState, Claimant
@@ -135,7 +136,7 @@ class WorkerContexts:
         """What was given of what is kept here, by attempts. Raises BrokenSeal."""
         if kept is None:
             return []
-        return msgspec.json.decode(self._ring.unseal(PURPOSE, kept, name.encoded()), type=list[CallContext])
+        return decode_as(self._ring.unseal(PURPOSE, kept, name.encoded()), list[CallContext])
 
     def _remember(self, call: CallRecord, kept: bytes | None) -> WorkerContext:
         gift = WorkerContext(call.attempt, call.key.call_id, call.sealed, kept, call.name)

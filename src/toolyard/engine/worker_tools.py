@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from ..catalogue import Catalogue, CatalogueChange
 from ..model.caller import Caller
 from ..model.errors import Busy, DefinitionError, Forbidden, InternalError, InvalidInput, PathNotFound, Problem, Refused
+from ..model.json_value import decoder
 from ..model.lock.lock import locked
 from ..model.run import Run
 from ..model.tool import REFERENCE, Host, OnLost, Origin, Tool, ToolHints, ToolkitInfo, Version, names_of
@@ -48,7 +49,9 @@ UNREADABLE = (
 _MARKS = re.compile(r"[_.-]").finditer
 _log = logging.getLogger("toolyard.workers")
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder(list[ToolDefinition]).decode
+LARGEST_DEFINITION, MOST_OFFERED = 256 * 2**10, 8 * 2**20
+"""Bytes of one tool, and of all that a caller's workers offer."""
+_decode = decoder(list[ToolDefinition])
 
 
 class RemoteCode:
@@ -268,12 +271,13 @@ class WorkerTools:
             if rule is None or not rule.lets(definition.id):
                 raise Forbidden(f"Workers of this caller may not offer {definition.id}")
         place = (caller.tenant, caller.subject, name)
-        self._refuse_many(place, definitions)
+        sizes = await asyncio.to_thread(_sizes, definitions)
+        self._refuse_many(place, sizes)
         _refuse_twice(definitions)
         ready = await self._looked_at(place, definitions)
         async with self._changing:
             await self._sync()
-            self._refuse_many(place, definitions)
+            self._refuse_many(place, sizes)
             await asyncio.to_thread(self._refuse_taken, place, definitions)
             await self._quotas.open("workers", caller, besides=name)
             tools = await asyncio.to_thread(_encode, list(definitions))
@@ -530,21 +534,30 @@ class WorkerTools:
 
     # -- what is refused ---------------------------------------------------------------------------
 
-    def _refuse_many(self, place: Place, definitions: Sequence[ToolDefinition]) -> None:
-        if len(definitions) > self._bounds.per_worker:
+    def _refuse_many(self, place: Place, sizes: Mapping[str, int]) -> None:
+        """Tools and bytes of them: everybody's list of tools has them all. One that several workers offer counts once.
+        `sizes` are those to be offered, by reference."""
+        if len(sizes) > self._bounds.per_worker:
             sentence = f"Must have at most {self._bounds.per_worker} tools; let several workers offer them"
             raise InvalidInput((Problem("tools", sentence),))
         rows = self._found.rows.items()
         others = {
-            each.reference for other, row in rows if other[:2] == place[:2] and other != place for each in row.offered
+            each.reference: len(each.encoded)
+            for other, row in rows
+            if other[:2] == place[:2] and other != place
+            for each in row.offered
         }
-        count = len(others | set(map(_reference, definitions)))
-        if count > self._bounds.per_caller:
-            raise Refused(
-                f"All workers of a caller together may offer {self._bounds.per_caller} tools, and with these it would "
-                f"be {count}; offer fewer",
-                "too_many",
-            )
+        together = {**others, **sizes}
+        for count, most, what in (
+            (len(together), self._bounds.per_caller, "tools"),
+            (sum(together.values()), MOST_OFFERED, "bytes of tools"),
+        ):
+            if count > most:
+                raise Refused(
+                    f"All workers of a caller together may offer {most} {what}, and with these it would be {count}; "
+                    "offer fewer",
+                    "too_many",
+                )
 
     def _refuse_taken(self, place: Place, definitions: Sequence[ToolDefinition]) -> None:
         """In a thread. Raises Refused."""
@@ -633,6 +646,16 @@ def _hidden(schema: Mapping[str, Any]) -> tuple[str, ...]:
     properties = schema.get("properties")
     given = properties.items() if isinstance(properties, Mapping) else ()
     return tuple(name for name, shown in given if isinstance(shown, Mapping) and shown.get("x-non-inferrable") is True)
+
+
+def _sizes(definitions: Sequence[ToolDefinition]) -> dict[str, int]:
+    """By reference, in bytes. Raises InvalidInput for a definition that is too large to be listed to everybody."""
+    sizes: dict[str, int] = {}
+    for index, definition in enumerate(definitions):
+        size = sizes[_reference(definition)] = len(_encode(definition))
+        if size > LARGEST_DEFINITION:
+            raise InvalidInput((Problem(f"tools[{index}]", f"Has {size} bytes, of at most {LARGEST_DEFINITION}"),))
+    return sizes
 
 
 def _refuse_twice(definitions: Sequence[ToolDefinition]) -> None:

@@ -13,6 +13,8 @@ from msgspec import Raw, Struct
 from .errors import Problem, ToolError
 
 LONGEST_CALL_ID = 256
+LONGEST_USER_ID, LONGEST_TRACE_ID, LONGEST_TOOL_NAME = 512, 256, 256
+"""Characters. They are kept with each call, and the ledger's quota counts a kilobyte for all that has a bound."""
 CALL_ID_FORM = f"1 to {LONGEST_CALL_ID} characters and no control characters"
 _encode = msgspec.json.Encoder().encode
 _encode_in_order = msgspec.json.Encoder(order="sorted").encode

@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from .call import CallTool, Outcome
 from .errors import ToolError
+from .json_value import decode
 from .lifecycle import State
 from .run import Run
 
@@ -154,6 +155,11 @@ class CallRecord(Struct):
     def name(self) -> CallName:
         return CallName(self.seq, self.key, self.fingerprint)
 
+    @property
+    def size(self) -> int:
+        """In bytes, as far as it can be large."""
+        return len(self.input or b"") + len(self.value or b"") + len(self.error or b"")
+
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""
         if self.state is State.COMPLETE:
@@ -161,7 +167,7 @@ class CallRecord(Struct):
         return Outcome(
             self.key.call_id,
             self.duration_ms or 0.0,
-            error=ToolError.from_members(msgspec.json.decode(self.error or b"{}")),
+            error=ToolError.from_members(decode(self.error or b"{}")),
         )
 
 

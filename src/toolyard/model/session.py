@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from .json_value import decoder
 from .lifecycle import State
 
 _log = logging.getLogger("toolyard.ledger")
@@ -26,8 +27,8 @@ class SessionTool(Struct, frozen=True):
     output_schema: dict[str, Any] | None = None
 
 
-_tools = msgspec.json.Decoder(list[SessionTool]).decode
-_metadata = msgspec.json.Decoder(dict[str, Any]).decode
+_tools = decoder(list[SessionTool])
+_metadata = decoder(dict[str, Any])
 
 
 def _status(open: int) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from ..client.client import Rows, Transport, drive
 from ..client.flows import shown
+from ..model.json_value import decode_as
 from ..wires.admin import audit, calls
 from ..wires.contract import Request
 from ..wires.lifecycle.calls import LIFECYCLE
@@ -96,7 +97,7 @@ class AuditClient(OperatorClient):
 def heads_in(lines: bytes) -> list[Head]:
     """Heads that were exported, a line of JSON each. Raises ValueError."""
     try:
-        heads = [msgspec.json.decode(line, type=Head) for line in lines.splitlines() if line.strip()]
+        heads = [decode_as(line, Head) for line in lines.splitlines() if line.strip()]
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     for head in heads:

@@ -12,6 +12,7 @@ from ..model.errors import SettingsError
 from ..server.ledger import open_store
 from ..server.settings.table import Settings
 from ..store.contract import Store
+from ..store.values import StoreInUse
 from ..trust.audit.entry import AuditKind, Entry
 from ..trust.audit.key_check import MARK, hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
@@ -30,7 +31,10 @@ def begin_anew(settings: Settings) -> str:
 
 async def _begin_anew(settings: Settings) -> str:
     store, ring = open_store(settings, SYSTEM_CLOCK)
-    await store.open()
+    try:
+        await store.open()
+    except StoreInUse as used:
+        raise StoreInUse("a server has this ledger; stop it, and then run this again", used.place) from None
     try:
         await hold_to_ledger(ring, store)
         if ring.refusal is None:

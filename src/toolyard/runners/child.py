@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-import msgspec
-
 from ..model.caller import Caller
 from ..model.channel import QuietChannel
 from ..model.errors import ToolError
+from ..model.json_value import decode
 from ..model.raised import named
 from ..model.run import Run
 from ..model.tool import Host, Tool
@@ -89,7 +88,7 @@ class Lines(logging.Formatter):
 
 async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: Any) -> Frame:
     """How one call ended."""
-    input = msgspec.json.decode(start.input)
+    input = decode(start.input)
     run = Run(
         tool, start.call_id, Caller(*start.caller), input, channel,
         start.trace_id, start.user_info, start.secrets, start.tokens, resources,

@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from ..model.errors import Problem
+from ..model.json_value import decode
 from .sandbox import ADDRESS_SPACE, CPU_S, Ask, Explained, SchemaVerdict, framed
 from .validation import compiled, problems_with
 
 LARGEST = 200 * 2**20
 """A child that has grown so large makes room for a new one."""
 MOST_SHOWN = 1000
-_decode = msgspec.json.decode
+_decode = decode
 
 
 @lru_cache(maxsize=16)

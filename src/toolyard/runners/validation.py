@@ -15,6 +15,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 from msgspec import Struct
 
 from ..model.errors import DefinitionError, InvalidInput, Problem, path_of
+from ..model.json_value import canonical_number
 from ..model.tool import Tool
 from .schema_cost import MOST_STEPS, Cost, NotPlain, Outside, bounded, measured
 
@@ -133,10 +134,8 @@ def _hashable(item: Any) -> Any:
         return frozenset((name, _hashable(value)) for name, value in item.items())
     if isinstance(item, list):
         return tuple(map(_hashable, item))
-    if isinstance(item, float) and item.is_integer():
-        item = int(item)
     if isinstance(item, int | float) and not isinstance(item, bool):
-        return repr(item).encode()
+        return repr(canonical_number(item)).encode()
     return item
 
 

@@ -150,6 +150,11 @@ class CallStore(Protocol):
         """The newest first. Inputs and results that are kept out of the row are not brought (empty, None)."""
         ...
 
+    async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
+        """The numbers of so many PENDING calls that wait for that, and how many there are in all. Each caller's oldest
+        come before the second of anybody: nobody's many calls keep another's from being seen."""
+        ...
+
     async def counted(self, newest: int) -> dict[State, int]:
         """How many calls are in each state: all that live, and of those that have ended the ones among the newest
         `newest` calls. A state without calls is left out."""
@@ -194,7 +199,7 @@ class RequestStore(Protocol):
 
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         """Starts the next attempt of that many PENDING requests, the oldest first, held by `who`. No request is given
-        to two."""
+        to two. It is done with fewer once they have `most_bytes`."""
         ...
 
     async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
@@ -214,7 +219,7 @@ class RequestStore(Protocol):
         ...
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
-        """Without claiming them, the oldest first."""
+        """Without claiming them, the oldest first, until they have `most_bytes`."""
         ...
 
 
@@ -241,8 +246,9 @@ class SessionStore(Protocol):
         """All its requests, in order, and of each only where it stands."""
         ...
 
-    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        """Its requests, those of one turn or all, in order."""
+    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+        """Its requests, those of one turn or all, in order; those after the one of that number. There are fewer than
+        all where all would be more than MOST_BYTES, and none only if there are none."""
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:

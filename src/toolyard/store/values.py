@@ -50,6 +50,10 @@ def begun_of(key: CallKey, fingerprint: bytes, there: CallRecord | None) -> Begu
     return Begun(0, known=there) if is_it else Begun(0, tombstone=fingerprint)
 
 
+MOST_BYTES = 16 * 2**20
+"""How much of inputs and results is read at once. They are in memory several times before they are sent."""
+
+
 class Filter(Struct, frozen=True):
     """Which calls to list. What is None does not matter."""
 
@@ -91,6 +95,8 @@ class ClaimFilter(Struct, frozen=True):
     session: str | None = None
     state: State | None = State.PENDING
     limit: int = 1
+    most_bytes: int = MOST_BYTES
+    """Of inputs and results: where they are large, there are fewer; but never none for that."""
 
     @property
     def references(self) -> list[str]:

@@ -13,6 +13,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain, islice
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 # A run of backslashes and what it escapes, if anything. The first alternative is a surrogate pair, which JSON writes
@@ -21,9 +22,13 @@ _backslashes = re.compile(
     r"\\+(?:u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})"
     r"|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|([nrtbf]))?"
 )
-# %25 is an escaped percent sign, so that any number of them is one escape that was escaped again and again.
-_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})+")
+# %25 is an escaped percent sign, so that any number of them is one escape that was escaped again and again. Possessive:
+# else every step of a run is remembered, in hundreds of megabytes.
+_percents = re.compile("(?:%(?:25)*[0-9a-fA-F]{2})++")
 _percent = re.compile("%(?:25)*([0-9a-fA-F]{2})").finditer
+_escaped_percents = re.compile("%(?:25)+(?=[0-9a-fA-F]{2})").sub
+LONG_RUN, MOST_PIECES = 2**16, 2**18
+"""What is more is not taken apart: a secret found in it takes all of it along."""
 _unfinished_escape = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?|U[0-9a-fA-F]{0,7})?$|%[0-9a-fA-F]?$").search
 _escape = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|[\"'/nrtbf])|%[0-9a-fA-F]{2}").match
 _LONGEST_UNFINISHED = 9
@@ -119,7 +124,7 @@ class _Step:
         parts: list[str] = []
         length = last = 0
         # An empty piece at the end of the text brings along the plain text behind the last escape.
-        for meant, start, end in (*pieces, ("", len(text), len(text))):
+        for meant, start, end in chain(islice(pieces, MOST_PIECES), [("", len(text), len(text))]):
             for piece in ((text[last:start], last, start), (meant, start, end)):
                 if piece[0]:
                     self._starts.append(length)
@@ -128,16 +133,19 @@ class _Step:
                     length += len(piece[0])
             last = end
         self.text = "".join(parts)
+        self._is_cut = len(self._pieces) >= MOST_PIECES
 
     def source(self, start: int, end: int) -> tuple[int, int]:
         return self._source_of_character(start)[0], self._source_of_character(end - 1)[1]
 
     def _source_of_character(self, position: int) -> tuple[int, int]:
         """Where one character of `text` was written. A piece of one character may be an escape, and then all of it is
-        the source; a longer piece is plain text, character by character."""
+        the source; a longer piece is plain text, character by character. Of a text that was too much to be taken apart,
+        the end is one piece."""
         index = bisect_right(self._starts, position) - 1
         meant, start, end = self._pieces[index]
-        if len(meant) == 1:
+        is_rest = self._is_cut and index == len(self._pieces) - 1
+        if len(meant) != end - start or is_rest:
             return start, end
         within = start + position - self._starts[index]
         return within, within + 1
@@ -172,6 +180,9 @@ def _reference_meaning(found: "re.Match[str]") -> str:
 
 def _percent_pieces(text: str) -> Iterator[Piece]:
     for run in _percents.finditer(text):
+        if len(run[0]) > LONG_RUN:
+            yield _percent_text(run), run.start(), run.end()
+            continue
         content, starts = _percent_bytes(run)
         at = 0
         while at < len(content):
@@ -179,6 +190,12 @@ def _percent_pieces(text: str) -> Iterator[Piece]:
             meant = content[at : at + size].decode() if size > 1 else chr(content[at])
             yield meant, starts[at], starts[at + size]
             at += size
+
+
+def _percent_text(run: "re.Match[str]") -> str:
+    """What a run of percent escapes means."""
+    plain = _escaped_percents("%", run[0]) if "%25" in run[0] else run[0]
+    return bytes.fromhex(plain.replace("%", "")).decode(errors="toolyard.byte_as_character")
 
 
 def _percent_bytes(run: "re.Match[str]") -> tuple[bytes, Sequence[int]]:
@@ -214,9 +231,7 @@ codecs.register_error("toolyard.byte_as_character", _byte_as_character)
 _KINDS: tuple[tuple[str, Callable[[str], str], Callable[[str], Iterable[Piece]]], ...] = (
     (
         "%",
-        lambda text: _percents.sub(
-            lambda run: _percent_bytes(run)[0].decode(errors="toolyard.byte_as_character"), text
-        ),
+        lambda text: _percents.sub(_percent_text, text),
         _percent_pieces,
     ),
     ("\\", lambda text: _backslashes.sub(_backslash_meaning, text), _backslash_pieces),

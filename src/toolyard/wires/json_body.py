@@ -15,6 +15,7 @@ import msgspec
 
 from ..model.definition_text import unseen_in
 from ..model.errors import InvalidInput, MalformedRequest, Problem, path_of
+from ..model.json_value import decode, decode_infinite
 from ..text.hidden import escaped
 
 T = TypeVar("T")
@@ -23,8 +24,6 @@ Check = Callable[[Any], T]
 """Returns the value if it is of the right kind. Raises ValueError with a sentence that says what it must be."""
 
 MOST_PROBLEMS = 20
-_lenient = msgspec.json.Decoder(float_hook=float)
-"""Takes 1e999, which msgspec refuses by itself, as infinity, so that its path can be told."""
 
 
 class Members:
@@ -134,7 +133,7 @@ def parse(body: bytes) -> Members:
     """The members of a body. Raises MalformedRequest for what is not JSON, and InvalidInput for numbers such as 1e999,
     which are JSON and still too large."""
     try:
-        return Members(msgspec.json.decode(body))
+        return Members(decode(body))
     except msgspec.ValidationError as error:
         _out_of_range(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -154,13 +153,14 @@ def _out_of_range(body: bytes, error: Exception) -> NoReturn:
     """Raises InvalidInput with the paths of numbers that are too large, for which the body is decoded again."""
     try:
         problems = [
-            Problem(path_of(path) or "body", "Must be a finite number") for path in _infinite(_lenient.decode(body))
+            Problem(path_of(path) or "body", "Must be a finite number")
+            for path in islice(_infinite(decode_infinite(body)), MOST_PROBLEMS)
         ]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         problems = []
     if not problems:
         _malformed(str(error))
-    raise InvalidInput(tuple(problems[:MOST_PROBLEMS])) from None
+    raise InvalidInput(tuple(problems)) from None
 
 
 def _infinite(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

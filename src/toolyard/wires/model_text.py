@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ..model.call import Outcome
 from ..model.errors import InvalidInput, Problem, ToolError, ToolyardError
+from ..model.json_value import decode
 from ..model.record import CallRecord
 from ..text.hidden import escaped, escaped_json, has_hidden, is_hidden_in, kinds_of, may_be_hidden_in
 
@@ -129,7 +130,7 @@ class ModelText(Struct, frozen=True):
         for name in ("error", "progress"):
             encoded: bytes | None = getattr(call, name)
             if encoded is not None and not self.lets_through(encoded):
-                changed[name] = _encode(self._members(msgspec.json.decode(encoded)))
+                changed[name] = _encode(self._members(decode(encoded)))
         return replace(call, **changed) if changed else call
 
     def _members(self, members: dict[str, Any]) -> dict[str, Any]:

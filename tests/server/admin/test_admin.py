@@ -23,6 +23,7 @@ from toolyard.model.caller import Caller
 from toolyard.model.channel import QuietChannel
 from toolyard.model.errors import Refused, SetupError
 from toolyard.model.run import Run
+from toolyard.server.admin import endpoint_file
 from toolyard.server.admin.calls import CallAdmin
 from toolyard.server.admin.endpoint_file import Endpoint, EndpointFile, read
 from toolyard.server.ledger import ledger_file
@@ -129,10 +130,37 @@ def test_what_is_no_file_has_nothing_beside_it(store: str) -> None:
     assert ledger_file(store) is None
 
 
-def test_a_server_serves_although_the_file_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with EndpointFile(tmp_path / "nowhere" / "a.db", Endpoint("", "token", "/a.sock")):
-        pass
-    assert "cannot be written" in caplog.text
+def test_a_file_that_cannot_be_written_comes_as_soon_as_it_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server serves all the same, and leaves nothing else behind, however often it tries."""
+    monkeypatch.setattr(endpoint_file, "AGAIN_S", 0.001)
+    tried = threading.Event()
+    replace = os.replace
+
+    def seen(made: str, path: Path) -> None:
+        tried.set()
+        replace(made, path)
+
+    monkeypatch.setattr(os, "replace", seen)
+    blocked = tmp_path / "a.db.admin"
+    (tmp_path / "a.db").touch()
+
+    async def play() -> None:
+        blocked.mkdir()
+        with EndpointFile(tmp_path / "a.db", Endpoint("", "token", "/a.sock")):
+            assert "cannot be written" in caplog.text
+            tried.clear()
+            while not tried.is_set():
+                await asyncio.sleep(0)
+            assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db.admin"]
+            blocked.rmdir()
+            while not blocked.exists():
+                await asyncio.sleep(0)
+            assert read(tmp_path / "a.db") == Endpoint("", "token", "/a.sock")
+        assert os.listdir(tmp_path) == ["a.db"]
+
+    asyncio.run(play())
 
 
 def test_a_file_of_somebody_elses_server_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from toolyard import Toolkit
 from toolyard.model.errors import DefinitionError, SettingsError
 from toolyard.server.app.compose import Yard
 from toolyard.store.hints import Topic
+from toolyard.store.values import MOST_BYTES
 
 from ..console.console_browser import words
 from ..scene import Answer, Scene, settings
@@ -132,6 +133,44 @@ def test_nobody_is_asked_about_what_they_are_not_shown() -> None:
         await oxp(made, input=large)
         (approval,) = await waiting(made)
         assert approval["input"] == large
+
+    run(scene)
+
+
+def test_nobodys_many_calls_keep_anothers_from_being_seen() -> None:
+    async def scene(made: Scene) -> None:
+        for number in range(5):
+            await oxp(made, input={"order": f"ada {number}", "cents": 1})
+        await oxp(made, role="neighbour", input={"order": "the other's", "cents": 1})
+        listed = (await made.send("operator", "GET", "/v1/admin/approvals?limit=3")).json
+        orders = [each["input"]["order"] for each in listed["approvals"]]
+        assert orders == ["ada 0", "ada 1", "the other's"]
+        assert listed["more"] == 3
+        assert len(await waiting(made)) == 6
+        assert (await made.send("operator", "GET", "/v1/admin/approvals?limit=1001")).status == 422
+
+    run(scene)
+
+
+def test_a_list_of_large_calls_ends_before_it_is_too_much_to_hold() -> None:
+    async def scene(made: Scene) -> None:
+        for number in range(3):
+            await oxp(made, input={"order": "x" * (MOST_BYTES // 2), "cents": number})
+        await oxp(made, role="neighbour", input={"order": "small", "cents": 1})
+        listed = (await made.send("operator", "GET", "/v1/admin/approvals")).json
+        assert [each["caller"]["subject"] for each in listed["approvals"]] == ["ada", "ada", "bob"]
+        assert listed["more"] == 1
+
+    run(scene, max_body_bytes=2 * MOST_BYTES)
+
+
+def test_the_page_shows_the_first_part_of_a_long_input_and_says_so() -> None:
+    async def scene(made: Scene) -> None:
+        challenge = challenge_of(await oxp(made, input={"order": "\u202e" * 400_000, "cents": 1}))
+        shown = await Page(made, challenge["url"]).open()
+        assert "the first 20,000 of " in shown
+        assert "toolyard show" in shown
+        assert len(shown) < 300_000
 
     run(scene)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from toolyard.model.caller import LOCAL
+from toolyard.store.values import MOST_BYTES as AT_ONCE
 from toolyard.store.values import StoreDown
 from toolyard.wires.model_text import MOST_BYTES
 
@@ -292,3 +293,25 @@ def test_of_two_calls_with_one_id_mcp_reads_its_own() -> None:
         assert read.json["result"]["contents"][0]["text"] == "mcp" * 1000
 
     run(scene, **SETTINGS)
+
+
+@pytest.mark.parametrize("format", ["anthropic", "openai"])
+def test_results_that_are_too_much_to_be_held_at_once_are_the_same(format: str) -> None:
+    async def scene(asker: Asker) -> None:
+        tool = {"name": "find", "description": "Finds", "input_schema": {"type": "object"}}
+        session = (await asker.send("POST", "/v1/sessions", {"tools": [tool]})).json["sessionId"]
+        ids = [f"t-{number}" for number in range(7)]
+        uses = [{"type": "tool_use", "id": id, "name": "find", "input": {}} for id in ids]
+        await asker.send("POST", f"/v1/sessions/{session}/messages", {"role": "assistant", "content": uses})
+        for id in ids:
+            result = {"state": "COMPLETE", "id": id, "rows": "x" * (AT_ONCE // 6) + "\u202e"}
+            answered = await asker.send("POST", f"/v1/tools/response/{session}/{id}", {"response": result})
+            assert answered.status == 200, answered.body
+        reply = await asker.send("GET", f"/v1/sessions/{session}/results?format={format}")
+        results = reply.json["message"]["content"] if format == "anthropic" else reply.json["messages"]
+        assert dict(reply.headers)[b"content-type"] == b"application/json"
+        assert [json.loads(each["content"])["id"] for each in results] == ids
+        assert reply.json["status"] == "ready"
+        assert list(reply.json["notes"]) == ids
+
+    run(scene, safe_text="flag")

@@ -12,6 +12,7 @@ import pytest
 
 from toolyard import Toolkit, secret
 from toolyard.engine import worker_tools
+from toolyard.engine.worker_tools import LARGEST_DEFINITION, MOST_OFFERED
 from toolyard.model.api_key import ApiKey
 from toolyard.model.record import CallKey, NewCall
 from toolyard.model.sealed import WhichSecret
@@ -254,3 +255,28 @@ def test_garbage_in_any_other_table_keeps_no_server_from_starting(
         "the call lost of Needy.Use@1.0.0",
     ):
         assert named in caplog.text
+
+
+def test_how_much_a_tool_and_all_tools_of_a_caller_may_say() -> None:
+    """Everybody's list of tools has them."""
+
+    def saying(size: int, kit: str = "Far", count: int = 1) -> dict[str, Any]:
+        schema = {"type": "object"}
+        return {
+            "tools": [{"id": f"{kit}.T{n}", "description": "x" * size, "input_schema": schema} for n in range(count)]
+        }
+
+    async def story() -> None:
+        async with Scene(Yard([kit], settings(max_body_bytes=2**24))) as made:
+            refused = await made.send("owner", "PUT", AT, saying(LARGEST_DEFINITION))
+            assert refused.status == 422
+            assert f"of at most {LARGEST_DEFINITION}" in refused.json["parameter_errors"]["tools[0]"]
+            half = LARGEST_DEFINITION // 2
+            assert (await made.send("owner", "PUT", AT, saying(half, count=50))).status == 200
+            assert (await made.send("owner", "PUT", "/v1/workers/same", saying(half, count=50))).status == 200
+            more = await made.send("owner", "PUT", "/v1/workers/more", saying(half, "More", 20))
+            assert (more.status, more.json["reason"]) == (409, "too_many")
+            assert f"may offer {MOST_OFFERED} bytes of tools" in more.json["message"]
+            assert (await made.send("neighbour", "PUT", AT, saying(half, "Other", 20))).status == 200
+
+    asyncio.run(story())

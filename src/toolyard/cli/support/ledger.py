@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...client.client import DEFAULT_URL, Client, Transport
+from ...client.client import Client, Transport
 from ...client.transport import UNIX
 from ...model.errors import SetupError
 from ...operator.client import OperatorClient
@@ -43,18 +43,26 @@ def looking_after(
     server: str | None, key: str | None, store: str | None, caller: str | None = None
 ) -> Iterator[Client | OperatorClient]:
     """What is said on the command line counts for more than the environment; a server for more than the ledger. Where
-    nothing is said and there is no ledger, it is the server at the usual address."""
+    nothing is said and there is no ledger, it is the server that the settings here are for."""
     elsewhere = server_named(server, store)
     is_operator = elsewhere is None or elsewhere.startswith(UNIX) or bool(os.environ.get(TOKEN))
     sending = _sending(elsewhere, store) if is_operator else None
     if sending is None:
         if caller is not None:
             raise SetupError(f"--caller is for operators; without {TOKEN} a server shows its callers their own calls")
-        with Client(address(elsewhere or DEFAULT_URL), key=key) as client:
+        with Client(address(elsewhere or _usual()), key=key) as client:
             yield client
         return
     with OperatorClient(sending, caller) as operator:
         yield operator
+
+
+def _usual() -> str:
+    """Where the server is that the settings here are for."""
+    settings = load_settings({})
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{settings.port or Settings().port}"
 
 
 def operator_of(server: str | None, store: str | None, where: str, *, makes: bool = False) -> OperatorClient:

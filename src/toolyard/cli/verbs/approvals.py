@@ -8,11 +8,14 @@ import typer
 from ...model.errors import SetupError
 from ...text.hidden import in_one_line
 from ...wires.lifecycle import approvals as wire
+from ...wires.lifecycle.approvals import MOST_LISTED
 from ..support.ledger import WHERE, OperatedServer, operator_of
 from ..support.refusals import told
-from ..support.screen import in_json, pretty, say
+from ..support.screen import complain, in_json, pretty, say
 from ..support.target import Json
 
+MOST_SHOWN = 4000
+"""Characters of an input."""
 NO_LEDGER = f"calls wait in the ledger: {WHERE}"
 
 NO_PAGE = "none without a running server, or public_url; to decide here: toolyard approve"
@@ -30,16 +33,23 @@ Id = Annotated[
 Store = Annotated[str | None, typer.Option(help="The ledger that has the calls (sqlite:toolyard.db).")]
 
 
-def approvals(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
+Limit = Annotated[int, typer.Option(min=1, max=MOST_LISTED, help="How many to show, of each caller some.")]
+
+
+def approvals(server: OperatedServer = None, store: Store = None, json: Json = False, limit: Limit = 200) -> None:
     """List the calls that wait for a person's yes."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
-        waiting = operator.ask(wire.encode_list())["approvals"]
+        found = operator.ask(wire.encode_list(limit))
+    waiting, more = found["approvals"], found.get("more", 0)
     if json:
         say(pretty(waiting))
     elif not waiting:
         say("Nothing waits for approval\n")
     else:
         say("\n".join(map(_shown, waiting)))
+    if more:
+        calls = "calls wait" if more > 1 else "call waits"
+        complain(f"{more} more {calls}, not shown here; decide about these first, or see --limit\n")
 
 
 def approve(id: Id, server: OperatedServer = None, store: Store = None) -> None:
@@ -70,4 +80,14 @@ def _shown(approval: dict[str, Any]) -> str:
     since = datetime.fromtimestamp(approval["createdAt"], UTC).strftime("%Y-%m-%d %H:%M")
     user = f" for {caller['userId']}" if caller["userId"] else ""
     who = in_one_line(f"{approval['tool']}  asked by {caller['subject']}{user} ({caller['tenant']})")
-    return f"{number}  {who} since {since}\n   input {in_json(approval['input']).rstrip()}\n   page  {page}\n"
+    return f"{number}  {who} since {since}\n   input {_input(approval)}\n   page  {page}\n"
+
+
+def _input(approval: dict[str, Any]) -> str:
+    """As much as somebody reads in a list, and where all of it is."""
+    text = in_json(approval["input"]).rstrip()
+    if len(text) <= MOST_SHOWN:
+        return text
+    show = f"toolyard show {approval['callId']} --caller {approval['caller']['subject']}"
+    first = in_one_line(f"the first {MOST_SHOWN:,} of {len(text):,} characters; all of it: {show}")
+    return f"{text[:MOST_SHOWN]}…\n         {first}"

@@ -22,6 +22,7 @@ from ...model.errors import (
     ToolyardError,
     nobody_can_approve,
 )
+from ...model.json_value import decode, decode_as
 from ..support.confirm import Trust, asking_of, confirm, is_trusted
 from ..support.options import filled, named
 from ..support.screen import complain, pretty, say
@@ -119,7 +120,7 @@ def _value(word: str, schema: Any) -> Any:
     if wants == {"string"}:
         return word
     try:
-        value = msgspec.json.decode(word)
+        value = decode(word)
     except msgspec.DecodeError:
         return word
     return value if "string" not in wants or _type(value) & wants else word
@@ -161,7 +162,7 @@ def _whole_input(text: str | None) -> dict[str, Any]:
         except OSError as error:
             raise SetupError(f"--input: {error.filename}: {error.strerror}") from None
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return decode_as(text, dict[str, Any])
     except msgspec.DecodeError as error:
         raise SetupError(f"--input is not a JSON object: {error}") from None
 
@@ -182,7 +183,7 @@ def _show(outcome: Outcome, json: bool, verbose: bool) -> None:
 
 
 def _show_value(outcome: Outcome, json: bool) -> None:
-    value = msgspec.json.decode(outcome.value) if outcome.value is not None else None
+    value = decode(outcome.value) if outcome.value is not None else None
     if json:
         say(pretty({"call_id": outcome.call_id, "duration": outcome.duration_ms, "success": True, "value": value}))
     elif isinstance(value, str):

@@ -7,6 +7,7 @@ import typer
 from msgspec import Raw
 
 from ...model.errors import SetupError
+from ...model.json_value import decode
 from ...wires.admin import calls as wire
 from ..support.ledger import WHERE, Caller, OperatedServer, Store, operator_of
 from ..support.refusals import told
@@ -50,7 +51,7 @@ def _how(done: str | None, failed: bool, message: str | None, rerun: bool) -> di
 
 def _json(text: str) -> Raw:
     try:
-        msgspec.json.decode(text)
+        decode(text)
     except msgspec.DecodeError as error:
         raise SetupError(f"--done is not JSON: {error}; a text is written '\"text\"'") from None
     return Raw(text.encode())

@@ -9,6 +9,7 @@ import typer
 from ...lazy import load
 from ...model.api_key import key_scope
 from ...model.errors import SetupError
+from ...model.json_value import decode
 from ...server.settings.table import Settings, load_settings
 from ..support.ledger import checked
 from ..support.options import seconds_in
@@ -70,6 +71,6 @@ def _claim(word: str) -> tuple[str, Any]:
     if name in OPTIONS:
         raise SetupError(f"--claim {name} is said with {OPTIONS[name]}")
     try:
-        return name, msgspec.json.decode(value)
+        return name, decode(value)
     except msgspec.DecodeError:
         return name, value

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...text.hidden import escaped
+from ..json_value import decode
 from ..tool import REFERENCE, Tool, Version
 from .changes import LockChange, changes
 
@@ -100,7 +101,7 @@ def described(tool: Tool) -> dict[str, Any]:
     }
     kept = {name: value for name, value in members.items() if value or name in _ALWAYS}
     # Through JSON and back, so that it equals what is read from a lock: lists for tuples, plain objects for icons.
-    definition: dict[str, Any] = _plain(msgspec.json.decode(msgspec.json.encode(kept)))
+    definition: dict[str, Any] = _plain(decode(msgspec.json.encode(kept)))
     return definition
 
 
@@ -177,7 +178,7 @@ def read(text: str | bytes) -> Lock:
     """The lock in a lock file's text. Raises ValueError with a sentence for a text that is no lock, or one whose
     entries were changed without their fingerprints."""
     try:
-        given = msgspec.json.decode(text)
+        given = decode(text)
     except msgspec.DecodeError as error:
         raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(given, dict) or not isinstance(given.get("tools"), dict):

@@ -7,7 +7,7 @@ An operator may decide about any call, and is shown its code; callers who may ap
 from ...wires.contract import Reply
 from ...wires.lifecycle import approvals as wire
 from ..approvals.decisions import OPERATOR, Decider
-from ..approvals.routes import approval_of
+from ..approvals.routes import approval_of, limit_of
 from ..http.exchange import Exchange
 from .operation import Operation, OperatorParts
 
@@ -17,10 +17,9 @@ ONE = wire.ADMIN + "/{id}"
 async def list_approvals(parts: OperatorParts, exchange: Exchange) -> Reply:
     """The oldest first, each with the address of its page and the code that the page asks for."""
     approvals, base_url = parts.decisions.approvals, exchange.base_url()
-    waiting = await approvals.waiting()
-    return wire.encode_approvals(
-        [approval_of(approvals, call, base_url, approvals.links.code_of(call.name)) for call in waiting]
-    )
+    waiting, more = await approvals.page(None, limit_of(exchange))
+    shown = [approval_of(approvals, call, base_url, approvals.links.code_of(call.name)) for call in waiting]
+    return wire.encode_approvals(shown, more)
 
 
 async def approve(parts: OperatorParts, exchange: Exchange) -> Reply:

@@ -1,9 +1,11 @@
 """Where the operator's tools find a running server: a file beside its ledger, that only its owner may read."""
 
+import asyncio
 import logging
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -11,7 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import SetupError, SourcePlace
+from ...model.json_value import decode_as
 
+AGAIN_S = 1.0
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _log = logging.getLogger("toolyard.server")
 
@@ -38,7 +42,7 @@ def read(ledger: Path) -> Endpoint | None:
                 raise SetupError(
                     "others can write this file, so it cannot be trusted; remove it", SourcePlace(str(path))
                 )
-            return msgspec.json.decode(file.read(), type=Endpoint)
+            return decode_as(file.read(), Endpoint)
     except PermissionError:
         raise SetupError("only who runs the server may look after its calls", SourcePlace(str(path))) from None
     except (OSError, msgspec.DecodeError):
@@ -51,20 +55,50 @@ class EndpointFile:
 
     def __init__(self, ledger: Path, access: Endpoint) -> None:
         self._path, self._access = _beside(ledger), access
+        self._retry: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        """Whole from the first moment that it is there."""
+        """On a full disk it comes as soon as there is room. Meanwhile nobody is sent to a server that has died: what
+        that has left is removed."""
         try:
-            descriptor, made = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(self._access))
-            os.replace(made, self._path)
+            self._write()
         except OSError as error:
-            _log.warning("%s cannot be written, so calls can only be looked after by callers: %s", self._path, error)
+            _log.warning(
+                "%s cannot be written, so until it can, calls can only be looked after by callers: %s",
+                self._path, error,
+            )  # fmt: skip
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+            self._try_later()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
         self._path.unlink(missing_ok=True)
+
+    def _try_later(self) -> None:
+        self._retry = asyncio.get_running_loop().call_later(AGAIN_S, self._try)
+
+    def _try(self) -> None:
+        try:
+            self._write()
+        except OSError:
+            self._try_later()
+        else:
+            _log.warning("%s is written, so this server can be looked after", self._path)
+
+    def _write(self) -> None:
+        """Whole from the first moment that it is there. Raises OSError, and leaves nothing behind."""
+        descriptor, made = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(self._access))
+            os.replace(made, self._path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(made)
+            raise
 
 
 def _open(path: str, flags: int) -> int:

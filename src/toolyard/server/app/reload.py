@@ -4,6 +4,7 @@ Because the parent keeps the socket, a client that calls in between waits a mome
 that does not load leaves its message on the screen, and the next change tries again.
 """
 
+import ctypes
 import os
 import signal
 import socket
@@ -15,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LOOK_EVERY_S = 0.3
+PR_SET_PDEATHSIG = 1
+_system = ctypes.CDLL(None)
 _OTHERS = {"toolyard.toml", "tools.lock"}
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
@@ -26,7 +29,7 @@ def supervise(arguments: list[str], targets: Iterable[str], listener: socket.soc
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     seen = _stamps(folders)
-    child = subprocess.Popen(command, pass_fds=[listener.fileno()])
+    child = _started(command, listener)
     try:
         while True:
             time.sleep(LOOK_EVERY_S)
@@ -34,9 +37,21 @@ def supervise(arguments: list[str], targets: Iterable[str], listener: socket.soc
             if now != seen:
                 seen = now
                 _end(child)
-                child = subprocess.Popen(command, pass_fds=[listener.fileno()])
+                child = _started(command, listener)
     except KeyboardInterrupt:
         _end(child)
+
+
+def _started(command: list[str], listener: socket.socket) -> "subprocess.Popen[bytes]":
+    """A server that is told to stop when this process is gone, however that ended: else it would go on with old code,
+    at an address where nobody looks for changes any more."""
+    return subprocess.Popen(command, pass_fds=[listener.fileno()], preexec_fn=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """In the child, before it is `toolyard`. Linux alone has this."""
+    if sys.platform == "linux":
+        _system.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _interrupt(*_: object) -> None:

@@ -52,7 +52,7 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
 
     ending = Shutdown(settings.grace_s, lambda: lines.put_nowait(None), hurry)
     ending.at_signals()
-    _read(pipes.input, lines, ending)
+    _read(pipes.input, lines, ending, settings.max_body_bytes)
     try:
         await asyncio.wait((serving,))
     finally:
@@ -62,7 +62,7 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
         serving.result()
 
 
-def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown) -> None:
+def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown, most: int) -> None:
     loop = asyncio.get_running_loop()
 
     def take(line: bytes | None) -> None:
@@ -72,7 +72,7 @@ def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown) ->
         with suppress(RuntimeError):  # it has ended, and the loop is closed
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
-    read_lines(input, take)
+    read_lines(input, take, most)
 
 
 def _checked(settings: Settings) -> Callable[[bytes], None]:

@@ -1,21 +1,18 @@
 """The page on which a person says yes or no to a call, and the address at which a client hears of it."""
 
 from collections.abc import Callable
-from html import escape
-
-import msgspec
 
 from ...catalogue import Catalogue
 from ...model.errors import PathNotFound, Refused, RequestError, ToolNotFound
 from ...model.lifecycle import State
 from ...model.record import CallRecord
-from ...text.hidden import escaped_json
 from ...trust.approvals.links import PATH
 from ...trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ...wires.contract import JSON, Reply
 from ...wires.errors import encode
 from ...wires.lifecycle.approvals import MOST_REASON
 from ...wires.oxp import oxp
+from ..console.html import code, json_text
 from ..http.exchange import Exchange
 from ..http.routes import Route
 from ..pages.forms import Browser, Forms
@@ -95,10 +92,10 @@ class ApprovalPages:
         who = f"{call.key.subject} ({call.key.tenant})"
         rows = [("Tool", call.reference), *self._about(call), ("Who asks", who), ("On behalf of", call.user_id)]
         rows += [("Call", call.key.call_id), ("Asked", f"{age(self._now() - call.created_at)} ago")]
-        text = msgspec.json.format(call.input or b"{}", indent=2).decode()
-        body = (
-            table(row for row in rows if row[1]) + f"<h2>Input</h2><pre tabindex='0'>{escape(escaped_json(text))}</pre>"
+        where = (
+            f"An operator sees all of it in the console, or with <code>toolyard show</code> {code(call.key.call_id)}"
         )
+        body = table(row for row in rows if row[1]) + f"<h2>Input</h2>{json_text(call.input or b'{}', where)}"
         if call.waiting_for == APPROVAL and await self._desk.is_closed(call):
             wrong = TOO_MANY
             body += alert(wrong)

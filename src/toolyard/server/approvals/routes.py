@@ -6,7 +6,7 @@ tenant, has the scope for it, and sees the tool. Two other ways lead to the same
 """
 
 from ...catalogue import Catalogue
-from ...engine.approvals import Approvals
+from ...engine.approvals import MOST, Approvals
 from ...model.caller import Caller
 from ...model.errors import Forbidden, PathNotFound, RequestError, ToolNotFound
 from ...model.record import CallRecord
@@ -15,6 +15,7 @@ from ...trust.approvals.links import PATH
 from ...wires.contract import Reply
 from ...wires.lifecycle import approvals as wire
 from ...wires.lifecycle.calls import LIFECYCLE
+from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
 from .decisions import AuditedApprovals, Decider, about
@@ -42,8 +43,8 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
 
     async def show_all(exchange: Exchange) -> Reply:
         _refuse_unless_approver(exchange.caller)
-        waiting = await approvals.waiting(exchange.caller.tenant)
         caller = exchange.caller
+        waiting, _ = await approvals.page(caller.tenant, limit_of(exchange))
         others = [call for call in waiting if call.key.subject != caller.subject and is_visible(call, caller)]
         return wire.encode_approvals([approval_of(approvals, call, exchange.base_url()) for call in others])
 
@@ -76,6 +77,11 @@ def approval_of(approvals: Approvals, call: CallRecord, base_url: str, code: str
     asks for, is for operators alone."""
     id = approvals.links.id_of(call.name)
     return wire.approval_json(call, id, f"{base_url}{PATH}/{id}" if base_url else None, code)
+
+
+def limit_of(exchange: Exchange) -> int:
+    """How many calls a list has at most."""
+    return int(query.number(exchange, "limit", MOST, 1, wire.MOST_LISTED))
 
 
 async def _found(approvals: Approvals, id: str) -> CallRecord | None:

@@ -29,7 +29,7 @@ class Overview:
         return []
 
     async def show(self, visit: Visit) -> PageContent:
-        waiting, workers = len(await self._approvals.waiting()), await self._store.workers()
+        waiting, workers = await self._approvals.count(), await self._store.workers()
         rows = [
             ("Server", f"{shown(self._readiness.health)}, toolyard {VERSION}, node {shown(self._store.node)}"),
             ("Tools", visit.link("/tools", str(len(self._catalogue)))),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from ...model.call import CallTool
+from ...model.call import LONGEST_TOOL_NAME, CallTool
 from ...model.caller import Caller
 from ...model.errors import ToolyardError, Unavailable
 from ...model.record import CallRecord
@@ -75,7 +75,7 @@ class Witness:
                 caller.how,
                 call.origin.address,
                 command.wire,
-                command.tool_id if tool is None else tool.reference,
+                command.tool_id[:LONGEST_TOOL_NAME] if tool is None else tool.reference,
                 call_id or command.call_id,
                 None,
                 Raw(command.input_json) if command.input_json else command.input,

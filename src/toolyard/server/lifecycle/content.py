@@ -3,10 +3,9 @@
 import re
 from urllib.parse import quote
 
-import msgspec
-
 from ...model.caller import Caller
 from ...model.errors import PathNotFound, Refused
+from ...model.json_value import decode_as
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord
 from ...store.contract import Store
@@ -49,7 +48,7 @@ async def _call(store: Store, caller: Caller, call_id: str, session: str | None)
 def _part(exchange: Exchange, call: CallRecord) -> Reply:
     """What an ended call returned never changes, so its number is its tag. Only GET has ranges."""
     value = call.value or b"null"
-    body, kind = (msgspec.json.decode(value, type=str).encode(), TEXT) if value.startswith(b'"') else (value, JSON)
+    body, kind = (decode_as(value, str).encode(), TEXT) if value.startswith(b'"') else (value, JSON)
     tag = b'"%d"' % call.seq
     named = b"attachment; filename*=UTF-8''%b" % quote(call.key.call_id, safe="").encode()
     headers: Headers = [

@@ -10,7 +10,8 @@ from functools import partial
 
 from ...engine.sessions import Sessions
 from ...model.errors import InvalidInput, Problem
-from ...wires.contract import Reply, Stream
+from ...model.record import CallRecord
+from ...wires.contract import JSON, Reply, Stream
 from ...wires.lifecycle import provider_messages
 from ...wires.lifecycle import sessions as wire
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -59,13 +60,20 @@ class SessionHandlers:
         calls = await self._intake.uses("lifecycle", caller, exchange, take)
         return wire.encode_turn(calls)
 
-    async def results(self, exchange: Exchange) -> Reply:
+    async def results(self, exchange: Exchange) -> Reply | Stream:
+        """All in one message, as providers want them: those that are too many to be held at once are sent as they are
+        read."""
         caller = exchange.caller
         format, wait = _format(exchange), query.wait(exchange)
-        calls = await self._sessions.results(caller, exchange.parameters["sessionId"], wait)
-        if calls is None:
+        pages = await self._sessions.results(caller, exchange.parameters["sessionId"], wait)
+        if pages is None:
             return wire.encode_awaiting()
-        return wire.encode_ready(provider_messages.encode_results(format, calls, self._telling))
+        first = await anext(pages)
+        second = await anext(pages, None)
+        if second is None:
+            return wire.encode_ready(provider_messages.encode_results(format, first, self._telling))
+        encoder = provider_messages.ResultsStream(format, self._telling)
+        return Stream(200, [JSON], _sent(encoder, first, second, pages), has_an_end=True, caller=caller)
 
     async def events(self, exchange: Exchange) -> Stream:
         caller = exchange.caller
@@ -81,6 +89,22 @@ class SessionHandlers:
             events = await self._sessions.events(id, last, EVENTS_AT_ONCE, KEEP_ALIVE_S)
             yield b"".join(map(wire.encode_event, events)) or b": still here\n\n"
             last = events[-1].number if events else last
+
+
+async def _sent(
+    encoder: provider_messages.ResultsStream,
+    first: list[CallRecord],
+    second: list[CallRecord],
+    pages: AsyncIterator[list[CallRecord]],
+) -> AsyncIterator[bytes]:
+    yield encoder.head
+    for page in (first, second):
+        while page:
+            yield encoder.encode(page.pop(0))
+    async for page in pages:
+        while page:
+            yield encoder.encode(page.pop(0))
+    yield encoder.tail()
 
 
 def _format(exchange: Exchange) -> provider_messages.Format:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import ToolyardError
+from ...model.json_value import decoder
 from ..hints import Hints, Topic
 from .connections import BREAKS, Connection, Pool, connect, reason
 from .rows import SQL, Told, encode
@@ -39,7 +40,7 @@ class Notice(Struct):
     keys: list[int | str]
 
 
-_decode = msgspec.json.Decoder(Notice).decode
+_decode = decoder(Notice)
 
 
 def channel_of(schema: str) -> str:

@@ -68,7 +68,11 @@ def requests(wanted: ClaimFilter) -> Query:
     if wanted.state is State.PENDING:
         where.add("waiting_for IS NULL")
     order = _of_state(where, wanted.state, "seq", "created_at, seq")
-    return f"SELECT {SQL.call} FROM calls WHERE {where} ORDER BY {order} LIMIT {wanted.limit:d}", where.values
+    found = f"SELECT * FROM calls WHERE {where} ORDER BY {order} LIMIT {wanted.limit:d}"
+    before = f"sum({SQL.size}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    sized = f"SELECT *, {before} AS before FROM ({found}) AS found"
+    within = f"coalesce(before, 0) < {wanted.most_bytes:d}"
+    return f"SELECT {SQL.call} FROM ({sized}) AS sized WHERE {within} ORDER BY {order}", where.values
 
 
 def _of_state(where: _Conditions, state: State | None, order: str, order_of_the_living: str) -> str:

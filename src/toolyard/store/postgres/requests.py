@@ -40,14 +40,15 @@ async def _claim(connection: Connection, wanted: ClaimFilter, token: int, limits
     """Where others claim at the same moment, looks further until there is enough or no more. Where they take all that
     is looked at there is nothing, and the next look finds what they left."""
     claims: list[CallRecord] = []
-    look_at = wanted.limit + 16
+    look_at, left = wanted.limit + 16, wanted.most_bytes
     while True:
         limit = wanted.limit - len(claims)
         rows = await connection.fetch(
-            SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s, wanted.who.houses
+            SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s, wanted.who.houses, left
         )
         claims += [call_of(row) for _, *row in rows]
-        if not rows or len(claims) == wanted.limit or rows[0][0] < look_at:
+        left = wanted.most_bytes - sum(call.size for call in claims)
+        if not rows or len(claims) == wanted.limit or left <= 0 or rows[0][0] < look_at:
             return claims
         look_at *= 4
 

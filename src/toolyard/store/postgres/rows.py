@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 encode = msgspec.json.Encoder().encode
 _STATES = {state.value: state for state in State}
 NO_ENDING = (None,) * 6
-PARTS = ("call", "standing", "living", "changed", "lives", "found", "fits", "wanted")
+PARTS = ("call", "size", "standing", "living", "changed", "lives", "found", "fits", "wanted")
 """Of statements."""
 
 

@@ -15,9 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from ...model.errors import ToolyardError
+from ...model.json_value import decode
 from ...model.judge import Judged
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
@@ -26,7 +25,7 @@ from ...model.worker import WorkerRecord
 from ...model.writes import DIRECT, Answer, Claimant, Decision, HandBack, HeartbeatWrite, LeaseTerms, WaitForAccount
 from ...supervision import SupervisedTask, Supervisor
 from ..hints import Hints, Topic
-from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
+from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
 from . import begin as beginning
 from . import holdings, queries, usage
 from . import node_calls as running
@@ -176,6 +175,10 @@ class PostgresStore(KeptForTrust):
         sql, values = queries.listed(wanted)
         return [call_of(row) for row in await self._fetch(sql, *values)]
 
+    async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
+        found = await self._fetch(SQL.waiting_calls, waiting_for, None if tenant is None else text(tenant), limit)
+        return [seq for seq, _ in found], found[0][1] if found else 0
+
     async def counted(self, newest: int) -> dict[State, int]:
         return {State(state): count for state, count in await self._fetch(SQL.counted, newest) if count}
 
@@ -263,14 +266,15 @@ class PostgresStore(KeptForTrust):
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
         rows = await self._fetch(SQL.session_standing, text(id), tenant, text(subject))
-        return SessionStanding(id, msgspec.json.decode(rows[0][0]), *rows[0][1:]) if rows else None
+        return SessionStanding(id, decode(rows[0][0]), *rows[0][1:]) if rows else None
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
         found = await self._fetch(SQL.request_standings, text(session))
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
-    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        return [call_of(row) for row in await self._fetch(SQL.session_requests, text(session), turn)]
+    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+        found = await self._fetch(SQL.session_requests, text(session), turn, after, MOST_BYTES)
+        return [call_of(row) for row in found]
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
         return [Event(*row) for row in await self._fetch(SQL.events, text(session), after, limit)]

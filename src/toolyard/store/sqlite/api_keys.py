@@ -6,10 +6,11 @@ import apsw
 import msgspec
 
 from ...model.api_key import ApiKey
+from ...model.json_value import decoder
 from ..hints import Topic
 from .rows import SQL, PendingHints, encode, first
 
-_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_texts = decoder(tuple[str, ...])
 
 
 def put(cursor: apsw.Cursor, told: PendingHints, key: ApiKey, now: float) -> bool:

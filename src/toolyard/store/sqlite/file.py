@@ -16,6 +16,8 @@ from ..values import StoreInUse
 
 LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
 MEMORY = ":memory:"
+BUSY_MS = 5000
+"""How long the writes that are there wait for another program that has the file. Then they fail, all together."""
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "journal_size_limit=67108864")
 
 
@@ -67,7 +69,7 @@ def opened(path: Path) -> apsw.Connection:
         if str(path) != MEMORY and not path.exists():  # what callers said and got is nobody else's on this machine
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(5000)
+        connection.set_busy_timeout(BUSY_MS)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         _migrate(connection, path)

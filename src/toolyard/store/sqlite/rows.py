@@ -79,6 +79,17 @@ def calls(cursor: apsw.Cursor, where: str, values: Any) -> list[CallRecord]:
     return [made(row) for row in cursor.execute(f"{SQL.call} WHERE {where}", values).fetchall()]
 
 
+def calls_within(cursor: apsw.Cursor, where: str, values: Any, most_bytes: int) -> list[CallRecord]:
+    """The first of them, until there is that much; read one by one, since they may be large."""
+    found: list[CallRecord] = []
+    for row in cursor.execute(f"{SQL.call} WHERE {where}", values):
+        found.append(made(row))
+        most_bytes -= found[-1].size
+        if most_bytes <= 0:
+            break
+    return found
+
+
 def made(row: tuple[Any, ...]) -> CallRecord:
     seq, tenant, subject, family, call_id, keyed, *rest = row
     record = CallRecord(seq, CallKey(tenant, subject, family, call_id), bool(keyed), *rest)

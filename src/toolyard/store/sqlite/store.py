@@ -4,6 +4,7 @@ Because one process writes, its writer thread may look before it leaps: a SELECT
 """
 
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-import msgspec
 
 from ...model.errors import SetupError
+from ...model.json_value import decode
 from ...model.judge import Judged, claimed, is_news, judge, settle
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
@@ -34,10 +35,10 @@ from ...model.writes import (
 )
 from ...supervision import Supervisor
 from ..hints import Hints, Topic, came, changed
-from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
+from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
 from . import questions as asking
 from . import rows, sessions
-from .file import lock, opened
+from .file import MEMORY, lock, opened
 from .rows import SQL, PendingHints
 from .trust import KeptForTrust
 from .writer import Writer
@@ -69,11 +70,14 @@ class SqliteStore(KeptForTrust):
         self.hints = Hints()
         self._slots: Counter[str] = Counter()
         self._has_failed, self._tried_at = False, 0.0
+        self._file: tuple[int, int] | None = None
+        """Which one it is, where it is one."""
 
     async def open(self) -> None:
         self._lock = await lock(self._path)
         try:
             self._writer = Writer(opened(self._path), self._supervisor)
+            self._file = None if str(self._path) == MEMORY else _identity(self._path)
         except SetupError:
             self._lock.close()
             raise
@@ -88,12 +92,28 @@ class SqliteStore(KeptForTrust):
     async def check(self) -> None:
         """Stands in line like any write. Only a real one shows whether there is room on the disk, so after one that
         failed, and from time to time, this makes one of the size of a call."""
+        self._refuse_gone()
         now = time.monotonic()
         if not self._has_failed and now < self._tried_at + TRY_EVERY_S:
             await self._write(lambda cursor: None)
             return
         await self._write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
         self._has_failed, self._tried_at = False, now
+
+    def _refuse_gone(self) -> None:
+        """A file that somebody has removed, or put another in the place of, takes writes that nobody will ever read.
+        Raises StoreDown."""
+        if self._file is None:
+            return
+        try:
+            is_there = _identity(self._path) == self._file
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise StoreDown(
+                "The server cannot record calls now", retry_after_ms=1000,
+                developer_message=f"the ledger: {self._path} was removed or replaced; bring it back, or start again",
+            )  # fmt: skip
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -158,6 +178,11 @@ class SqliteStore(KeptForTrust):
         sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
         return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
+    async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
+        values = {"waiting_for": waiting_for, "tenant": tenant, "limit": limit}
+        found: list[Any] = await self._write(lambda cursor: cursor.execute(SQL.waiting_calls, values).fetchall())
+        return [seq for seq, _ in found], found[0][1] if found else 0
+
     async def counted(self, newest: int) -> dict[State, int]:
         return await self._write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
 
@@ -221,7 +246,7 @@ class SqliteStore(KeptForTrust):
 
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         def write(cursor: apsw.Cursor, told: PendingHints) -> list[CallRecord]:
-            now, claims = self._now(), list[CallRecord]()
+            now, claims, left = self._now(), list[CallRecord](), wanted.most_bytes
             where, values = rows.claimable(cursor, wanted)
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
@@ -229,7 +254,11 @@ class SqliteStore(KeptForTrust):
                     settled = settle(before, now, self._limits)
                     taken = Judged(claimed(before, wanted.who.holder, now, self._limits))
                     self._save(cursor, told, before, settled or taken)
-                    claims += [] if settled else rows.calls(cursor, "seq = ?", (before.seq,))
+                    if settled is None:
+                        claims += rows.calls(cursor, "seq = ?", (before.seq,))
+                        left -= claims[-1].size
+                        if left <= 0:
+                            return claims
             return claims
 
         return await self._change(write)
@@ -253,7 +282,9 @@ class SqliteStore(KeptForTrust):
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         def read(cursor: apsw.Cursor) -> list[CallRecord]:
             where, values = rows.claimable(cursor, wanted)
-            return rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
+            return rows.calls_within(
+                cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit), wanted.most_bytes
+            )
 
         return await self._write(read)
 
@@ -290,7 +321,7 @@ class SqliteStore(KeptForTrust):
         row: Any = await self._write(
             lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone()
         )
-        return None if row is None else SessionStanding(id, msgspec.json.decode(row[0]), *row[1:])
+        return None if row is None else SessionStanding(id, decode(row[0]), *row[1:])
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
         found: list[Any] = await self._write(
@@ -298,9 +329,10 @@ class SqliteStore(KeptForTrust):
         )
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
-    async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
-        where = "session = ?" if turn is None else f"session = ? AND turn = {turn:d}"
-        return await self._write(lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq", (session,)))
+    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+        of_turn = "" if turn is None else f" AND turn = {turn:d}"
+        where = f"session = ?{of_turn} AND seq > ? ORDER BY seq"
+        return await self._write(lambda cursor: rows.calls_within(cursor, where, (session, after), MOST_BYTES))
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
         return await self._write(
@@ -444,3 +476,9 @@ class SqliteStore(KeptForTrust):
             raise StoreDown(
                 "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
             ) from error
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Of a file, by whichever name. Raises OSError."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino

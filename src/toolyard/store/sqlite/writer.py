@@ -95,6 +95,9 @@ class Writer:
         """In one transaction; if one of them fails, each in its own, so that it fails alone."""
         try:
             return self._committed([write for write, _ in batch])
+        except apsw.BusyError as error:
+            # another program has the file, which is nobody's write's fault: one by one each would wait for it again
+            return [error] * len(batch)
         except Exception as error:  # whatever one of them raises, the thread goes on with the others
             if len(batch) == 1:
                 return [error]

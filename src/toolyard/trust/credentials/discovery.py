@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...lazy import load
+from ...model.json_value import decode
 from ...text.addresses import is_safe
 from .jwk import PublicKey, read_keys
 from .jwks_cache import NoAnswer
@@ -101,7 +102,7 @@ async def fetch(url: str) -> Any:
     http = load("http")
     try:
         async with asyncio.timeout(TIMEOUT_S), _client(http, url) as client:
-            return msgspec.json.decode(await _body(client, url))
+            return decode(await _body(client, url))
     except TimeoutError:
         raise NoAnswer(f"{url} did not answer within {TIMEOUT_S:g} s") from None
     except (http.HTTPError, http.InvalidURL) as error:

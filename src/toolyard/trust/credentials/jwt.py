@@ -11,12 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import NotAuthenticated
+from ...model.json_value import decoder
 from ...text import base64url
 
 LONGEST = 16 * 2**10
 """Bytes of a token. Real ones have one or two thousand; a longer one is not even decoded."""
 LARGEST = 2**63
-_object = msgspec.json.Decoder(dict[str, Any])
+_object = decoder(dict[str, Any])
 
 BRINGS_A_KEY = ("jku", "jwk", "x5u", "x5c")
 """Members of a header by which a token names or brings the key to check it with. Anybody can sign with a key of their
@@ -84,7 +85,7 @@ def _bytes(part: bytes, name: str) -> bytes:
 
 def _members(part: bytes, name: str) -> dict[str, Any]:
     try:
-        members = _object.decode(_bytes(part, name))
+        members = _object(_bytes(part, name))
     except (msgspec.DecodeError, RecursionError, ValueError):
         raise refused(f"the token's {name} is not a JSON object") from None
     if not _has_usable_numbers(members):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ...model.call import CallContext
 from ...model.caller import Caller
 from ...model.errors import Unavailable
+from ...model.json_value import decode_as
 from ...model.sealed import KIND, Account
 from ...model.tool import Authorization, Tool
 from ..credentials.jwks_cache import NoAnswer
@@ -219,7 +220,7 @@ def _next(opened: Opened) -> Opened:
 
 
 def _read(opened: Opened) -> StoredTokens:
-    return msgspec.json.decode(opened.value, type=StoredTokens)
+    return decode_as(opened.value, StoredTokens)
 
 
 def _shown(path: VaultPath, about: Mapping[str, Any]) -> Account:

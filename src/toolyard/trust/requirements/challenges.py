@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model.caller import Caller
+from ...model.json_value import decode_as
 from ...store.contract import Store
 from ...store.hints import Topic
 from ...store.values import Note
@@ -79,7 +80,7 @@ class Challenges:
             if len(text) > LONGEST:
                 return None
             sealed = base64url.decoded(text)
-            asked = msgspec.json.decode(self._ring.unseal(PURPOSE, sealed, b""), type=Challenged)
+            asked = decode_as(self._ring.unseal(PURPOSE, sealed, b""), Challenged)
         except (ValueError, BrokenSeal):
             return None
         return asked if self._now() <= asked.until else None

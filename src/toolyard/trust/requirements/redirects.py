@@ -13,6 +13,7 @@ from hmac import compare_digest
 import msgspec
 from msgspec import Struct
 
+from ...model.json_value import decode_as
 from ...store.contract import Store
 from ...store.values import Note
 from ..sealing.ring import BrokenSeal, KeyRing
@@ -69,7 +70,7 @@ class Redirects:
         if sealed is None:
             raise gone
         try:
-            sent = msgspec.json.decode(self._ring.unseal(self._kind, sealed, name.encode()), type=SentRedirect)
+            sent = decode_as(self._ring.unseal(self._kind, sealed, name.encode()), SentRedirect)
         except BrokenSeal:
             raise gone from None
         # Else an attacker could have their own answer ended in a victim's browser, and connect their account there.

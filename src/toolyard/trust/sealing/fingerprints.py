@@ -15,14 +15,15 @@ import msgspec
 from msgspec import Raw
 
 from ...model.call import LARGE_INPUT
+from ...model.json_value import canonical_number, decode
 from .ring import KeyRing
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 Input = Mapping[str, Any] | Raw
 """A call's input, or the JSON of it that was kept when it came."""
-_may_have_floats = re.compile(rb"[0-9][.eE]").search
-"""May find a float where there is none, in a text such as "3.5 l", and never overlooks one. Without any, members in
-order are all that the one form needs."""
+_may_be_respelled = re.compile(rb"[0-9][.eE]|[0-9]{22}").search
+"""Whether there may be floats, or integers that have a float's spelling; it may find one where there is none, in a text
+such as "3.5 l", and never overlooks one. Without any, members in order are all that the one form needs."""
 
 
 class Fingerprints:
@@ -51,11 +52,11 @@ class Fingerprints:
 def _one_form(tool: str, user_id: str | None, input: Input) -> bytes:
     if isinstance(input, Raw):
         # Large inputs were written with their members in order when they came; to decode one again costs too much.
-        if len(input_json := bytes(input)) > LARGE_INPUT and not _may_have_floats(input_json):
+        if len(input_json := bytes(input)) > LARGE_INPUT and not _may_be_respelled(input_json):
             return _encode((tool, user_id, input))
-        input = msgspec.json.decode(input)
+        input = decode(input)
     encoded = _encode((tool, user_id, input))
-    return _encode((tool, user_id, canonical(input))) if _may_have_floats(encoded) else encoded
+    return _encode((tool, user_id, canonical(input))) if _may_be_respelled(encoded) else encoded
 
 
 def _digest(start: blake2b, encoded: bytes) -> bytes:
@@ -65,9 +66,9 @@ def _digest(start: blake2b, encoded: bytes) -> bytes:
 
 
 def canonical(value: Any) -> Any:
-    """A value in which whole floats are integers, all the way down: 1.0 and 1 are the same number in JSON."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
+    """A value in which each number has its one spelling, all the way down: 1.0 and 1 are the same number in JSON."""
+    if isinstance(value, float) or type(value) is int:
+        return canonical_number(value)
     if isinstance(value, dict):
         return {name: canonical(member) for name, member in value.items()}
     if isinstance(value, list):

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ...model.json_value import decoder
 from ...model.sealed import Resealed, Sealed
 from ...store.contract import SealedStore
 from .ring import BrokenSeal, KeyRing
 
 PURPOSE = "vault"
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = decoder(dict[str, Any])
 _log = logging.getLogger("toolyard.secrets")
 _bound = msgspec.msgpack.Encoder().encode
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ...model.audit import AuditBlock, Chain, Mark
 from ...model.errors import InvalidInput, Problem
+from ...model.json_value import decode_as
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 
@@ -85,7 +86,7 @@ def encode_blocks(blocks: Sequence[AuditBlock]) -> Reply:
 
 def decode_check(body: bytes) -> AuditCheck:
     try:
-        check = msgspec.json.decode(body, type=AuditCheck)
+        check = decode_as(body, AuditCheck)
         for head in check.heads:
             mark_of(head)
         bytes.fromhex(check.place.mac)
@@ -103,7 +104,7 @@ def _entries(block: AuditBlock) -> list[Any]:
     found = list[Any]()
     for line in bytes(block.entries).split(b"\n"):
         try:
-            found.append(msgspec.json.decode(line, type=dict[str, Any]))
+            found.append(decode_as(line, dict[str, Any]))
         except (msgspec.DecodeError, UnicodeDecodeError):
             found.append(UNREADABLE)
     return found

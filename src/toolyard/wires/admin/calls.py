@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from ...model.caller import LOCAL
 from ...model.errors import InvalidInput, Problem, ToolError
+from ...model.json_value import decode_as
 from ...model.lifecycle import CODES, Move, State
 from ...model.record import CallRecord, Ending
 from ..contract import JSON, Reply, Request
@@ -60,7 +61,7 @@ def decode_settlement(body: bytes) -> Ending | None:
     if given == ["rerun"]:
         return None
     if given == ["done"]:
-        value = msgspec.json.format(msgspec.json.decode(body, type=_Done).done, indent=-1)
+        value = msgspec.json.format(decode_as(body, _Done).done, indent=-1)
         return Ending(State.COMPLETE, CODES[Move.COMPLETE], 0.0, value=value)
     error = ToolError(message or FAILED, can_retry=False)
     return Ending(State.ERROR, CODES[Move.FAIL], 0.0, error=encode(error.members()))

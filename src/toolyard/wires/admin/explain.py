@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import MalformedRequest
+from ...model.json_value import decode_as
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 
@@ -40,7 +41,7 @@ class Explanation(Struct):
 
 def decode_asked(body: bytes) -> ExplainQuery:
     try:
-        return msgspec.json.decode(body, type=ExplainQuery)
+        return decode_as(body, ExplainQuery)
     except msgspec.DecodeError as error:
         raise MalformedRequest("The question cannot be read", developer_message=str(error)) from None
 

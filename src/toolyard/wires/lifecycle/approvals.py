@@ -17,6 +17,7 @@ from ..json_body import parse_or_empty
 ADMIN = "/v1/admin/approvals"
 OWN = "/v1/approvals"
 MOST_REASON = 500
+MOST_LISTED = 1000
 
 
 def decode_reason(body: bytes) -> str:
@@ -48,8 +49,9 @@ def approval_json(call: CallRecord, id: str, url: str | None, code: str | None =
     return approval if code is None else {**approval, "code": code}
 
 
-def encode_approvals(waiting: Sequence[Mapping[str, Any]]) -> Reply:
-    return Reply(200, encode({"approvals": waiting}), [JSON])
+def encode_approvals(waiting: Sequence[Mapping[str, Any]], more: int = 0) -> Reply:
+    """`more`: how many others wait."""
+    return Reply(200, encode({"approvals": waiting, **({"more": more} if more else {})}), [JSON])
 
 
 def encode_decided(call: CallRecord, approved: bool) -> Reply:
@@ -60,8 +62,8 @@ def encode_decided(call: CallRecord, approved: bool) -> Reply:
 # -- a client's side -------------------------------------------------------------------------------
 
 
-def encode_list() -> Request:
-    return Request("GET", ADMIN)
+def encode_list(limit: int | None = None) -> Request:
+    return Request("GET", ADMIN, query=b"" if limit is None else b"limit=%d" % limit)
 
 
 def encode_decision(id: str, approved: bool, reason: str) -> Request:

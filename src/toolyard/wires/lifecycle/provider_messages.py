@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ...model.call import LONGEST_TOOL_NAME
 from ...model.errors import ToolError
+from ...model.json_value import decode, decode_as
 from ...model.lifecycle import State
 from ...model.record import CallRecord
 from ...model.session import ToolUse
@@ -22,6 +24,7 @@ DEEPEST = 64
 AS_IT_IS = ModelText()
 Format = Literal["anthropic", "openai"]
 _encode = msgspec.json.Encoder(order="sorted").encode
+_plain = msgspec.json.Encoder().encode
 
 
 def decode_message(body: bytes) -> list[ToolUse]:
@@ -37,6 +40,13 @@ def decode_message(body: bytes) -> list[ToolUse]:
     return list(uses.values())
 
 
+def _name(value: Any) -> str:
+    """A model may make one up, and is told that there is no such tool; but it is kept, and so it is short."""
+    if len(text(value)) > LONGEST_TOOL_NAME:
+        raise ValueError(f"Must have at most {LONGEST_TOOL_NAME} characters")
+    return str(value)
+
+
 def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
     """The `tool_use` blocks of Anthropic's `content`."""
     if members.maybe("content", _is_plain, "tool_calls" in members):
@@ -44,7 +54,7 @@ def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
     uses = []
     for block in members.all_below("content"):
         if block.one("type", text) == "tool_use":
-            id, name = block.one("id", ID), block.one("name", text)
+            id, name = block.one("id", ID), block.one("name", _name)
             uses.append((block, _use(id, name, block.one("input", lambda input: input))))
     return uses
 
@@ -57,7 +67,7 @@ def _openai(members: Members) -> list[tuple[Members, ToolUse]]:
     for call in members.all_below("tool_calls"):
         kind = call.maybe("type", one_of("function", "custom"), "function")
         id, called = call.one("id", ID), call.below(kind or "function")
-        name, written = called.one("name", text), called.one("input" if kind == "custom" else "arguments", text)
+        name, written = called.one("name", _name), called.one("input" if kind == "custom" else "arguments", text)
         uses.append((call, _use(id, name, *_read(written or "", kind or ""))))
     return uses
 
@@ -73,7 +83,7 @@ def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
     if kind == "custom":
         return {}, written, "The tool takes a JSON object, not text"
     try:
-        input = msgspec.json.decode(written) if written.strip() else {}
+        input = decode(written) if written.strip() else {}
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         return {}, written, f"The arguments are not valid JSON: {error}"
     if not isinstance(input, dict):
@@ -114,6 +124,32 @@ def encode_results(format: Format, calls: Sequence[CallRecord], policy: ModelTex
     notes = {call.request: note for call, text in zip(calls, texts, strict=True) if (note := _note(call, text))}
     ends = [text.with_end(_where(call)) for call, text in zip(calls, texts, strict=True)]
     return FORMATS[format](calls, ends) | ({"notes": notes} if notes else {})
+
+
+class ResultsStream:
+    """The same, one result after another, for those that are too many to be in memory at once."""
+
+    def __init__(self, format: Format, telling: ModelText = AS_IT_IS) -> None:
+        self._format, self._telling = format, telling
+        self._notes: dict[str, Any] = {}
+        self._is_first = True
+
+    @property
+    def head(self) -> bytes:
+        around = b'"message":{"role":"user","content":[' if self._format == "anthropic" else b'"messages":['
+        return b'{"status":"ready",' + around
+
+    def encode(self, call: CallRecord) -> bytes:
+        made = encode_results(self._format, [call], self._telling)
+        self._notes |= made.get("notes", {})
+        (item,) = made["message"]["content"] if self._format == "anthropic" else made["messages"]
+        comma, self._is_first = b"" if self._is_first else b",", False
+        return comma + _plain(item)
+
+    def tail(self) -> bytes:
+        """What was done to the texts is known at the end."""
+        notes = b',"notes":' + _plain(self._notes) if self._notes else b""
+        return (b"]}" if self._format == "anthropic" else b"]") + notes + b"}"
 
 
 def _most(call: CallRecord) -> int | None:
@@ -167,10 +203,10 @@ def _openai_results(calls: Sequence[CallRecord], texts: Sequence[str]) -> dict[s
 def _text_of(call: CallRecord) -> str:
     """The text of a call's result or error that the model reads."""
     if call.state is State.ERROR:
-        error = ToolError.from_members(msgspec.json.decode(call.error or b"{}"))
+        error = ToolError.from_members(decode(call.error or b"{}"))
         return "\n".join(filter(None, [error.message, error.additional_prompt_content]))
     value = call.value or b"null"
-    return value.decode() if _is_json(call) else msgspec.json.decode(value, type=str)
+    return value.decode() if _is_json(call) else decode_as(value, str)
 
 
 FORMATS: dict[Format, Callable[[Sequence[CallRecord], Sequence[str]], dict[str, Any]]] = {

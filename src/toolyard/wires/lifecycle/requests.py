@@ -5,12 +5,12 @@ are decoded, and the answers to them encoded. (`worker_client` is the other side
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from ...model.call import CallContext
 from ...model.channel import Question
 from ...model.errors import InvalidInput, Problem, ToolError
+from ...model.json_value import decode
 from ...model.judge import Judged
 from ...model.lifecycle import State
 from ...model.record import CallRecord
@@ -47,6 +47,7 @@ MOST_RENEWED = 1000
 LONGEST_WAIT_S = 60.0
 LARGEST = 2**53 - 1
 """The largest whole number that every JSON implementation can hold."""
+LONGEST_ERROR, LARGEST_PROGRESS = 64 * 2**10, 64 * 2**10
 
 _attempt = whole_from(1, LARGEST)
 _request_id = an_id(LONGEST_REQUEST_ID)
@@ -124,11 +125,11 @@ def _error(members: Members) -> ToolError:
         return ToolError(members.one("error", _text_or_error) or "The tool failed")
     error = members.below("error")
     failure = ToolError(
-        error.one("message", text) or "The tool failed",
-        developer_message=error.maybe("developer_message", text, None),
+        error.one("message", _error_text) or "The tool failed",
+        developer_message=error.maybe("developer_message", _error_text, None),
         can_retry=error.maybe("can_retry", flag, None),
         retry_after_ms=error.maybe("retry_after_ms", whole_from(0, LARGEST), None),
-        additional_prompt_content=error.maybe("additional_prompt_content", text, None),
+        additional_prompt_content=error.maybe("additional_prompt_content", _error_text, None),
     )
     error.close()
     return failure
@@ -137,7 +138,21 @@ def _error(members: Members) -> ToolError:
 def _text_or_error(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("Must be a string, or an object with a message")
-    return value
+    return _error_text(value)
+
+
+def _error_text(value: Any) -> str:
+    """An error is read by people and models, and lists of calls have it whole."""
+    if len(text(value)) > LONGEST_ERROR:
+        raise ValueError(f"Must have at most {LONGEST_ERROR} characters")
+    return str(value)
+
+
+def _progress(value: Any) -> dict[str, Any]:
+    """How far a call is: it is said again and again, and lists of calls have it whole."""
+    if len(encode(an_object(value))) > LARGEST_PROGRESS:
+        raise ValueError(f"Must have at most {LARGEST_PROGRESS} bytes")
+    return dict(value)
 
 
 def _renewal(members: Members) -> Renewal:
@@ -145,7 +160,7 @@ def _renewal(members: Members) -> Renewal:
         members.one("sessionId", ID),
         members.one("requestId", _request_id),
         members.one("attempt", _attempt),
-        members.maybe("progress", an_object, None),
+        members.maybe("progress", _progress, None),
     )
     members.close()
     return renewal
@@ -195,7 +210,7 @@ def request_json(call: CallRecord) -> dict[str, Any]:
     if call.state is State.COMPLETE:
         members["response"] = Raw(call.value or b"null")
     elif call.state is State.ERROR:
-        members["error"] = ToolError.from_members(msgspec.json.decode(call.error or b"{}")).message
+        members["error"] = ToolError.from_members(decode(call.error or b"{}")).message
     return members
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ...model.caller import Caller
 from ...model.errors import InternalError, ToolError
+from ...model.json_value import decode_as
 from ...model.lifecycle import State
 from ...model.worker import Claim, Claimed, Registration, Renewal, RenewalAnswer, ToolDefinition
 from ..contract import JSON, Reply, Request
@@ -155,7 +156,7 @@ def _decoded(reply: Reply, shape: type[T]) -> T:
     if reply.status != 200:
         raise refusal(reply)
     try:
-        return msgspec.json.decode(reply.body, type=shape)
+        return decode_as(reply.body, shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InternalError("The server's answer is not what was asked for", developer_message=str(error)) from None
 

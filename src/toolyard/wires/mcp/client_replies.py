@@ -24,6 +24,7 @@ from ...model.errors import (
     Unavailable,
     UnsupportedProtocol,
 )
+from ...model.json_value import decode
 from ..contract import Reply
 from .envelope import (
     HEADER_MISMATCH,
@@ -125,7 +126,7 @@ def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
 def _messages(body: bytes) -> Iterator[Message]:
     """The messages of a body: one, or a batch. What is no message is ignored."""
     try:
-        found = msgspec.json.decode(body) if body else None
+        found = decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     for each in found if isinstance(found, list) else [found]:

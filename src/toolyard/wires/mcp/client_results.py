@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ...model.errors import Busy, InternalError, RequestError, ToolError
+from ...model.json_value import decode
 from ..model_text import PREVIEW
 from .headers import mirrored_of
 from .revisions import Revision
@@ -181,7 +182,7 @@ def text_of(content: Any) -> str | None:
 def _json(text: str | None) -> Any:
     """The value of a text that is JSON; else the text itself."""
     try:
-        return msgspec.json.decode(text or "null")
+        return decode(text or "null")
     except (msgspec.DecodeError, RecursionError):
         return text
 

@@ -4,16 +4,19 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...model.errors import RequestError
+from ...model.json_value import decode, decoder
 from ..contract import JSON, Headers
 from ..json_body import why_unreadable
 
-Id = int | str
+LONGEST_ID = 1024
+Id = int | Annotated[str, msgspec.Meta(max_length=LONGEST_ID)]
+"""Of a request, and a token of its progress: it is said again in each event of a stream, and so it is short."""
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED = -32002, -32042
@@ -44,8 +47,8 @@ class Incoming(Struct):
     error: Raw | UnsetType = UNSET
 
 
-_decode = msgspec.json.Decoder(Incoming).decode
-_decode_many = msgspec.json.Decoder(list[Raw]).decode
+_decode = decoder(Incoming)
+_decode_many = decoder(list[Raw])
 
 
 def decode_message(body: bytes) -> Incoming:
@@ -83,11 +86,13 @@ def _checked(message: Incoming) -> Incoming:
 def id_of(body: bytes) -> Id | None:
     """The id of a message that cannot be decoded, if at least that can be read."""
     try:
-        found = msgspec.json.decode(body)
+        found = decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     id = found.get("id") if isinstance(found, dict) else None
-    return id if isinstance(id, int | str) and not isinstance(id, bool) else None
+    if isinstance(id, str):
+        return id if len(id) <= LONGEST_ID else None
+    return id if isinstance(id, int) and not isinstance(id, bool) else None
 
 
 def encode_result(id: Id, result: bytes) -> bytes:

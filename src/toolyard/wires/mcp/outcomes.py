@@ -13,6 +13,7 @@ import msgspec
 
 from ...model.call import Outcome
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
+from ...model.json_value import decode, decode_as
 from ...model.tool import Tool
 from ..model_text import ESCAPED, HIDDEN, PREVIEW, ModelText, ShownText
 from .revisions import Revision
@@ -37,7 +38,7 @@ def call_of(uri: str) -> str | None:
 def text_and_kind(value: bytes) -> tuple[str, str]:
     """A value as text, and that text's media type. A string is its own text; any other value is its JSON."""
     if value.startswith(b'"'):
-        return msgspec.json.decode(value, type=str), "text/plain"
+        return decode_as(value, str), "text/plain"
     return value.decode(), "application/json"
 
 
@@ -51,7 +52,7 @@ def encode_outcome(
     value = bytes(outcome.value or b"null")
     notes: dict[str, Any] = {}
     if tool is not None and tool.returns_content:
-        blocks = [block(each, revision) for each in blocks_of(msgspec.json.decode(value))]
+        blocks = [block(each, revision) for each in blocks_of(decode(value))]
         if not policy.lets_through(value):
             blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_blocks(blocks)
         return _finished(_encode(blocks), b"", revision, notes)

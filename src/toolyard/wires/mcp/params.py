@@ -4,12 +4,14 @@ Members that a struct does not name are ignored: MCP allows more of them everywh
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from .envelope import INVALID_PARAMS, Incoming, RpcError
+from ...model.call import LONGEST_USER_ID
+from ...model.json_value import decode, decode_as
+from .envelope import INVALID_PARAMS, Id, Incoming, RpcError
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION, CAPABILITIES, CLIENT_INFO = PREFIX + "protocolVersion", PREFIX + "clientCapabilities", PREFIX + "clientInfo"
@@ -40,11 +42,11 @@ class Meta(
     version: str | UnsetType = UNSET
     capabilities: dict[str, Any] | UnsetType = UNSET
     log_level: Level | UnsetType = UNSET
-    progress_token: str | int | UnsetType = UNSET
+    progress_token: Id | UnsetType = UNSET
     call_id: str | UnsetType = UNSET
     tool_version: str | UnsetType = UNSET
     arguments: dict[str, Any] | UnsetType = UNSET
-    user_id: str | UnsetType = UNSET
+    user_id: Annotated[str, msgspec.Meta(max_length=LONGEST_USER_ID)] | UnsetType = UNSET
     traceparent: str | UnsetType = UNSET
 
 
@@ -136,19 +138,13 @@ class Cancelled(Params, rename={"id": "requestId"}, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-_decoders: dict[type[Any], Any] = {}
-
-
 def decode_params(message: Incoming, kind: type[T]) -> T:
     """The parameters of a message, decoded as this kind. Raises RpcError."""
     params: Any = message.params
     if type(params) is kind:
         return params
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind).decode
     try:
-        decoded: T = decoder(b"{}" if params is UNSET else params)
+        decoded = decode_as(b"{}" if params is UNSET else params, kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     # A call's are asked for twice, to find its era and to make the call, and may be large: they replace the bytes.
@@ -159,7 +155,7 @@ def decode_params(message: Incoming, kind: type[T]) -> T:
 
 def raw_params(message: Incoming) -> dict[str, Any]:
     """The parameters of a message as plain JSON, whatever its method is. Raises RpcError."""
-    params = msgspec.json.decode(message.params) if isinstance(message.params, Raw) else {}
+    params = decode(message.params) if isinstance(message.params, Raw) else {}
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: expected an object")
     return params

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ...model.channel import Question
+from ...model.json_value import decode
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
 from .envelope import INTERNAL_ERROR
@@ -90,7 +91,7 @@ def encode_listed(calls: Sequence[CallRecord], revision: Revision, ttl_ms: int, 
 def _message(call: CallRecord) -> str | None:
     """The task's status in words: its error's message, or that of its last progress while it runs."""
     about = call.error if call.error is not None or call.state in ENDED else call.progress
-    message = None if about is None else msgspec.json.decode(about).get("message")
+    message = None if about is None else decode(about).get("message")
     return str(message) if message else None
 
 

@@ -27,6 +27,7 @@ from ...model.errors import (
     ToolNotFound,
     ToolyardError,
 )
+from ...model.json_value import decode
 from ..contract import Reply
 
 Body = Mapping[str, Any]
@@ -105,7 +106,7 @@ def _missing(body: Body) -> Missing:
 def body_of(reply: Reply) -> Body:
     """The JSON object of a reply; empty for any other body, such as a proxy's page."""
     try:
-        body = msgspec.json.decode(reply.body)
+        body = decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         body = None
     return body if isinstance(body, dict) else {}

@@ -9,8 +9,18 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, ListTools, is_call_id
+from ...model.call import (
+    CALL_ID_FORM,
+    LONGEST_TRACE_ID,
+    LONGEST_USER_ID,
+    NO_CONTEXT,
+    CallContext,
+    CallTool,
+    ListTools,
+    is_call_id,
+)
 from ...model.errors import MalformedRequest
+from ...model.json_value import decoder
 from ...model.tool import Requirements
 from ..json_body import why_unreadable
 
@@ -69,13 +79,13 @@ class FlatBody(Struct, forbid_unknown_fields=True):
     request: CallBody | UnsetType = UNSET
 
 
-_decoder = msgspec.json.Decoder(FlatBody)
+_decode = decoder(FlatBody)
 
 
 def parse(body: bytes) -> FlatBody:
     """The body of a call request. Raises MalformedRequest, saying which member is wrong and what was expected."""
     try:
-        return _decoder.decode(body)
+        return _decode(body)
     except msgspec.ValidationError as error:
         raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -97,10 +107,19 @@ def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, 
         call.tool_id,  # type: ignore[arg-type]
         {} if input is UNSET else input,
         call_id,
-        None if call.trace_id is UNSET else call.trace_id,
+        None if call.trace_id is UNSET else _short("trace_id", call.trace_id, LONGEST_TRACE_ID),
         NO_CONTEXT if call.context is UNSET else context_of(call.context),
         latest,
     )
+
+
+def _short(name: str, text: str, longest: int) -> str:
+    """What is kept with each call has a bound. Raises MalformedRequest."""
+    if len(text) > longest:
+        raise MalformedRequest(
+            f"The {name} is not valid", developer_message=f"{name} must have at most {longest} characters"
+        )
+    return text
 
 
 def is_flat(body: FlatBody) -> bool:
@@ -112,7 +131,7 @@ def context_of(body: ContextBody) -> CallContext:
     return CallContext(
         {token.id: token.token for token in body.authorization},
         {secret.id: secret.value for secret in body.secrets},
-        None if body.user_id is UNSET else body.user_id,
+        None if body.user_id is UNSET else _short("user_id", body.user_id, LONGEST_USER_ID),
         body.user_info,
     )
 

@@ -17,6 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from ...model.call import CallTool, ListTools
 from ...model.errors import MalformedRequest, RequestError, UnsupportedProtocol
+from ...model.json_value import decode
 from ..contract import OxpFamilyWire
 from . import otc, otc_draft, oxp
 from .messages import OTC_1_0, OTC_DRAFT, OXP_1_0, OXP_1_0_ADDRESS, CallBody, FlatBody, command_of, is_flat, parse
@@ -169,7 +170,7 @@ def _schema_of(body: bytes) -> str | None:
     if not body:
         return None
     try:
-        decoded = msgspec.json.decode(body)
+        decoded = decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         decoded = None
     if not isinstance(decoded, dict) or not isinstance(schema := decoded.get("$schema"), str | None):
@@ -187,7 +188,7 @@ def _glimpsed(body: bytes) -> dict[str, Any]:
 def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
     """The wire in which a body is refused: the one its `$schema` names, if that can be read and is spoken here."""
     try:
-        decoded = msgspec.json.decode(body)
+        decoded = decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         decoded = _glimpsed(body)
     members = decoded if isinstance(decoded, dict) else {}

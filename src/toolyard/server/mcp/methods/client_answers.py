@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from ....engine.questions import REFUSED, Questions
 from ....model.caller import Caller
+from ....model.json_value import decode
 from ....model.record import CallRecord
 from ....store.contract import Store
 from ....wires.mcp.envelope import Incoming, encode_request
@@ -34,9 +35,9 @@ class ClientAnswers:
         if call is None or not owns(caller, call):
             return
         if isinstance(message.error, Raw):
-            answer: Any = {REFUSED: _reason(msgspec.json.decode(message.error))}
+            answer: Any = {REFUSED: _reason(decode(message.error))}
         else:
-            answer = msgspec.json.decode(message.result)  # type: ignore[arg-type]
+            answer = decode(message.result)  # type: ignore[arg-type]
         await self._questions.answer(call, {name: answer})
 
     async def unseen(self, call: CallRecord, caller: Caller, revision: Revision) -> list[bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ....model.caller import Caller
+from ....model.json_value import decode
 from ....store.contract import Store
 from ....store.values import Note
 from ....wires.mcp.envelope import INTERNAL_ERROR, Incoming, RpcError, encode_request
@@ -60,7 +61,7 @@ class Asking:
 
 
 def _result(data: bytes) -> dict[str, Any]:
-    said: dict[str, Any] = msgspec.json.decode(data)
+    said: dict[str, Any] = decode(data)
     if "error" in said:
         error = said["error"] or {}
         raise RpcError(int(error.get("code", INTERNAL_ERROR)), str(error.get("message", "The client refused")))

@@ -9,6 +9,7 @@ import msgspec
 from ....engine.node import Node
 from ....model.call import Outcome
 from ....model.caller import Caller
+from ....model.json_value import decode
 from ....model.lifecycle import State
 from ....model.record import CallKey, CallRecord
 from ....model.tool import Tool
@@ -37,7 +38,7 @@ class GivenResources:
         """What a result embeds can be read again. It is not waited for."""
         if not tool.returns_content or outcome.value is None:
             return
-        for block in blocks_of(msgspec.json.decode(outcome.value)):
+        for block in blocks_of(decode(outcome.value)):
             if isinstance(block, dict) and block.get("type") == "resource":
                 resource = block["resource"]
                 note = Note(KIND, caller.tenant, caller.subject, resource["uri"], _encode(resource))
@@ -61,7 +62,7 @@ class GivenResources:
 
     async def _embedded(self, uri: str, caller: Caller) -> dict[str, Any] | None:
         found = await self._node.store.note(KIND, caller.tenant, caller.subject, uri)
-        return None if found is None else msgspec.json.decode(found)
+        return None if found is None else decode(found)
 
     async def _result(self, uri: str, call_id: str, caller: Caller) -> dict[str, Any] | None:
         """All that a call of the caller's returned."""

@@ -28,6 +28,7 @@ from ....version import VERSION
 from ....wires.mcp.envelope import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    LONGEST_ID,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     Incoming,
@@ -216,13 +217,20 @@ class NoStream:
         _log.debug("not sent: %s", method)
 
 
+def _short(token: Any) -> Any:
+    """Raises RpcError for a token that is too long to be said again and again."""
+    if isinstance(token, str) and len(token) > LONGEST_ID:
+        raise RpcError(INVALID_PARAMS, f"Invalid params: progressToken has at most {LONGEST_ID} characters")
+    return token
+
+
 class RequestContext:
     """One request, as the SDK sees it: its way back to the client."""
 
     def __init__(self, request: McpRequest, asking: Asking, meta: Mapping[str, Any]) -> None:
         message, peer, outlet = request.message, request.peer, request.outlet
         self._peer, self._outlet, self._asking = peer, outlet, asking
-        self._token = meta.get("progressToken")
+        self._token = _short(meta.get("progressToken"))
         self.can_send_request = outlet.is_open and not peer.revision.is_modern
         self.transport = TransportContext(kind="toolyard", can_send_request=self.can_send_request)
         self.request_id = message.id if isinstance(message.id, int | str) else None

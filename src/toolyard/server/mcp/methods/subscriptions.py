@@ -12,6 +12,7 @@ from ....catalogue import Catalogue, CatalogueChange
 from ....engine.wait import Wait, holding
 from ....model.asset import Asset
 from ....model.caller import EVERYTHING, Caller, View
+from ....model.json_value import decode
 from ....store.contract import Store
 from ....store.hints import Topic
 from ....wires.mcp.envelope import encode_notification
@@ -178,5 +179,5 @@ class Subscriptions:
 
 
 def _without_type(shown: bytes) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.json.decode(shown)
+    made: dict[str, Any] = decode(shown)
     return {name: value for name, value in made.items() if name not in ("resultType", "_meta")}

@@ -10,6 +10,7 @@ from ....catalogue import Catalogue
 from ....engine.questions import Questions
 from ....model.channel import Question
 from ....model.errors import ToolNotFound
+from ....model.json_value import decode
 from ....model.lifecycle import ENDED
 from ....model.record import CallRecord
 from ....model.tool import Tool
@@ -115,7 +116,7 @@ class Tasks:
         call = await self._following.until_ended(call, request.outlet, asked, peer)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
-        made = msgspec.json.decode(self.result_of(call, peer.revision))
+        made = decode(self.result_of(call, peer.revision))
         return _encode({**made, "_meta": {**made.get("_meta", {}), RELATED_TASK: {"taskId": call.key.call_id}}})
 
     def result_of(self, call: CallRecord, revision: Revision) -> bytes:

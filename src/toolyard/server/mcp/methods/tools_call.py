@@ -14,7 +14,7 @@ from ....catalogue import Catalogue, CatalogueChange
 from ....engine.account_wait import asked_for
 from ....engine.engine import Engine
 from ....engine.node import Node
-from ....model.call import CALL_ID_FORM, NO_CONTEXT, CallContext, CallTool, Outcome, is_call_id
+from ....model.call import CALL_ID_FORM, LONGEST_TRACE_ID, NO_CONTEXT, CallContext, CallTool, Outcome, is_call_id
 from ....model.caller import Caller
 from ....model.channel import LedgerChannel, Question
 from ....model.errors import (
@@ -351,7 +351,7 @@ def _with_hidden(tool: Tool, input: dict[str, Any], meta: Meta) -> dict[str, Any
 
 def _trace_id(meta: Meta) -> str | None:
     parts = [] if meta.traceparent is UNSET else meta.traceparent.split("-")
-    return parts[1] if len(parts) == 4 else None
+    return parts[1] if len(parts) == 4 and len(parts[1]) <= LONGEST_TRACE_ID else None
 
 
 def _checked_key(key: str) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from ....engine.node import Node
 from ....model.errors import Missing
+from ....model.json_value import decode
 from ....store.hints import Topic
 from ....store.values import Note
 from ....trust.approvals.links import number_in
@@ -77,7 +78,7 @@ class Completions:
         """For whichever node the client listens to."""
         place = _place(peer)
         before = await self._store.note(*place)
-        ids = dict.fromkeys([*(msgspec.json.decode(before) if before else ()), id])
+        ids = dict.fromkeys([*(decode(before) if before else ()), id])
         await self._store.put_note(Note(*place, msgspec.json.encode(list(ids))), KEEP_S)
         self._store.tell(Topic.HEARD, peer.session or "")
 
@@ -85,7 +86,7 @@ class Completions:
         """To one of the client's streams: whoever takes the note out."""
         noted = await self._store.note(*_place(peer))
         if noted is not None and await self._store.drop_note(*_place(peer)):
-            for id in msgspec.json.decode(noted):
+            for id in decode(noted):
                 tell(COMPLETE, {"elicitationId": id})
 
 

@@ -2,9 +2,11 @@
 caller of the stream alone: nobody can make one up, change one, or use another's."""
 
 import hmac
+from collections.abc import Callable
 
 import msgspec
 
+from ....model.json_value import decoder
 from ....text import base64url
 from ....trust.sealing.ring import KeyRing
 from ....wires.mcp.envelope import Id
@@ -15,7 +17,7 @@ _TAG = 12
 Place = tuple[int, int, Id]
 """Of an event: which call's, after which of its events, and what the response answers."""
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Place).decode
+_decode: Callable[[bytes], Place] = decoder(tuple[int, int, Id])
 
 
 class Places:

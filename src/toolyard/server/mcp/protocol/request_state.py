@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ....model.caller import Caller
 from ....model.channel import Question
+from ....model.json_value import decode_as
 from ....model.record import CallRecord
 from ....text import base64url
 from ....trust.sealing.ring import BrokenSeal, KeyRing
@@ -49,7 +50,7 @@ class States:
         except (ValueError, BrokenSeal):
             raise _refused("is not one that this server gave out for this request") from None
         try:
-            opened = msgspec.json.decode(content, type=RequestState)
+            opened = decode_as(content, RequestState)
         except msgspec.ValidationError:  # one of an older toolyard's
             raise _refused(TOO_OLD) from None
         if self._now() > opened.until:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ....model.caller import Caller
+from ....model.json_value import decode, decoder
 from ....store.contract import Store
 from ....store.values import Note
 from ....text import base64url
@@ -40,7 +41,7 @@ class SessionState(Struct, rename="camel", omit_defaults=True):
 
     def stated(self) -> dict[str, Any]:
         """What the client said that it can."""
-        made: dict[str, Any] = msgspec.json.decode(self.capabilities)
+        made: dict[str, Any] = decode(self.capabilities)
         return made
 
     @property
@@ -49,7 +50,7 @@ class SessionState(Struct, rename="camel", omit_defaults=True):
         return ROOM + len(self.capabilities) + sum(map(len, self.subscriptions))
 
 
-_decode = msgspec.json.Decoder(SessionState).decode
+_decode = decoder(SessionState)
 
 
 def kept(capabilities: dict[str, Any]) -> Raw:

@@ -6,6 +6,7 @@ any node finds what came after.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +25,10 @@ SOON_S = 2.0
 """A request that takes longer is answered with a stream, in which signs of life can be sent."""
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 500
-MOST_WAITING = 10_000
-"""Notifications for a client that does not read. What is more is left out."""
+MOST_WAITING = 2**20
+"""Bytes of notifications for a client that does not read. Where there are more, the oldest are left out."""
+MOST_KEPT = 2**20
+"""Bytes of a call's notifications that are kept for a stream that is taken up again."""
 NOTIFICATION = b'{"jsonrpc":"2.0","method"'
 _log = logging.getLogger("toolyard.mcp")
 _writing: set[asyncio.Task[None]] = set()
@@ -47,9 +50,11 @@ class Events:
 
     def __init__(self, open_s: float | None = None) -> None:
         """`open_s`: after that it ends, whatever is still to come."""
-        self._waiting: list[bytes] = []
+        self._waiting: deque[tuple[bytes, bool]] = deque()
+        """Each with whether it is optional."""
+        self._optional_bytes = 0
         self._there = asyncio.Event()
-        self._is_closed = False
+        self._is_closed = self._is_gone = False
         self._until = None if open_s is None else asyncio.get_running_loop().time() + open_s
 
     def stay_open(self) -> None:
@@ -57,22 +62,40 @@ class Events:
         self._until = None
 
     def put(self, chunk: bytes, *, is_optional: bool = False) -> None:
-        """What is optional is left out where there is too much already."""
-        if not is_optional or len(self._waiting) < MOST_WAITING:
-            self._waiting.append(chunk)
-            self._there.set()
+        """What is optional is left out where too much comes after it, and all of it once nobody reads any more."""
+        if self._is_gone:
+            return
+        self._waiting.append((chunk, is_optional))
+        if is_optional:
+            self._optional_bytes += len(chunk)
+            while self._optional_bytes > MOST_WAITING and self._optional_bytes > len(chunk):
+                self._leave_out_oldest()
+        self._there.set()
+
+    def _leave_out_oldest(self) -> None:
+        """Notifications: what else waits is a few questions and the response, and stays where it is."""
+        place = next(place for place, (_, is_optional) in enumerate(self._waiting) if is_optional)
+        self._optional_bytes -= len(self._waiting[place][0])
+        del self._waiting[place]
 
     def close(self) -> None:
         self._is_closed = True
         self._there.set()
 
     async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks():
+                yield chunk
+        finally:
+            self._is_gone = True
+            self._waiting.clear()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         while True:
             until = self._until
             if self._waiting:
-                waiting, self._waiting = self._waiting, []
-                yield b"".join(waiting)
+                yield self._take()
             elif self._is_closed or (until is not None and loop.time() >= until):
                 return
             else:
@@ -83,6 +106,13 @@ class Events:
                         await self._there.wait()
                 except TimeoutError:
                     yield b": still here\n\n"
+
+    def _take(self) -> bytes:
+        """All that waits. Nothing of it is held on to while it is on its way."""
+        taken = b"".join(chunk for chunk, _ in self._waiting)
+        self._waiting.clear()
+        self._optional_bytes = 0
+        return taken
 
 
 class Keeping(Struct, frozen=True):
@@ -100,7 +130,7 @@ class HttpOutlet:
     """The call's number in the ledger, once it is there."""
     _events: Events | None = None
     _is_answered = _is_cancelled = False
-    _number = 0
+    _number = _kept_bytes = 0
     _record: Callable[[], None] | None = None
     _when_gone: tuple[Callable[[], object], ...] = ()
     _held_back: list[bytes] | None = None
@@ -223,7 +253,7 @@ class HttpOutlet:
 
     def _hold_back(self, message: bytes) -> None:
         held = self._held_back = self._held_back or []
-        if len(held) < MOST_WAITING or not message.startswith(NOTIFICATION):
+        if not message.startswith(NOTIFICATION) or self._may_keep(message):
             held.append(message)
 
     def _event_id(self) -> str:
@@ -236,7 +266,12 @@ class HttpOutlet:
             return
         self._number += 1
         events.put(event(message, self._event_id()), is_optional=is_optional)
-        self._keep(self.seq, self._number, message)
+        if not is_optional or self._may_keep(message):
+            self._keep(self.seq, self._number, message)
+
+    def _may_keep(self, notification: bytes) -> bool:
+        self._kept_bytes += len(notification)
+        return self._kept_bytes <= MOST_KEPT
 
     def _keep(self, seq: int, number: int, message: bytes) -> None:
         self._beside(self._keeping.store.add_call_events([(seq, number, message)]))

@@ -70,20 +70,21 @@ def _shared() -> Shared:
     return Shared(errors, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
-def read_lines(input: int, take: Callable[[bytes | None], None]) -> None:
-    """Calls `take` with each line, and with None at the end. In a thread: not every input can be waited for on a loop.
-    And from the descriptor itself: a thread that is in the middle of a buffered read keeps the program from ending."""
+def read_lines(input: int, take: Callable[[bytes | None], None], most: int) -> None:
+    """Calls `take` with each line, and with None at the end. Of a line of more than `most` bytes no more is kept than
+    shows that. In a thread: not every input can be waited for on a loop. And from the descriptor itself: a thread that
+    is in the middle of a buffered read keeps the program from ending."""
 
     def read() -> None:
-        parts: list[bytes] = []
+        line = bytearray()
         try:
             while chunk := os.read(input, CHUNK):
                 *whole, rest = chunk.split(b"\n")
-                for line in whole:
-                    take(b"".join((*parts, line)))
-                    parts = []
-                parts.append(rest)
-            take(b"".join(parts))
+                for end in whole:
+                    take(bytes(line + end[: max(0, most + 1 - len(line))]))
+                    line.clear()
+                line += rest[: max(0, most + 1 - len(line))]
+            take(bytes(line))
         finally:
             take(None)
 

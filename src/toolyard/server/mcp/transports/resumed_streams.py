@@ -46,7 +46,7 @@ class OlderStreams:
         wanted = SubscriptionFilter(tools=True, prompts=True, resources=True, uris=state.subscriptions)
 
         def tell(method: str, params: dict[str, Any]) -> None:
-            events.put(event(encode_notification(method, params or None)))
+            events.put(event(encode_notification(method, params or None)), is_optional=True)
 
         yield b": changes\n\n"
         hearing = Subscriber(wanted, tell, caller, caller.view, peer.session)

@@ -18,6 +18,13 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
 FROM calls
 
+-- name: waiting_calls
+SELECT seq, count(*) OVER () FROM (
+    SELECT seq, row_number() OVER (PARTITION BY tenant, subject ORDER BY seq) AS place FROM calls
+    WHERE seq = ANY (ARRAY (SELECT seq FROM waiting)) AND state = 'PENDING' AND waiting_for = $1
+        AND ($2::text IS NULL OR tenant = $2)) AS each
+ORDER BY place, seq LIMIT $3
+
 -- name: counted
 SELECT 'PENDING', count(*) FROM waiting
 UNION ALL SELECT 'PROCESSING', count(*) FROM running
@@ -255,11 +262,17 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1
         WHERE queue = 'session' AND ready AND tenant = $3 AND subject = $4
             AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
-), chosen AS MATERIALIZED (
-    SELECT number, queue AS whose, now FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest
+), locked AS MATERIALIZED (
+    SELECT number, queue AS whose, now, came, {size} AS size
+    FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest
     JOIN calls ON seq = number
     WHERE state = 'PENDING' AND waiting_for IS NULL
     ORDER BY came, number LIMIT $8 FOR NO KEY UPDATE OF calls SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT *, sum(size) OVER (ORDER BY came, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM locked) AS sized
+    WHERE coalesce(before, 0) < $12::bigint
 ), waits_no_more AS (
     DELETE FROM waiting WHERE seq = ANY (ARRAY (SELECT number FROM chosen))
 ), runs AS (
@@ -270,6 +283,10 @@ UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim
     heartbeat = NULL, progress = NULL
 FROM chosen WHERE seq = number
 RETURNING (SELECT count(*) FROM seen), {call}
+
+-- How much of a call can be large.
+-- name: size
+octet_length(input) + coalesce(octet_length(value), 0) + coalesce(octet_length(error), 0)
 
 -- name: wanted
 ($7::text IS NULL OR session = $7) AND (due_at IS NULL OR due_at > now)
@@ -312,7 +329,11 @@ FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS changed (session, to_rev
 WHERE id = session AND id = ANY ($1)
 
 -- name: session_requests
-SELECT {call} FROM calls WHERE session = $1 AND ($2::integer IS NULL OR turn = $2) ORDER BY turn, seq
+WITH sized AS (
+    SELECT seq AS number, sum({size}) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM calls WHERE session = $1 AND ($2::integer IS NULL OR turn = $2) AND seq > $3
+)
+SELECT {call} FROM calls JOIN sized ON seq = number WHERE coalesce(before, 0) < $4::bigint ORDER BY seq
 
 -- name: events
 SELECT number, kind, data FROM events WHERE session = $1 AND number > $2 ORDER BY number LIMIT $3

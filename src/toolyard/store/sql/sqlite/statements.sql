@@ -15,6 +15,12 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
 FROM calls
 
+-- name: waiting_calls
+SELECT seq, count(*) OVER () FROM (
+    SELECT seq, row_number() OVER (PARTITION BY tenant, subject ORDER BY seq) AS place FROM calls
+    WHERE state = 'PENDING' AND waiting_for = :waiting_for AND (:tenant IS NULL OR tenant = :tenant)) AS each
+ORDER BY place, seq LIMIT :limit
+
 -- What lives is found by its own indexes.
 -- name: counted
 SELECT 'PENDING', count(*) FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
