@@ -35,6 +35,7 @@ from toolyard.model.worker import ToolDefinition
 from toolyard.model.writes import Claimant
 from toolyard.runners.inline import Inline
 from toolyard.runners.sandbox import Sandbox
+from toolyard.runners.threads import Threads
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import Filter, Timing
 from toolyard.trust.access.worker_rules import WorkerRule, WorkerRules
@@ -114,6 +115,8 @@ class Listener(QuietChannel):
         self.questions: list[tuple[str, int]] = []
         self.seqs: list[int] = []
         self.joined = 0
+        self.record: Callable[[], None] = lambda: None
+        """Has the call put into the ledger."""
 
     def __repr__(self) -> str:
         return f"Listener({self.answers})"
@@ -129,6 +132,9 @@ class Listener(QuietChannel):
 
     def on_recorded(self, seq: int) -> None:
         self.seqs.append(seq)
+
+    def takes_long(self, record: Callable[[], None]) -> None:
+        self.record = record
 
     def joins(self) -> None:
         self.joined += 1
@@ -164,7 +170,7 @@ class Room:
         self.durable = DurableCalls(
             self.node, fingerprints, rules, limits.sync_wait_s, limits.most_waiting, quotas, self.questions.hear
         )
-        runners = {"inline": Inline(), "worker": WorkerRunner()}
+        runners = {"inline": Inline(), "thread": Threads(2), "worker": WorkerRunner()}
         self.engine = engine = Engine(
             catalogue, runners, requirer, limits, self.node, self.durable, self.behind, ring, quotas, self.questions,
             sandbox, limiter=self.limiter,
