@@ -24,7 +24,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.engine.worker_context import WorkerContexts
 from toolyard.engine.worker_tools import WorkerRunner, WorkerTools
 from toolyard.engine.write_behind import WriteBehind
-from toolyard.model.call import NO_CONTEXT, CallContext, CallTool, Outcome
+from toolyard.model.call import CallContext, CallTool, Outcome
 from toolyard.model.caller import Caller, View
 from toolyard.model.channel import Asks, Channel, Question, QuietChannel
 from toolyard.model.errors import Unavailable
@@ -245,7 +245,8 @@ class Room:
 
 
 def command_of(tool: str, input: dict[str, Any] | None = None, call_id: str | None = None, **members: Any) -> CallTool:
-    return CallTool(tool, input or {}, call_id, **{"wire": "oxp", "family": "oxp", "context": NO_CONTEXT} | members)
+    given: dict[str, Any] = {"wire": "oxp", "family": "oxp"}
+    return CallTool(tool, input or {}, call_id, **given | members)
 
 
 def _link(caller: Caller, wanted: Authorization, tool: Tool) -> tuple[str, str]:

@@ -208,7 +208,7 @@ async def test_it_is_looked_at_when_somebody_connects_an_account(monkeypatch: py
 
 def missing(*, can_come: bool) -> MissingRequirements:
     challenge = Challenge("id", "url", "status", "mail", can_come=can_come)
-    return MissingRequirements("no", Missing((challenge,)), developer_message=None)
+    return MissingRequirements("no", Missing((challenge,)), developer_message="")
 
 
 @pytest.mark.parametrize(
