@@ -24,7 +24,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.engine.worker_context import WorkerContexts
 from toolyard.engine.worker_tools import WorkerRunner, WorkerTools
 from toolyard.engine.write_behind import WriteBehind
-from toolyard.model.call import NO_CONTEXT, CallContext, CallTool, Outcome
+from toolyard.model.call import CallContext, CallTool, Outcome
 from toolyard.model.caller import Caller, View
 from toolyard.model.channel import Asks, Channel, Question, QuietChannel
 from toolyard.model.errors import Unavailable
@@ -35,6 +35,7 @@ from toolyard.model.worker import ToolDefinition
 from toolyard.model.writes import Claimant
 from toolyard.runners.inline import Inline
 from toolyard.runners.sandbox import Sandbox
+from toolyard.runners.threads import Threads
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import Filter, Timing
 from toolyard.trust.access.worker_rules import WorkerRule, WorkerRules
@@ -115,6 +116,8 @@ class Listener(QuietChannel):
         self.questions: list[tuple[str, int]] = []
         self.seqs: list[int] = []
         self.joined = 0
+        self.record: Callable[[], None] = lambda: None
+        """Has the call put into the ledger."""
 
     def __repr__(self) -> str:
         return f"Listener({self.answers})"
@@ -130,6 +133,9 @@ class Listener(QuietChannel):
 
     def on_recorded(self, seq: int) -> None:
         self.seqs.append(seq)
+
+    def takes_long(self, record: Callable[[], None]) -> None:
+        self.record = record
 
     def joins(self) -> None:
         self.joined += 1
@@ -166,7 +172,7 @@ class Room:
         self.durable = DurableCalls(
             self.node, fingerprints, rules, links, limits.sync_wait_s, limits.most_waiting, quotas, self.questions.hear
         )
-        runners: dict[str, Runner] = {"inline": Inline(), "worker": WorkerRunner()}
+        runners: dict[str, Runner] = {"inline": Inline(), "thread": Threads(2), "worker": WorkerRunner()}
         self.engine = engine = Engine(
             catalogue, runners, requirer, limits, self.node, self.durable, self.behind, ring, quotas, self.questions,
             sandbox, limiter=self.limiter,
@@ -243,8 +249,8 @@ class Room:
 
 
 def command_of(tool: str, input: dict[str, Any] | None = None, call_id: str | None = None, **members: Any) -> CallTool:
-    given: dict[str, Any] = {"wire": "oxp", "family": "oxp", "context": NO_CONTEXT, **members}
-    return CallTool(tool, input or {}, call_id, **given)
+    given: dict[str, Any] = {"wire": "oxp", "family": "oxp"}
+    return CallTool(tool, input or {}, call_id, **given | members)
 
 
 def _link(caller: Caller, wanted: Authorization, tool: Tool) -> tuple[str, str]:

@@ -1,0 +1,123 @@
+"""The fast lane's rows: written in batches behind the calls, bounded, and counted where they are lost."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.engine.room import Room, until
+from tests.store.calls import ran
+from toolyard import Toolkit
+from toolyard.engine import write_behind
+from toolyard.model.record import Ran
+from toolyard.store.values import StoreDown
+
+kit = Toolkit("Kit")
+
+
+def add(room: Room, *call_ids: str) -> list[Ran]:
+    rows = [ran(call_id, 1) for call_id in call_ids]
+    for row in rows:
+        room.behind.add(*row)
+    return rows
+
+
+async def ids(room: Room) -> list[str]:
+    return [row.key.call_id for row in await room.rows()]
+
+
+async def test_rows_wait_until_they_are_flushed() -> None:
+    async with Room(kit) as room:
+        add(room, "a", "b")
+        assert await ids(room) == []
+        await room.behind.flush()
+        assert await ids(room) == ["a", "b"]
+        await room.behind.flush()
+        assert await ids(room) == ["a", "b"], "each is written once"
+
+
+async def test_what_comes_is_written_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_behind, "FLUSH_S", 0.0)
+    async with Room(kit) as room:
+        running = asyncio.create_task(room.behind.run())
+        for call_id in ("a", "b"):
+            add(room, call_id)
+
+            async def written(call_id: str = call_id) -> bool:
+                return call_id in await ids(room)
+
+            await until(written)
+        running.cancel()
+
+
+async def test_no_more_than_so_many_wait_and_what_is_lost_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_behind, "MOST_WAITING", 2)
+    async with Room(kit) as room:
+        add(room, "a", "b", "c", "d")
+        assert room.behind.lost == 2
+        await room.behind.flush()
+        assert await ids(room) == ["a", "b"]
+        add(room, "e")
+        await room.behind.flush()
+        assert await ids(room) == ["a", "b", "e"]
+
+
+async def test_a_ledger_that_is_away_costs_rows_and_says_how_many(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Room(kit) as room:
+
+        async def down(rows: Any) -> int:
+            raise StoreDown("The ledger is away", retry_after_ms=1)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(room.store, "record", down)
+            add(room, "a", "b")
+            await room.behind.flush()
+        assert room.behind.lost == 2
+        assert "2 calls are missing in the ledger (2 in all)" in caplog.text
+        add(room, "c")
+        await room.behind.flush()
+        assert await ids(room) == ["c"]
+
+
+async def test_a_row_that_somebody_takes_is_theirs_to_write() -> None:
+    async with Room(kit) as room:
+        first, second = add(room, "a", "b")
+        assert room.behind.take(first[2]) == first
+        assert room.behind.take(first[2]) is None
+        await room.behind.flush()
+        assert await ids(room) == ["b"]
+        assert room.behind.take(second[2]) is None, "it is written"
+
+
+async def test_who_is_cancelled_while_it_flushes_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Room(kit) as room:
+        record, writing, goes_on = room.store.record, asyncio.Event(), asyncio.Event()
+
+        async def slow(rows: Any) -> int:
+            writing.set()
+            await goes_on.wait()
+            return await record(rows)
+
+        monkeypatch.setattr(room.store, "record", slow)
+        add(room, "a")
+        flushing = asyncio.create_task(room.behind.flush())
+        await writing.wait()
+        flushing.cancel()
+        await asyncio.sleep(0)
+        assert not flushing.done(), "it ends when the rows are written"
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await flushing
+        assert await ids(room) == ["a"]
+
+
+async def test_a_result_that_is_to_be_collected_is_written_now() -> None:
+    """Also where it was not to be recorded at all."""
+    async with Room(kit) as room:
+        (command, run, outcome), *_ = add(room, "a")
+        assert await room.engine.kept(run.tool, command, run.caller, outcome)
+        assert await ids(room) == ["a"]
+        assert await room.engine.kept(run.tool, command, run.caller, outcome)
+        assert await ids(room) == ["a"], "once"
