@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import toolyard.cli
-from toolyard.cli.support.screen import in_json, pretty
-from toolyard.cli.support.tables import table
+from toolyard.cli.support.screen import in_json, pretty, table
 from toolyard.cli.verbs import VERBS
 from toolyard.text.hidden import has_hidden
 

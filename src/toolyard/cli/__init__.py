@@ -1,4 +1,8 @@
-"""The command line: one file a verb, and only the verb that was asked for is loaded."""
+"""The command line, `toolyard`: loads the verb that is asked for and no other, and turns an error into a sentence and
+an exit code.
+
+`verbs/` has the verbs, `support/` what several of them share, `install/` the verb that edits other programs' files.
+"""
 
 import errno
 import os
@@ -14,7 +18,7 @@ from .support.screen import complain, say
 from .verbs import VERBS, load_verb
 
 UNWRITTEN = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
-"""Errors of whoever writes, and which Python puts no file's name to."""
+"""Errors of writing, such as a full disk, which Python reports without the name of the file."""
 
 
 def main() -> None:
@@ -37,7 +41,8 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Whoever started this may have closed some. There is nothing to read then, and what is written fails."""
+    """Replaces standard streams that whoever started this process has closed: there is nothing to read then, and what
+    is written to standard output fails as it should."""
     if sys.stdin is None:
         sys.stdin = _nothing(os.O_RDONLY, "r")
     if sys.stdout is None:
@@ -47,7 +52,8 @@ def _open_streams() -> None:
 
 
 def _nothing(flags: int, mode: str) -> Any:
-    """It has the lowest descriptor that is free, so that of the stream; and keeps it, whoever else takes its place."""
+    """An empty stream. The system gives it the lowest descriptor that is free, which is that of the closed stream, and
+    it is never closed, so that no other file gets that descriptor."""
     return open(os.open(os.devnull, flags), mode, encoding="utf-8", closefd=False)
 
 
@@ -60,7 +66,7 @@ def _run() -> None:
 
 
 def _drop_output() -> None:
-    """What could not be written so far. Python would try it again at its end, and fail with other words."""
+    """Drops what could not be written so far. Python would write it again at exit, and report the failure once more."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -76,7 +82,7 @@ def _sentence(error: SetupError | OSError) -> str:
 
 
 def _without_folder(sentence: str) -> str:
-    """What is in the working directory is named as it is there."""
+    """Paths within the working directory are shown without it."""
     try:
         return sentence.replace(os.getcwd() + os.sep, "")
     except OSError:
@@ -84,7 +90,7 @@ def _without_folder(sentence: str) -> str:
 
 
 def command_line(first_words: list[str]) -> typer.Typer:
-    """With the verb that the first word names, or with all of them."""
+    """The application with the verb that the first word names, or with all verbs."""
     app = typer.Typer(
         name="toolyard",
         no_args_is_help=True,
@@ -99,7 +105,7 @@ def command_line(first_words: list[str]) -> typer.Typer:
 
 
 def _add(app: typer.Typer, verb: str) -> None:
-    """A verb that has verbs of its own is an application of its own."""
+    """Adds a verb: a function, or an application where the verb has verbs of its own."""
     opened = load_verb(verb)
     if isinstance(opened, typer.Typer):
         app.add_typer(opened, name=verb)

@@ -44,7 +44,7 @@ def explained(query: ExplainQuery, settings: Settings, tools: list[str]) -> Expl
 
 
 def explained_by(transport: Transport, query: ExplainQuery) -> Explanation:
-    """From a server that runs."""
+    """The explanation of the server at the other end of the transport."""
     with OperatorClient(transport) as operator:
         return decode_explanation(operator.ask(encode_asked(query)))
 

@@ -64,7 +64,8 @@ def running(settings: Settings) -> Transport | None:
 
 
 def reach_or_make(settings: Settings) -> Transport:
-    """The same as `reach`, but a ledger that is not there is made. Raises SetupError where it cannot be reached."""
+    """A transport as from `reach`, but a ledger that is not there is made. Raises SetupError where it cannot be
+    reached."""
     if settings.store == MEMORY:
         raise SetupError(
             "a ledger in memory is gone before anybody could use it; name another with --store sqlite:FILE"

@@ -1,1 +1,2 @@
-"""`toolyard install`: edits the settings of desktop clients without disturbing the rest of the file."""
+"""`toolyard install`: the verb, the desktop clients that it knows, and editors for JSON and TOML that leave the rest of
+a file as it is."""

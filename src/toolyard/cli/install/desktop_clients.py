@@ -1,4 +1,4 @@
-"""The desktop clients: where each keeps its MCP servers, and in which form."""
+"""The desktop clients that `toolyard install` knows: where each keeps its MCP servers, and in which format."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ class ConfigFormat(Protocol):
 
 
 class Unusable(Exception):
-    """A file that cannot be changed. `snippet` is what a person can put in."""
+    """A configuration file that toolyard cannot change. `snippet` is what a person can put into it instead."""
 
     def __init__(self, reason: str, snippet: str = "") -> None:
         super().__init__(reason)
@@ -37,7 +37,9 @@ class Unusable(Exception):
 
 
 class Desktop(Struct, frozen=True):
-    """One of them. `parts` is the way from the platform's folder to its file; `key` is where its servers are."""
+    """A desktop client and its configuration file. `key` is the member that has its servers; `parts` leads from the
+    platform's settings folder, or from the home folder, to the file; `folder_variable` is an environment variable that
+    names the file's folder; `more` are members that each entry has to have."""
 
     title: str
     key: str
@@ -53,7 +55,7 @@ class Desktop(Struct, frozen=True):
         return (_home() if self.is_in_home else _settings_folder()).joinpath(*self.parts)
 
     def with_server(self, text: str, name: str, command: list[str]) -> str:
-        """The file with the server in it. What somebody added to our entry stays there. Raises Unusable."""
+        """The file's text with the server in it. What somebody added to our entry stays there. Raises Unusable."""
         ours = {**self.more, "command": command[0], "args": command[1:]}
         snippet = self.form.snippet(self.key, name, ours)
         document = self._read(text, snippet)
@@ -65,7 +67,7 @@ class Desktop(Struct, frozen=True):
         return self._checked(changed, {**document, self.key: {**servers, name: merged}}, snippet)
 
     def without_server(self, text: str, name: str) -> str:
-        """The file without it. Raises Unusable."""
+        """The file's text without the server. Raises Unusable."""
         document = self._read(text, "")
         servers = self._servers(document)
         if name not in servers:
@@ -89,7 +91,7 @@ class Desktop(Struct, frozen=True):
         return servers
 
     def _checked(self, text: str, wanted: dict[str, Any], snippet: str) -> str:
-        """Read once more: only our entry may have changed."""
+        """The changed text, if only our entry has changed when it is read again. Raises Unusable."""
         try:
             is_good = _without_nothing(self.form.read(text), self.key) == _without_nothing(wanted, self.key)
         except ValueError:
@@ -100,7 +102,7 @@ class Desktop(Struct, frozen=True):
 
 
 def _ours(name: str, entry: Any) -> Servers:
-    """Raises Unusable for a server of that name which is not a toolyard's."""
+    """The entry of that name, if it starts a toolyard. Raises Unusable for another program's."""
     if entry is None:
         return {}
     words = [str(entry.get("command")), *(entry.get("args") or ())] if isinstance(entry, dict) else []
@@ -114,14 +116,14 @@ def _without_nothing(document: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _home() -> Path:
-    """Raises SetupError where nobody says whose it is: a guess would change somebody else's files."""
+    """The home folder. Raises SetupError where HOME is not set: a guess could change somebody else's files."""
     if sys.platform != "win32" and not os.environ.get("HOME"):
         raise SetupError("HOME is not set, so it is not known whose configuration to change; set it, or use --config")
     return Path.home()
 
 
 def _settings_folder() -> Path:
-    """Where programs of this platform keep their settings."""
+    """The folder in which programs of this platform keep their settings."""
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or _home() / "AppData" / "Roaming")
     if sys.platform == "darwin":

@@ -1,4 +1,7 @@
-"""`toolyard install`."""
+"""`toolyard install`: somebody who uses a desktop client has it start their tools, by an entry in its configuration.
+
+The file is not ours, so as little of it as possible is changed, the change is shown, and the file as it was is kept.
+"""
 
 import difflib
 import os
@@ -53,11 +56,11 @@ def install(
         say("\nNothing was changed.\n")
         return
     kept = _replace(path, after)
-    say(_told(desktop, called, path, kept, undo=undo))
+    say(_done(desktop, called, path, kept, undo=undo))
 
 
 def _target(file: str, *, is_needed: bool) -> str:
-    """The file's whole path, and the name in it."""
+    """The tools' file with its whole path, and the name in it. Raises SetupError where there is no such file."""
     place, colon, variable = file, "", ""
     if not Path(file).exists() and ".py:" in file:
         place, colon, variable = file.rpartition(":")
@@ -67,6 +70,7 @@ def _target(file: str, *, is_needed: bool) -> str:
 
 
 def _called(name: str | None, target: str) -> str:
+    """What the client calls the tools: the name that was given, or the file's."""
     if name is None:
         return re.sub(r"[^A-Za-z0-9_-]", "-", Path(target.partition(".py:")[0]).name.removesuffix(".py"))[:64]
     if not _name(name):
@@ -75,7 +79,7 @@ def _called(name: str | None, target: str) -> str:
 
 
 def _command(*arguments: str) -> list[str]:
-    """This toolyard, wherever it is started from."""
+    """A command line that starts this very toolyard, from whatever folder."""
     folder = Path(sys.executable).parent
     script = folder / ("toolyard.exe" if sys.platform == "win32" else "toolyard")
     if script.is_file():
@@ -87,7 +91,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    """As it is, line ends included; nothing where there is no file."""
+    """The file's text, line ends as they are; empty where there is no file."""
     try:
         return path.read_bytes().decode()
     except FileNotFoundError:
@@ -99,7 +103,8 @@ def _read(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> Path | None:
-    """All or nothing, also where the path is a link. The copy of what was there before, if anything was."""
+    """Writes the file whole or not at all, also where the path is a link. Returns the copy of what was there before, if
+    anything was."""
     path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,19 +132,19 @@ def _replace(path: Path, text: str) -> Path | None:
 
 
 def _refuse(path: Path, error: Unusable) -> NoReturn:
-    """With what a person can paste."""
+    """Says why the file was not changed, with what a person can paste into it, and ends the verb with exit code 2."""
     advice = f"; put this into it yourself:\n\n{error.snippet}" if error.snippet else "\n"
     complain(f"toolyard: {path} {error}. It was not changed{advice}")
     raise typer.Exit(2)
 
 
 def _diff(path: Path, before: str, after: str) -> str:
-    """With little around it: next to it there may be other servers' secrets."""
+    """The change with one line around it, not more: next to it there may be other servers' secrets."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), n=1, lineterm="")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _told(desktop: Desktop, called: str, path: Path, backup: Path | None, *, undo: bool) -> str:
+def _done(desktop: Desktop, called: str, path: Path, backup: Path | None, *, undo: bool) -> str:
     done = f"Took {called} out of" if undo else f"Put {called} into"
     kept = f" What was there is in {backup}." if backup is not None else ""
     return f"\n{done} {path}.{kept}\n{desktop.title} sees it after a restart.\n"

@@ -19,7 +19,8 @@ class HasComments(ValueError):
 
 
 def read(text: str) -> dict[str, Any]:
-    """Nothing is an empty object. Raises ValueError, HasComments where it is JSON but for those."""
+    """The file's object; an empty file is an empty object. Raises ValueError, HasComments where it is JSON but for
+    comments or commas."""
     bare = text.removeprefix(BOM)
     try:
         document = json.loads(bare) if bare.strip() else {}
@@ -60,7 +61,7 @@ class Member(Struct, frozen=True):
 
 
 def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
-    """`{key: {name: entry}}` in the text of an object."""
+    """The text with `{key: {name: entry}}` in it; what was there of that name is replaced."""
     if not text.removeprefix(BOM).strip():
         return text.rstrip() + snippet(key, name, entry)
     root = _root(text)
@@ -74,7 +75,7 @@ def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
 
 
 def take_out(text: str, key: str, name: str) -> str:
-    """The text without it, and without the comma that it needed."""
+    """The text without that entry, and without the comma that parted it from the next."""
     servers = _find(text, _root(text), key)
     members = [] if servers is None else _members(text, servers.value)
     number = next(n for n, member in enumerate(members) if member.name == name)
@@ -90,12 +91,12 @@ def _root(text: str) -> int:
 
 
 def _find(text: str, at: int, name: str) -> Member | None:
-    """The last one of that name counts."""
+    """The member of that name in the object that begins at `at`. Of several the last counts, as in JSON parsers."""
     return next((member for member in reversed(_members(text, at)) if member.name == name), None)
 
 
 def _members(text: str, at: int) -> list[Member]:
-    """Those of the object that begins there. The text is JSON."""
+    """The members of the object that begins at `at`. The text is known to be JSON."""
     found = []
     at = _skip(text, at + 1)
     while text[at] != "}":
@@ -115,7 +116,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _added(text: str, at: int, name: str, value: Any, depth: int) -> str:
-    """After the last member of the object that begins there."""
+    """The text with a new member, after the last one of the object that begins at `at`."""
     member = f"{_line(text, depth)}{json.dumps(name, ensure_ascii=False)}: {_shown(text, value, depth)}"
     members = _members(text, at)
     if members:
@@ -133,6 +134,6 @@ def _line(text: str, depth: int) -> str:
 
 
 def _indent(text: str) -> str:
-    """As the first member has it."""
+    """The indentation of the file, as its first indented member shows it."""
     found = re.search(r'[{,][ \t]*\r?\n([ \t]+)"', text)
     return found[1] if found else "  "

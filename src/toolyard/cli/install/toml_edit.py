@@ -1,6 +1,7 @@
 """Changes one table of a TOML file and leaves every other character where it is.
 
-It looks at lines, and a line of a long text may look like a table: who changes a file so reads it again afterwards.
+It looks at lines, and a line within a long text may look like a table's header. The caller therefore reads the changed
+file again, and compares.
 """
 
 import json
@@ -13,7 +14,7 @@ _header = re.compile(r"\s*\[")
 
 
 def read(text: str) -> dict[str, Any]:
-    """Raises ValueError."""
+    """The file's tables. Raises ValueError."""
     try:
         document: dict[str, Any] = load("toml").loads(text)
     except ValueError as error:
@@ -27,7 +28,8 @@ def snippet(key: str, name: str, entry: dict[str, Any]) -> str:
 
 
 def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
-    """The table's lines where there is one, or the table at the end."""
+    """The text with the entry as a table: the lines of the table that is there are changed, or a new one is put at the
+    end."""
     lines = text.splitlines(keepends=True)
     end = "\r\n" if "\r\n" in text else "\n"
     span = _span(lines, key, name)
@@ -41,7 +43,7 @@ def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
 
 
 def take_out(text: str, key: str, name: str) -> str:
-    """Without it, the tables in it, and the empty line before it."""
+    """The text without that table, the tables in it, and the empty line before it."""
     lines = text.splitlines(keepends=True)
     while (span := _span(lines, key, name, inner=True)) is not None:
         start, end = span
@@ -50,7 +52,7 @@ def take_out(text: str, key: str, name: str) -> str:
 
 
 def _set(lines: list[str], span: tuple[int, int], member: str, value: Any, end: str) -> None:
-    """A line that says so already stays as it is."""
+    """Sets one member of the table. A line that says so already stays as it is."""
     made = f"{member} = {_value(value)}{end}"
     found = next((n for n in range(*span) if re.match(rf"\s*{member}\s*=", lines[n])), None)
     if found is None:
@@ -80,10 +82,10 @@ def _span(lines: list[str], key: str, name: str, *, inner: bool = False) -> tupl
 
 
 def _is_flat(value: Any) -> bool:
-    """A table in the table has lines of its own, and they stay."""
+    """Whether a value is one line of the table. A table within it has lines of its own, which stay as they are."""
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
 
 
 def _value(value: Any) -> str:
-    """JSON's texts and lists of texts are TOML's, too, but for one character."""
+    """A value as TOML. JSON's texts and lists of texts are TOML's, too, but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

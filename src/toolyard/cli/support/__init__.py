@@ -1,1 +1,1 @@
-"""What several verbs of the command line share: options, the screen, asking, waiting."""
+"""What several verbs share: reading options, finding the server or ledger, writing to the screen, asking, waiting."""

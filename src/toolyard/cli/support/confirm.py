@@ -1,7 +1,7 @@
 """Asks the person at the terminal before a call that may do what cannot be undone.
 
-Which calls those are, a trusted server says itself, with its tools' hints. At any other, each call is asked about, and
-without a terminal it takes a word on the command line.
+A trusted server says itself which of its tools are destructive. At any other server each call is asked about; without a
+terminal, `--yes` has to be on the command line.
 """
 
 import sys
@@ -27,12 +27,14 @@ Trust = Annotated[
 
 
 def is_trusted(server: str, trusted: list[str] | None) -> bool:
+    """Whether what the server says about its tools counts: it is on this machine, or named with --trust."""
     named = [address(each, "--trust") for each in trusted or ()]
     return is_on_this_machine(address(server)) or is_named(server, named)
 
 
 def asking_of(confirmed: bool, yes: bool, *, tells_hints: bool, is_trusted: bool) -> Asking:
-    """Before which tools. Raises SetupError where a call must be asked about, and nobody is there."""
+    """Before calls of which tools a person is asked. `tells_hints`: whether the wire has hints. Raises SetupError where
+    a call must be asked about and there is no terminal."""
     if confirmed and yes:
         raise SetupError("--confirm asks before the call, and --yes does not; choose one of them")
     if confirmed or yes:
@@ -49,7 +51,8 @@ def asking_of(confirmed: bool, yes: bool, *, tells_hints: bool, is_trusted: bool
 
 
 def confirm(tool: str, listed: dict[str, Any], given: dict[str, Any], asking: Asking, is_trusted: bool) -> None:
-    """Shows the tool as its server describes it, and the input as it would be sent. Raises Declined."""
+    """Shows the tool as its server describes it and the input as it would be sent, and asks where `asking` says so.
+    Raises Declined unless the person says yes."""
     is_destructive = _is_destructive(listed)
     if asking == "never" or (asking == "destructive" and not is_destructive):
         return

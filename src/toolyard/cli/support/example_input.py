@@ -1,4 +1,4 @@
-"""An input that fits a schema, to show how a tool is called."""
+"""An input that fits a tool's schema, so that `toolyard serve` can print a first call that works."""
 
 import operator
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def example(schema: Any) -> Any:
 
 
 def _number(schema: dict[str, Any]) -> Any:
-    """1 if it may be 1, else something at or between the limits."""
+    """1 where the schema allows it, else a number at or between its limits."""
     edges = [schema[keyword] for keyword in _LIMITS if keyword in schema]
     step = schema.get("multipleOf", 1)
     steps = [edge // step * step + more for edge in edges for more in (0, step, -step)]

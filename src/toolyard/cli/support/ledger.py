@@ -1,5 +1,10 @@
-"""What a verb looks after: one caller's calls, at a server; or what is the operator's, through the server that has the
-ledger, through one that is named, or in the ledger itself."""
+"""Which server or ledger a verb is about, from the command line and the environment.
+
+A verb acts as a caller at a server, or as an operator: at a server that is named, through the server that has the
+ledger open, or in the ledger itself. What is said on the command line counts for more than the environment. A verb that
+changes something never takes the ledger here where the environment names another server; a verb that only reads says
+which ledger it reads.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -42,18 +47,19 @@ Caller = Annotated[
 def looking_after(
     server: str | None, key: str | None, store: str | None, caller: str | None = None
 ) -> Iterator[Client | OperatorClient]:
-    """What is said on the command line counts for more than the environment; a server for more than the ledger. Where
-    nothing is said and there is no ledger, it is the server that the settings here are for."""
+    """The client of a verb that looks after calls: an operator's or a caller's. What is said on the command line counts
+    for more than the environment, a server for more than the ledger. Where nothing is said and there is no ledger here,
+    it is a caller's, of the server that the settings here are for."""
     elsewhere = server_named(server, store)
     is_operator = elsewhere is None or elsewhere.startswith(UNIX) or bool(os.environ.get(TOKEN))
-    sending = _sending(elsewhere, store) if is_operator else None
-    if sending is None:
+    transport = _transport(elsewhere, store) if is_operator else None
+    if transport is None:
         if caller is not None:
             raise SetupError(f"--caller is for operators; without {TOKEN} a server shows its callers their own calls")
         with Client(address(elsewhere or _usual()), key=key) as client:
             yield client
         return
-    with OperatorClient(sending, caller) as operator:
+    with OperatorClient(transport, caller) as operator:
         yield operator
 
 
@@ -66,51 +72,70 @@ def _usual() -> str:
 
 
 def operator_of(server: str | None, store: str | None, where: str, *, makes: bool = False) -> OperatorClient:
-    """Where there must be a ledger, or one is made. `where` says in which one what is looked for is."""
+    """The client of a verb that is an operator's alone. There must be a ledger, unless `makes` says that one is made.
+    `where` is for the error: it says how to name the ledger that has what is looked for. Raises SetupError."""
     refuse_servers(server, store, where)
-    sending = _sending(server_operated(server, store), store, makes=makes)
-    if sending is None:
+    transport = _transport(server_operated(server, store), store, makes=makes)
+    if transport is None:
         raise SetupError(f"there is no ledger here; {where}")
-    return OperatorClient(sending)
+    return OperatorClient(transport)
 
 
-def _sending(elsewhere: str | None, store: str | None, *, makes: bool = False) -> Transport | None:
-    """None where there is no ledger and none was named."""
+def transport_to_read(
+    server: str | None, store: str | None, find: Callable[[Settings], Transport | None] = reach
+) -> Transport | None:
+    """The transport of an operator's verb that only reads, and says on standard error which ledger that is where it
+    could be mistaken. `find` looks for the ledger here; None where it finds none. Raises SetupError."""
+    if elsewhere := server_operated(server, store):
+        return named_server(elsewhere)
+    settings = settings_with(store)
+    tell_ledger(settings, store)
+    return find(settings)
+
+
+def settings_with(store: str | None) -> Settings:
+    """The settings, with the ledger that the command line names."""
+    return load_settings({} if store is None else {"store": store})
+
+
+def _transport(elsewhere: str | None, store: str | None, *, makes: bool = False) -> Transport | None:
+    """An operator's transport; None where there is no ledger here and none was named."""
     if elsewhere is not None:
         return named_server(elsewhere)
-    settings = load_settings({} if store is None else {"store": store})
-    sending = reach_or_make(settings) if makes else reach(settings)
-    if sending is None and store is not None:
+    settings = settings_with(store)
+    transport = reach_or_make(settings) if makes else reach(settings)
+    if transport is None and store is not None:
         raise SetupError(f"there is no ledger at {store}")
-    return sending
+    return transport
 
 
 def named_server(server: str) -> Transport:
-    """As its operator. Raises SetupError."""
+    """A transport to this server as its operator. Raises SetupError."""
     return named(server if server.startswith(UNIX) else address(server), os.environ.get(TOKEN))
 
 
 def server_named(server: str | None, store: str | None) -> str | None:
-    """On the command line, or in the environment where nothing is said there."""
+    """The server that the command line names, or the environment where the command line names nothing."""
     if server is not None and store is not None:
         raise SetupError("--server and --store are two places; name one of them")
     return server or (None if store else os.environ.get("TOOLYARD_SERVER") or None)
 
 
 def server_operated(server: str | None, store: str | None) -> str | None:
-    """The same, where the environment also says that whoever asks operates it."""
+    """The server to ask as its operator: one that the environment names only counts with the operator's token."""
     elsewhere = server_named(server, store)
     return elsewhere if server or os.environ.get(TOKEN) else None
 
 
 def refuse_servers(server: str | None, store: str | None, where: str) -> None:
-    """Who has a server elsewhere in mind, and does not operate it, must not change a ledger here."""
+    """Raises SetupError for somebody who has a server elsewhere in mind and is not its operator: they must not change
+    the ledger here instead."""
     if server_operated(server, store) is None and store is None and (elsewhere := server_elsewhere(load_settings({}))):
         raise SetupError(f"{where} (not with TOOLYARD_SERVER, which is {elsewhere})")
 
 
 def tell_ledger(settings: Settings, store: str | None) -> None:
-    """Who has a server elsewhere in mind, and only reads, is told what is read."""
+    """Says on standard error which ledger is read, to somebody who may have a server elsewhere in mind."""
     if store is None and (elsewhere := server_elsewhere(settings)):
         complain(f"From the ledger here, {settings.store}, and not from TOOLYARD_SERVER ({elsewhere})\n")
 
@@ -120,14 +145,5 @@ def server_elsewhere(settings: Settings) -> str | None:
     named, ledger = os.environ.get("TOOLYARD_SERVER"), ledger_file(settings.store)
     if not named:
         return None
-    access = None if ledger is None else read(ledger)
-    return None if access is not None and access.address == named.rstrip("/") else named
-
-
-def checked(given: str, check: Callable[[object], str], option: str) -> str:
-    """What was given, if it may be that. Raises SetupError."""
-    try:
-        return check(given)
-    except ValueError as error:
-        sentence = str(error)
-        raise SetupError(f"{option} {sentence[0].lower()}{sentence[1:]}, got {given!r}") from None
+    endpoint = None if ledger is None else read(ledger)
+    return None if endpoint is not None and endpoint.address == named.rstrip("/") else named

@@ -1,7 +1,5 @@
-"""What an option's value may be. Each of these reads it, and refuses another with what it must be and what it was.
-
-How long, as people write it on the command line: 30d, 12h, 10m, 45s.
-"""
+"""The values of options and arguments. Each function reads one, or raises SetupError, which says what the value must be
+and what it was."""
 
 import math
 import re
@@ -13,6 +11,8 @@ from ...model.lifecycle import State
 
 
 def whole(option: str, lowest: int, highest: int) -> Callable[[str], int]:
+    """Reads a whole number within limits."""
+
     def read(given: str) -> int:
         word = str(given)
         if re.fullmatch("-?[0-9]{1,18}", word) and lowest <= int(word) <= highest:
@@ -23,6 +23,8 @@ def whole(option: str, lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def seconds(option: str) -> Callable[[str], float]:
+    """Reads a number of seconds, 0 or more."""
+
     def read(given: str) -> float:
         try:
             value = float(given)
@@ -36,6 +38,7 @@ def seconds(option: str) -> Callable[[str], float]:
 
 
 def state(given: str) -> State:
+    """A call's state, in whatever case."""
     try:
         return State(str(given).upper())
     except ValueError:
@@ -43,14 +46,14 @@ def state(given: str) -> State:
 
 
 def call_id(given: str) -> str:
-    """Of a call that is looked for."""
+    """The id of a call that is looked for."""
     if is_call_id(given):
         return given
     raise SetupError(f"CALL_ID must have {CALL_ID_FORM}, got {given[:80]!r}")
 
 
 def named(words: list[str] | None, form: str) -> dict[str, str]:
-    """NAME=VALUE, each name once: of two values nobody knows which was meant."""
+    """Words of the form NAME=VALUE, each name once: of two values nobody knows which was meant."""
     found: dict[str, str] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
@@ -63,7 +66,7 @@ def named(words: list[str] | None, form: str) -> dict[str, str]:
 
 
 def filled(words: list[str] | None, form: str, option: str) -> dict[str, str]:
-    """The same, and none is empty: whose variable was not set has no value to pass."""
+    """The same as `named`, and no value is empty: a variable of the shell that is not set would be passed on so."""
     found = named(words, form)
     for name, value in found.items():
         if not value:
@@ -77,7 +80,8 @@ _duration = re.compile(r"([0-9]{1,10})([smhd])").fullmatch
 
 
 def seconds_in(given: str, option: str) -> float:
-    """Never none, and at most a hundred years. Raises SetupError, which names the option."""
+    """A length of time as people write it, such as 30d, 12h, 10m or 45s: a second at least, and at most a hundred
+    years."""
     found = _duration(given)
     if found is None:
         raise SetupError(f"{option} must be a time such as 30d, 12h, 10m or 45s, got {given!r}")
@@ -85,3 +89,12 @@ def seconds_in(given: str, option: str) -> float:
     if not 0 < seconds <= _LONGEST_S:
         raise SetupError(f"{option} must be at least 1s and at most 36500d, got {given!r}")
     return seconds
+
+
+def checked(given: str, check: Callable[[object], str], option: str) -> str:
+    """The value, if `check` takes it. Raises SetupError."""
+    try:
+        return check(given)
+    except ValueError as error:
+        sentence = str(error)
+        raise SetupError(f"{option} {sentence[0].lower()}{sentence[1:]}, got {given!r}") from None

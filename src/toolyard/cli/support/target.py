@@ -1,4 +1,4 @@
-"""Where a verb's calls go: a server by its address, or a file in this process."""
+"""Where a caller's verb sends its calls: to a server by its address, or to a file that is served in this process."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, whole.")]
 
 
 def loaded(file: str | None) -> list[Source]:
-    """What is in a file, if one is named. Raises SetupError."""
+    """The sources of a file, if one is named. Raises SetupError."""
     sources: list[Source] = [] if file is None else load("sources")([file])
     return sources
 
@@ -38,7 +38,8 @@ def loaded(file: str | None) -> list[Source]:
 def connect(
     server: str, key: str | None = None, sources: Sequence[Source] = (), ca: str | None = None
 ) -> Iterator[Client]:
-    """A client of either. It tries nothing again by itself: who sits there is told first."""
+    """A client of the server, or of `sources` where there are any. It retries nothing by itself: the verb does, and
+    tells the person at the terminal first."""
     if sources:
         with load("testing").client(*sources, public_url=DEFAULT_URL) as client:
             yield client

@@ -1,8 +1,8 @@
-"""A call at a terminal: whoever sits there is told what is waited for, and for how long.
+"""Makes a call for the person at a terminal, who is told what is waited for.
 
-For some calls a person has to do something first: the link is shown, and the call made again once it is done.
-That may take long, and a server may be started anew meanwhile. The call is in its ledger, so it is asked for again,
-with growing pauses, until the server has been away for too long.
+For some calls somebody has to approve or sign in first: the link is shown, and the call is made again once that is
+done. It may take long, and the server may restart meanwhile. The call is in its ledger, so it is asked for again, with
+growing pauses, until the server has been away for too long.
 """
 
 import sys
@@ -24,11 +24,11 @@ GIVE_UP_S = 600.0
 """How long a server may be away."""
 RETRIES = 2
 UNSAID_S = 1.0
-"""Nobody wonders about a pause that is shorter."""
+"""A shorter pause is not mentioned."""
 
 
 def retried(client: Client, tool: str, given: Mapping[str, Any], options: CallOptions) -> Outcome:
-    """The call, and again where the same call may do better; not without a word."""
+    """Makes the call, and again where the same call may succeed later. Each pause is mentioned."""
 
     def once() -> Flow:
         yield from ()
@@ -48,12 +48,14 @@ def retried(client: Client, tool: str, given: Mapping[str, Any], options: CallOp
 
 
 def _may_help(error: ToolError) -> bool:
-    """What a tool adds for a model's next attempt says that it wants another input."""
+    """Whether the same call may succeed later. A tool that adds content for a model's next attempt wants another
+    input."""
     return error.can_retry is True and error.additional_prompt_content is None
 
 
 def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: CallOptions) -> Outcome:
-    """Raises what the call raises, also MissingRequirements where no person can help."""
+    """The call's outcome, once everybody who has to has approved or signed in. Raises what the call raises, also
+    MissingRequirements where no person can help."""
     known: set[str] = set()
 
     def ask() -> Outcome:
@@ -69,22 +71,22 @@ def outcome_of(client: Client, tool: str, given: Mapping[str, Any], options: Cal
                 raise
             known.update(each.id for each in new)
             said = "waiting for approval" if missing.approval else f"{error.message}\nwaiting for authorization"
-            standings = [_wait(client, each, f"{said}: {each.url}\n", options) for each in new]
-            if "failed" in standings and not missing.approval:
+            statuses = [_wait(client, each, f"{said}: {each.url}\n", options) for each in new]
+            if "failed" in statuses and not missing.approval:
                 raise  # another call would only ask again
 
 
 def _wait(client: Client, challenge: Challenge, said: str, options: CallOptions) -> str:
-    """How it ended. Says what it waits for only where there is something to wait for."""
-    while (standing := _patiently(lambda: client.challenge_status(challenge), options)) == "pending":
+    """How a challenge ended. `said` is shown once, and only where there is something to wait for."""
+    while (status := _patiently(lambda: client.challenge_status(challenge), options)) == "pending":
         _say(said)
         said = ""
         time.sleep(LOOK_AGAIN_S)
-    return standing
+    return status
 
 
 def _patiently(ask: Callable[[], T], options: CallOptions) -> T:
-    """Asks again where nobody answers. Raises what it raised last, once that has taken too long."""
+    """Asks, and again where nobody answers. Raises the last error once the server has been away for too long."""
     pause, gone_since = LOOK_AGAIN_S, None
     while True:
         try:
@@ -99,8 +101,8 @@ def _patiently(ask: Callable[[], T], options: CallOptions) -> T:
             elif now - gone_since > GIVE_UP_S:
                 _say(f"Not waited for any longer; look for it with: toolyard show {options['call_id']}\n")
                 raise
-            told_s = error.retry_after_ms / 1000 if isinstance(error, Busy) else 0.0
-        time.sleep(max(pause, told_s))
+            retry_after_s = error.retry_after_ms / 1000 if isinstance(error, Busy) else 0.0
+        time.sleep(max(pause, retry_after_s))
         pause = min(pause * 2, LONGEST_PAUSE_S)
 
 

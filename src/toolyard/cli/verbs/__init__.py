@@ -1,6 +1,7 @@
-"""One module for each verb of the command line, loaded when it is used.
+"""The verbs of the command line, one module each, of which only the one that is used is loaded.
 
-A verb reads its options, asks `operator`, the client or the server, and says what came of it.
+A verb reads its options, asks a server as a caller (`client`) or as an operator (`operator`), and prints the answer. A
+new verb is a module and a line in `VERBS`.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""`toolyard approvals`, `approve` and `reject`: through the server that has the ledger, or in the ledger itself."""
+"""`toolyard approvals`, `approve` and `reject`: an operator lists the calls that wait for a person's yes, and decides
+about one."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,18 +10,17 @@ from ...text.hidden import in_one_line
 from ...wires.lifecycle import approvals as wire
 from ...wires.lifecycle.approvals import MOST_LISTED
 from ..support.ledger import WHERE, OperatedServer, operator_of
-from ..support.refusals import told
-from ..support.screen import complain, in_json, pretty, say
+from ..support.screen import complain, complaints, in_json, pretty, say, shown_time
 from ..support.target import Json
 
 MOST_SHOWN = 4000
 """Characters of an input."""
 NO_LEDGER = f"calls wait in the ledger: {WHERE}"
-
 NO_PAGE = "none without a running server, or public_url; to decide here: toolyard approve"
 
 
 def read_id(given: str) -> str:
+    """An approval's id, or the number that it begins with. Raises SetupError."""
     if not given:
         raise SetupError("ID is empty; 'toolyard approvals' shows those of the calls that wait")
     return given
@@ -38,7 +37,7 @@ Limit = Annotated[int, typer.Option(min=1, max=MOST_LISTED, help="How many to sh
 
 def approvals(server: OperatedServer = None, store: Store = None, json: Json = False, limit: Limit = 200) -> None:
     """List the calls that wait for a person's yes."""
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         found = operator.ask(wire.encode_list(limit))
     waiting, more = found["approvals"], found.get("more", 0)
     if json:
@@ -68,16 +67,16 @@ def reject(
 
 
 def _decide(id: str, approved: bool, reason: str, server: str | None, store: str | None) -> None:
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         decided = operator.ask(wire.encode_decision(id, approved, reason))
     say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 
 
 def _shown(approval: dict[str, Any]) -> str:
-    """Without a server there is no page, and so nothing that a code would be good for."""
+    """A call that waits, in three lines. Without a server there is no page, and so no use for the code."""
     caller, number = approval["caller"], approval["id"].partition("-")[0]
     page = f"{approval['url']}  code {approval['code']}" if "url" in approval else f"{NO_PAGE} {number}"
-    since = datetime.fromtimestamp(approval["createdAt"], UTC).strftime("%Y-%m-%d %H:%M")
+    since = shown_time(approval["createdAt"])
     user = f" for {caller['userId']}" if caller["userId"] else ""
     who = in_one_line(f"{approval['tool']}  asked by {caller['subject']}{user} ({caller['tenant']})")
     return f"{number}  {who} since {since}\n   input {_input(approval)}\n   page  {page}\n"

@@ -1,4 +1,5 @@
-"""`toolyard audit`: tail, verify, export."""
+"""`toolyard audit`: an operator reads the audit log (`tail`), checks that nobody changed it (`verify`), and takes its
+entries or the heads of its chains elsewhere (`export`)."""
 
 import sys
 import time
@@ -12,13 +13,10 @@ import typer
 from ...model.caller import LOCAL, caller_name
 from ...model.errors import SetupError, SourcePlace
 from ...operator.client import AuditClient, Head, heads_in
-from ...operator.reach import reach
-from ...server.settings.table import load_settings
 from ...text.hidden import in_one_line
-from ..support.ledger import WHERE, OperatedServer, Store, named_server, server_operated, tell_ledger
+from ..support.ledger import WHERE, OperatedServer, Store, transport_to_read
 from ..support.options import seconds_in, whole
-from ..support.refusals import told
-from ..support.screen import complain, in_json, say
+from ..support.screen import complain, complaints, in_json, say
 from ..support.target import Json
 
 LOOK_AGAIN_S = 0.5
@@ -35,7 +33,7 @@ def tail(
     json: Json = False,
 ) -> None:
     """Show the newest entries."""
-    with told(), find_auditor(server, store) as auditor:
+    with complaints(), find_auditor(server, store) as auditor:
         seen = {head["chain"]: head["number"] for head in auditor.heads()}
         _print(auditor.newest(number), json)
         try:
@@ -55,7 +53,7 @@ def verify(
     """Check that nobody changed, removed or moved anything. Exit code 1 where somebody did."""
     known = [] if heads is None else _heads(heads)
     wrong = False
-    with told(), find_auditor(server, store) as auditor:
+    with complaints(), find_auditor(server, store) as auditor:
         names = {chain["name"] for chain in auditor.chains()} | {head.chain for head in known}
         for name in sorted(names):
             checked = auditor.verify(name, [head for head in known if head.chain == name])
@@ -86,7 +84,7 @@ def export(
             f"there is nothing between --since {since} and --until {until}: --until must be the shorter one"
         )
     first, last = now - since_s, now - until_s
-    with told(), find_auditor(server, store) as auditor:
+    with complaints(), find_auditor(server, store) as auditor:
         found = auditor.heads()
         if heads:
             _print(found, json=True)
@@ -97,18 +95,16 @@ def export(
 
 
 def find_auditor(server: str | None, store: str | None) -> AuditClient:
-    if elsewhere := server_operated(server, store):
-        return AuditClient(named_server(elsewhere))
-    settings = load_settings({} if store is None else {"store": store})
-    tell_ledger(settings, store)
-    sending = reach(settings)
-    if sending is None:
+    """Raises SetupError where there is no ledger."""
+    transport = transport_to_read(server, store)
+    if transport is None:
         raise SetupError(NO_LEDGER if store is None else f"there is no ledger at {store}")
-    return AuditClient(sending)
+    return AuditClient(transport)
 
 
 def _news(auditor: AuditClient, seen: dict[str, int]) -> list[dict[str, Any]]:
-    """What has come to any chain since."""
+    """The entries that came to any chain since it was looked at. `seen` has the last block of each chain, and is
+    brought up to date."""
     news: list[dict[str, Any]] = []
     for head in auditor.heads():
         after = seen.get(head["chain"], 0)
@@ -125,13 +121,14 @@ def _print(rows: Iterable[dict[str, Any]], json: bool) -> None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    """For a terminal, which takes no orders from what callers wrote."""
+    """An entry in one line, for people."""
     at = datetime.fromtimestamp(entry.get("at", 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S")
     return in_one_line("  ".join([at, *_cells(entry)])) + "\n"
 
 
 def _cells(entry: dict[str, Any]) -> Iterator[str]:
-    """Who, for whom, from where; what, by which rule, and what became of it. Of a decision also which call."""
+    """What happened, who did it and for whom, from where, with which tool, by which rule, and how it ended. For a
+    decision also which call it was about."""
     yield str(entry.get("kind", ""))
     who = entry.get("by", entry.get("sub"))
     if who is not None:
@@ -146,6 +143,7 @@ def _cells(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _heads(path: Path) -> list[Head]:
+    """Heads that `export --heads` wrote to a file. Raises SetupError."""
     try:
         if not (found := heads_in(path.read_bytes())):
             raise ValueError("there are none in it")

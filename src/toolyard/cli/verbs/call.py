@@ -1,4 +1,5 @@
-"""`toolyard call`."""
+"""`toolyard call`: somebody at a terminal, or a script, calls a tool of a server or of a file, and gets what it
+returns."""
 
 import signal
 import sys
@@ -93,7 +94,7 @@ def call(
                 outcome = outcome_of(client, tool, given, options)
             elif file is None:
                 outcome = retried(client, tool, given, options)
-            else:  # and nobody else can be at a server that is only here for this call
+            else:  # with --file the server lives for this call alone, so nobody could approve it or sign in
                 outcome = client.outcome(tool, given, **options)
         except ToolyardError as error:
             if isinstance(error, SetupError):
@@ -110,7 +111,7 @@ def call(
 
 
 def typed(words: dict[str, str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Words from the command line as JSON values, where the tool takes such a value; else as the text they are."""
+    """Words of the command line as the values that the tool takes: JSON where it takes such a value, else text."""
     properties = schema.get("properties", {})
     return {name: _value(word, properties.get(name, {})) for name, word in words.items()}
 
@@ -127,7 +128,7 @@ def _value(word: str, schema: Any) -> Any:
 
 
 def _types(schema: Any) -> set[str]:
-    """The types a value may have; none where it may have any."""
+    """The JSON Schema types that a value may have; an empty set where it may have any."""
     options = [schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())] if isinstance(schema, dict) else []
     named = [option.get("type", ()) for option in options if isinstance(option, dict)]
     types = {name for each in named for name in ([each] if isinstance(each, str) else each)}
@@ -136,7 +137,7 @@ def _types(schema: Any) -> set[str]:
 
 
 def _type(value: Any) -> set[str]:
-    """What JSON Schema calls a value. A whole number is a number, too."""
+    """The JSON Schema types of a value. A whole number is a number, too."""
     return _JSON_TYPES[type(value)]
 
 
@@ -195,7 +196,7 @@ def _show_value(outcome: Outcome, json: bool) -> None:
 def _fail(
     error: ToolyardError, given: dict[str, Any], json: bool, verbose: bool, outcome: Outcome | None = None
 ) -> None:
-    """Says what went wrong, on standard error (as JSON: on standard output), and ends with 1."""
+    """Says what went wrong, on standard error or as JSON on standard output, and ends the verb with exit code 1."""
     if json:
         body: dict[str, Any] = {
             "success": False,
@@ -240,7 +241,7 @@ def _sentences(error: ToolyardError, given: dict[str, Any]) -> list[str]:
 
 
 def _for_developers(error: ToolyardError, verbose: bool) -> list[str]:
-    """Where the message may be all that there is, that there is more."""
+    """What the error says to developers; or, where the message alone may not help, that there is more to see."""
     if not error.developer_message or isinstance(error, InvalidInput):
         return []
     if verbose:

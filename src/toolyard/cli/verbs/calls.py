@@ -1,4 +1,4 @@
-"""`toolyard calls` and `toolyard show`."""
+"""`toolyard calls` and `toolyard show`: an operator looks at the calls of all callers, or a caller at their own."""
 
 import time
 from typing import Annotated, Any
@@ -12,9 +12,8 @@ from ..support.ledger import Caller, Server, Store, looking_after
 from ..support.options import call_id as read_id
 from ..support.options import seconds, whole
 from ..support.options import state as read_state
-from ..support.refusals import told
-from ..support.screen import pretty, say, say_again
-from ..support.tables import table as table_of
+from ..support.screen import complaints, pretty, say, say_again
+from ..support.screen import table as table_of
 from ..support.target import Json, Key
 
 EVERY_S = 1.0
@@ -42,8 +41,8 @@ def calls(
     """List the newest calls: those of all callers, or at a server those of the key's."""
 
     def look() -> str:
-        with told(), looking_after(server, key, store) as desk:
-            listed = desk.calls(state=state, tool=tool, limit=limit)
+        with complaints(), looking_after(server, key, store) as client:
+            listed = client.calls(state=state, tool=tool, limit=limit)
         return pretty(listed) if json else table(listed, time.time())
 
     if not watch:
@@ -68,20 +67,20 @@ def show(
     ] = 0.0,
 ) -> None:
     """Show a call: what was asked, how far it has come, how it ended."""
-    with told(), looking_after(server, key, store, caller) as desk:
-        shown = desk.show(call_id, wait)
+    with complaints(), looking_after(server, key, store, caller) as client:
+        shown = client.show(call_id, wait)
     say(pretty(shown))
 
 
 def table(listed: list[dict[str, Any]], now: float) -> str:
-    """A line a call. Who asks as a caller knows whose they are."""
+    """A table with a row for each call. To a caller all are their own, so the column of callers is left out."""
     rows = [_row(call, now) for call in listed]
     shown = [place for place, name in enumerate(COLUMNS) if name != "CALLER" or any(row[place] for row in rows)]
     return table_of([COLUMNS[place] for place in shown], [[row[place] for place in shown] for row in rows])
 
 
 def line(call: dict[str, Any]) -> str:
-    """One call, without a heading."""
+    """One call in one line, without a heading."""
     return "  ".join(in_one_line(cell) for cell in _row(call, time.time()) if cell) + "\n"
 
 

@@ -1,10 +1,9 @@
-"""`toolyard cancel`."""
+"""`toolyard cancel`: an operator cancels a call of any caller, or a caller one of their own."""
 
 import typer
 
 from ..support.ledger import Caller, Server, Store, looking_after
-from ..support.refusals import told
-from ..support.screen import complain, pretty, say
+from ..support.screen import complain, complaints, pretty, say
 from ..support.target import Json, Key
 from .calls import CallId, line
 
@@ -18,8 +17,8 @@ def cancel(
     json: Json = False,
 ) -> None:
     """Cancel a call that has not ended."""
-    with told(), looking_after(server, key, store, caller) as desk:
-        cancelled = desk.cancel(call_id)
+    with complaints(), looking_after(server, key, store, caller) as client:
+        cancelled = client.cancel(call_id)
     say(pretty(cancelled) if json else line(cancelled))
     if cancelled.get("code") != "cancelled":
         complain("The call had ended before\n")

@@ -1,23 +1,19 @@
-"""`toolyard connections`: users' accounts at providers, through the server that has the ledger, or in the
-ledger itself."""
+"""`toolyard connections`: an operator lists users' accounts at providers, and disconnects one."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from ...wires.admin import accounts as wire
 from ..support.ledger import WHERE, OperatedServer, operator_of
-from ..support.refusals import told
-from ..support.screen import complain, pretty, say
-from ..support.tables import NOTHING, table
+from ..support.screen import NOTHING, complain, complaints, pretty, say, shown_time, table
 from ..support.target import Json
 
 COLUMNS = ("PROVIDER", "USER", "TENANT", "ACCOUNT", "SCOPES", "SINCE")
 NO_LEDGER = f"connections are in the ledger: {WHERE}"
 
 User = Annotated[str | None, typer.Option(help="Only this user's.")]
-Tenant = Annotated[str | None, typer.Option(help="Only of users in this house.")]
+Tenant = Annotated[str | None, typer.Option(help="Only of users of this tenant.")]
 Store = Annotated[str | None, typer.Option(help="The ledger that has them (sqlite:toolyard.db).")]
 
 connections = typer.Typer(rich_markup_mode=None, help="List and disconnect users' accounts at providers.")
@@ -38,7 +34,7 @@ def list_connections(
     """
     if context.invoked_subcommand is not None:
         return
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list(tenant, user))["connections"]
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
@@ -47,12 +43,12 @@ def list_connections(
 def disconnect(
     provider: Annotated[str, typer.Argument(help="The provider's id, such as google.")],
     user: Annotated[str, typer.Option(help="Whose account it is.")],
-    tenant: Annotated[str | None, typer.Option(help="The user's house (default).")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The user's tenant (default).")] = None,
     server: OperatedServer = None,
     store: Store = None,
 ) -> None:
     """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         ended = operator.ask(wire.encode_disconnect(provider, user, tenant))
     account = f" ({ended['account']})" if ended["account"] else ""
     say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
@@ -61,6 +57,5 @@ def disconnect(
 
 
 def _row(connection: dict[str, Any]) -> tuple[str, ...]:
-    since = datetime.fromtimestamp(connection["connectedAt"], UTC).strftime("%Y-%m-%d %H:%M")
-    said = (connection[name] or NOTHING for name in ("provider", "user", "tenant", "account"))
-    return (*said, ", ".join(connection["scopes"]) or NOTHING, since)
+    whose = (connection[name] or NOTHING for name in ("provider", "user", "tenant", "account"))
+    return (*whose, ", ".join(connection["scopes"]) or NOTHING, shown_time(connection["connectedAt"]))

@@ -1,4 +1,4 @@
-"""`toolyard console`: the address of the console and a code for it, from the server that has the ledger."""
+"""`toolyard console`: gives an operator the address of the console, and a code that lets one browser log in."""
 
 import sys
 import webbrowser
@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
+from ...client.client import Transport
 from ...model.errors import SetupError
 from ...operator.client import OperatorClient
 from ...operator.reach import reach, running
-from ...server.settings.table import load_settings
+from ...server.settings.table import Settings
 from ...wires.admin.console_code import encode_ask
-from ..support.ledger import OperatedServer, named_server, server_operated, tell_ledger
-from ..support.refusals import told
-from ..support.screen import complain, pretty, say
+from ..support.ledger import OperatedServer, transport_to_read
+from ..support.screen import complain, complaints, pretty, say
 from ..support.target import Json
 
 NO_SERVER = (
@@ -29,7 +29,7 @@ def console(open: Open = False, server: OperatedServer = None, store: Store = No
 
     The code is good once, for ten minutes; the browser is then known for eight hours.
     """
-    with told(), _operator(server, store) as operator:
+    with complaints(), _operator(server, store) as operator:
         made = operator.ask(encode_ask())
     minutes = made["goodForS"] / 60
     said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"
@@ -45,12 +45,13 @@ def console(open: Open = False, server: OperatedServer = None, store: Store = No
 
 
 def _operator(server: str | None, store: str | None) -> OperatorClient:
-    """Nodes that share a ledger all know a code that is in it. Any other ledger is asked for through its server."""
-    if elsewhere := server_operated(server, store):
-        return OperatorClient(named_server(elsewhere))
-    settings = load_settings({} if store is None else {"store": store})
-    tell_ledger(settings, store)
-    sending = reach(settings) if settings.store.startswith("postgres") else running(settings)
-    if sending is None:
+    transport = transport_to_read(server, store, _find)
+    if transport is None:
         raise SetupError(NO_SERVER)
-    return OperatorClient(sending)
+    return OperatorClient(transport)
+
+
+def _find(settings: Settings) -> Transport | None:
+    """Nodes that share a ledger in PostgreSQL all know a code that is put there. Any other ledger is only of use with
+    the server that has it open."""
+    return reach(settings) if settings.store.startswith("postgres") else running(settings)

@@ -1,4 +1,4 @@
-"""`toolyard demo`."""
+"""`toolyard demo`: shows a newcomer secrets, accounts, approvals and the audit log at work."""
 
 from pathlib import Path
 from typing import Annotated

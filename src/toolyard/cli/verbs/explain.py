@@ -1,4 +1,4 @@
-"""`toolyard explain`."""
+"""`toolyard explain`: tells an operator whether a caller sees a tool and may call it, and which rule says so."""
 
 from typing import Annotated
 
@@ -7,18 +7,16 @@ import typer
 
 from ...model.errors import SetupError
 from ...operator.explain import explained, explained_by
-from ...server.settings.table import load_settings
 from ...wires.admin.explain import ExplainQuery, Explanation
-from ..support.ledger import OperatedServer, named_server, server_operated, tell_ledger
-from ..support.refusals import told
-from ..support.screen import pretty, say
+from ..support.ledger import OperatedServer, named_server, server_operated, settings_with, tell_ledger
+from ..support.screen import complaints, pretty, say
 from ..support.target import Json
 
 
 def explain(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Calculator.Add, its name on the wires, prompts/NAME.")],
     as_: Annotated[str | None, typer.Option("--as", metavar="SUBJECT", help="Who would call it.")] = None,
-    tenant: Annotated[str, typer.Option(help="In whose house.")] = "default",
+    tenant: Annotated[str, typer.Option(help="The caller's tenant.")] = "default",
     key: Annotated[str | None, typer.Option(metavar="NAME", help="With which API key of the ledger.")] = None,
     scope: Annotated[list[str] | None, typer.Option(help="What the token is for; may be given several times.")] = None,
     claim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="What else the token says.")] = None,
@@ -36,7 +34,7 @@ def explain(
     if as_ is not None and key is not None:
         raise SetupError("--as and --key are two callers; name one of them (a key is its own subject's)")
     query = ExplainQuery(tool, as_ or "", tenant, key, tuple(scope or ()), dict(map(_claim, claim or ())))
-    with told():
+    with complaints():
         found = _explained(query, server, store, tools or [])
     say(pretty(msgspec.to_builtins(found)) if json else _in_words(found, key or as_ or ""))
     if not found.may_call:
@@ -49,13 +47,13 @@ def _explained(query: ExplainQuery, server: str | None, store: str | None, tools
         return explained_by(named_server(elsewhere), query)
     if server is not None:
         raise SetupError("--server and --tools are two places; name one of them")
-    settings = load_settings({} if store is None else {"store": store})
+    settings = settings_with(store)
     tell_ledger(settings, store)
     return explained(query, settings, tools)
 
 
 def _in_words(found: Explanation, who: str) -> str:
-    """One line a fact."""
+    """The answer as text, a line for each fact."""
     may = "may call" if found.may_call else "sees, and may not call," if found.sees else "does not see"
     lines = [f"{who} {may} {found.tool}", f"  because: {found.rule}"]
     if found.lacks:

@@ -1,4 +1,4 @@
-"""`toolyard keys new`, `list` and `revoke`: through the server that has the ledger, or in the ledger itself."""
+"""`toolyard keys`: an operator makes API keys for callers, lists them and revokes them."""
 
 import sys
 import time
@@ -11,11 +11,9 @@ from ...model.errors import SetupError
 from ...model.patterns import tool_pattern
 from ...operator.client import OperatorClient
 from ...wires.admin import api_keys as wire
-from ..support.ledger import WHERE, OperatedServer, checked, operator_of
-from ..support.options import seconds_in
-from ..support.refusals import told
-from ..support.screen import complain, pretty, say
-from ..support.tables import NOTHING, shown_time, table
+from ..support.ledger import WHERE, OperatedServer, operator_of
+from ..support.options import checked, seconds_in
+from ..support.screen import NOTHING, complain, complaints, pretty, say, shown_time, table
 from ..support.target import Json
 
 COLUMNS = ("NAME", "SUBJECT", "TENANT", "ALLOW", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
@@ -40,7 +38,7 @@ def new(
     ] = None,
     scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="What else it is for. May repeat.")] = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it lives: 30d, 12h, 10m, 45s.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose house its caller is in (default).")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Its caller's tenant (default).")] = None,
     subject: Annotated[str | None, typer.Option(help="Who its caller is (the key's name).")] = None,
     server: OperatedServer = None,
     store: Store = None,
@@ -58,7 +56,7 @@ def new(
         "tenant": tenant,
         "subject": subject,
     }
-    with told(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
         made = operator.ask(wire.encode_new(wanted))
         _show(operator, made, pretty(made) if json else f"{made['key']}\n")
     complain(
@@ -70,7 +68,7 @@ def new(
 @keys.command("list")
 def list_keys(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List all API keys, also those that are revoked or expired."""
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list())["keys"]
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
@@ -79,13 +77,13 @@ def list_keys(server: OperatedServer = None, store: Store = None, json: Json = F
 def revoke(name: Name, server: OperatedServer = None, store: Store = None) -> None:
     """Revoke an API key: servers refuse it at once, and for good."""
     checked(name, key_name, "NAME")
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         revoked = operator.ask(wire.encode_revoke(name))
     say(f"{revoked['name']} is revoked\n")
 
 
 def _show(operator: OperatorClient, made: dict[str, Any], text: str) -> None:
-    """A key that nobody got to see is nobody's, and must not stay good."""
+    """Prints a new key. One that cannot be printed is revoked at once: nobody has it, and it must not stay good."""
     try:
         say(text)
         sys.stdout.flush()

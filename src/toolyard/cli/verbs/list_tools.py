@@ -1,4 +1,4 @@
-"""`toolyard list`."""
+"""`toolyard list`: a caller sees which tools a server has, or an author those of a file."""
 
 from typing import Annotated
 
@@ -7,8 +7,7 @@ import typer
 from ...client.client import DEFAULT_URL
 from ...client.confirm import reference_of
 from ...text.hidden import in_one_line
-from ..support.refusals import told
-from ..support.screen import pretty, say
+from ..support.screen import complaints, pretty, say
 from ..support.target import Ca, File, Json, Key, Server, connect, loaded
 
 
@@ -21,7 +20,7 @@ def list_tools(
     versions: Annotated[bool, typer.Option("--all", help="Every version, not only the newest.")] = False,
 ) -> None:
     """List the tools of a server or file."""
-    with connect(server, key, loaded(file), ca) as client, told():
+    with connect(server, key, loaded(file), ca) as client, complaints():
         tools = client.list(all_versions=versions)
     if json:
         say(pretty(tools))

@@ -1,4 +1,4 @@
-"""`toolyard lock`."""
+"""`toolyard lock`: an operator writes down the tools as they are now, or checks them against what was written down."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +15,7 @@ from ...operator.reach import reach
 from ...server.settings.table import LOCK_FILE, Settings, load_settings
 from ...server.tool_lock import read_lock, write_lock
 from ..support.ledger import OperatedServer, named_server, server_operated
-from ..support.refusals import told
-from ..support.screen import say
+from ..support.screen import complaints, say
 
 
 def lock(
@@ -49,7 +48,7 @@ def lock(
     if not settings.tools and not workers:
         raise SetupError("say what to lock: toolyard lock tools.py, or toolyard lock --workers")
     before = read_lock(path) if check or path.exists() else {}
-    with told():
+    with complaints():
         found = _found(before, settings, workers, server_operated(server, store))
     different = differences(before, found.values())
     if check:
@@ -63,8 +62,8 @@ def _found(before: Lock, settings: Settings, workers: bool, elsewhere: str | Non
     own = tools_at(settings.tools) if settings.tools else None
     if not workers:
         return to_be_locked(before, own, None)
-    sending = reach(settings) if elsewhere is None else named_server(elsewhere)
-    return to_be_locked(before, own, tools_of_workers(sending))
+    transport = reach(settings) if elsewhere is None else named_server(elsewhere)
+    return to_be_locked(before, own, tools_of_workers(transport))
 
 
 def _checked(different: Sequence[LockDifference], path: Path, count: int) -> None:

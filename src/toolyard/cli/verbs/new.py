@@ -1,4 +1,4 @@
-"""`toolyard new`."""
+"""`toolyard new`: an author starts a project, with a tool, a test and a README."""
 
 import re
 from pathlib import Path

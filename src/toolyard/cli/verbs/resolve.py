@@ -1,4 +1,5 @@
-"""`toolyard resolve`."""
+"""`toolyard resolve`: an operator settles a call that ended as `outcome_unknown`, because its server or worker was lost
+while the tool ran."""
 
 from typing import Annotated, Any
 
@@ -10,8 +11,7 @@ from ...model.errors import SetupError
 from ...model.json_value import decode
 from ...wires.admin import calls as wire
 from ..support.ledger import WHERE, Caller, OperatedServer, Store, operator_of
-from ..support.refusals import told
-from ..support.screen import pretty, say
+from ..support.screen import complaints, pretty, say
 from ..support.target import Json
 from .calls import CallId, line
 
@@ -34,7 +34,7 @@ def resolve(
     toolyard resolve order-7 --done '{"receipt": 42}'
     """
     how = _how(done, failed, message, rerun)
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         resolved = operator.ask(wire.encode_settlement(call_id, caller, how))
     say(pretty(resolved) if json else line(resolved))
 

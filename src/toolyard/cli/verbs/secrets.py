@@ -1,5 +1,5 @@
-"""`toolyard secrets set`, `list`, `remove` and `rotate`: through the server that has the ledger, or in it directly.
-`new-key` is for a ledger that no server can have any more.
+"""`toolyard secrets`: an operator sets, lists and removes the secrets that tools need, seals them anew with another key
+(`rotate`), and goes on after the key was lost (`new-key`).
 
 A value comes from a prompt, from standard input or from the environment. It is no argument: those are in the shell's
 history and in the list of processes.
@@ -19,12 +19,11 @@ from ...model.errors import SetupError
 from ...model.patterns import tool_pattern
 from ...model.sealed import EVERY_TENANT, WhichSecret, secret_name, secret_value, tenant_name, user_name
 from ...server.ledger import ledger_file
-from ...server.settings.table import MEMORY, load_settings
+from ...server.settings.table import MEMORY
 from ...wires.admin import secrets as wire
-from ..support.ledger import WHERE, OperatedServer, checked, operator_of, refuse_servers
-from ..support.refusals import told
-from ..support.screen import complain, pretty, say
-from ..support.tables import NOTHING, shown_time, table
+from ..support.ledger import WHERE, OperatedServer, operator_of, refuse_servers, settings_with
+from ..support.options import checked
+from ..support.screen import NOTHING, complain, complaints, pretty, say, shown_time, table
 from ..support.target import Json
 
 COLUMNS = ("NAME", "TOOLS", "TENANT", "USER", "STATE", "SINCE")
@@ -71,7 +70,7 @@ def set_secret(
     patterns = [checked(each, tool_pattern, "--tool") for each in tool or ()]
     refuse_servers(server, store, NO_LEDGER)
     value = _value(name, from_env)
-    with told(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
         made = operator.ask(wire.encode_set(which, value, patterns))
     say(f"{made['name']} is set for {_whose(made)}\n")
     needed_by = made.get("neededBy")
@@ -84,7 +83,7 @@ def set_secret(
 @secrets.command("list")
 def list_secrets(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
     """List the secrets, and what tools of a running server declare and nobody has set. Never their values."""
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list())["secrets"]
     say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
@@ -95,7 +94,7 @@ def remove(
 ) -> None:
     """Remove a secret. Calls that begin from now on do not have it."""
     which = _which(name, tenant, user)
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         removed = operator.ask(wire.encode_remove(which))
     say(f"{removed['name']} is removed for {_whose(removed)}\n")
 
@@ -106,7 +105,7 @@ def rotate(server: OperatedServer = None, store: Store = None) -> None:
 
     Put the new key in front of the old one and start the server again; then run this.
     """
-    with told(), operator_of(server, store, NO_LEDGER) as operator:
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         done = operator.ask(wire.encode_rotate())
     say(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
     if done["keys"] == 1:
@@ -123,11 +122,11 @@ def new_key(store: Store = None) -> None:
     behind the new one then.
     """
     refuse_servers(None, store, NO_LEDGER)
-    settings = load_settings({} if store is None else {"store": store})
+    settings = settings_with(store)
     path = ledger_file(settings.store)
     if settings.store == MEMORY or (path is not None and not path.exists()):
         raise SetupError(f"there is no ledger here; {NO_LEDGER}")
-    with told():
+    with complaints():
         where = load("new_key")(settings)
     say(f"The key in {where} is this ledger's key from now on\n")
     complain("What was sealed with another stays closed: set those secrets again, and have people connect again\n")
@@ -145,7 +144,8 @@ def _which(name: str, tenant: str | None, user: str | None) -> WhichSecret:
 
 
 def _value(name: str, variable: str | None) -> str:
-    """What stands in a file usually ends its line; that is no part of it."""
+    """The secret's value, from the variable, the prompt or standard input. The end of the last line is no part of it.
+    Raises SetupError."""
     if variable is not None:
         if not os.environ.get(variable):
             raise SetupError(f"--from-env {variable}: this variable is not set, or empty")

@@ -1,4 +1,4 @@
-"""`toolyard serve`."""
+"""`toolyard serve`: an operator serves tools over every wire, and a newcomer is shown how to call the first of them."""
 
 import logging
 import shlex
@@ -61,12 +61,13 @@ def serve(
 
 
 def _leave(*_: object) -> None:
-    """What uvicorn comes back to when it has ended in good order: leaving when told to is no failure."""
+    """The signal handler that uvicorn restores and calls once it has stopped in good order. To stop when asked to is no
+    failure, so the exit code is 0."""
     raise SystemExit(0)
 
 
 def announce(yard: Yard, served: list[str], address: str) -> None:
-    """Everything a newcomer needs next, ready to paste."""
+    """Prints the addresses of all wires and a first call, ready to paste."""
     count = len(yard.catalogue)
     tools = f"{count} tool{'' if count == 1 else 's'}"
     origin = "the reference toolkits" if served == [REFERENCE] else ", ".join(served)
@@ -90,7 +91,7 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
 
 
 def _first_call(yard: Yard, address: str) -> list[str]:
-    """A line for curl and one for our own client, for the first tool that needs nothing."""
+    """A call with curl and one with `toolyard call`, of the first tool that has no requirements."""
     tool = next((tool for tool in yard.catalogue.newest() if not tool.requirements), None)
     if tool is None:
         return []

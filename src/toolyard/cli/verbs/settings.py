@@ -1,4 +1,4 @@
-"""`toolyard settings`."""
+"""`toolyard settings`: an operator sees every setting, its default and its meaning."""
 
 from dataclasses import MISSING
 

@@ -1,4 +1,4 @@
-"""`toolyard stdio`."""
+"""`toolyard stdio`: a desktop client starts the tools of a file, and speaks MCP with them over standard streams."""
 
 from typing import Annotated
 

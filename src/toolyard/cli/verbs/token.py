@@ -1,4 +1,4 @@
-"""`toolyard token`."""
+"""`toolyard token`: an operator, or a test, makes a token for a caller of a server that shares a secret with it."""
 
 import time
 from typing import Annotated, Any
@@ -11,8 +11,7 @@ from ...model.api_key import key_scope
 from ...model.errors import SetupError
 from ...model.json_value import decode
 from ...server.settings.table import Settings, load_settings
-from ..support.ledger import checked
-from ..support.options import seconds_in
+from ..support.options import checked, seconds_in
 from ..support.screen import say
 
 USUAL_TTL_S = 600
@@ -54,7 +53,7 @@ def token(
 
 
 def _lifetime(ttl: str | None, settings: Settings) -> int:
-    """What the server would refuse is not made in the first place."""
+    """How long the token lives, in seconds. Raises SetupError for longer than the server would take it."""
     longest = settings.jwt_max_ttl_s
     if ttl is None:
         return int(min(USUAL_TTL_S, longest))

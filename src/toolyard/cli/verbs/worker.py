@@ -1,4 +1,4 @@
-"""`toolyard worker`."""
+"""`toolyard worker`: an author or operator runs tools on this machine for a server elsewhere."""
 
 import asyncio
 import logging
@@ -20,8 +20,7 @@ from ...server.http.logs import set_up_logging
 from ...version import VERSION
 from ...worker.worker import Options, Worker
 from ..support.options import seconds, whole
-from ..support.refusals import told
-from ..support.screen import say
+from ..support.screen import complaints, say
 from ..support.target import Ca, Key, Server, address
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -63,19 +62,19 @@ def worker(
     made = Worker(sources, options, lambda: announce(catalogue, options))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _leave(made))
-    with told():
+    with complaints():
         asyncio.run(made.live())
 
 
 def _leave(worker: Worker) -> None:
-    """In good order; and at once, should it be told again."""
+    """Stops the worker in good order. A second signal ends the process at once, by the default handlers."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     worker.stop()
 
 
 def announce(catalogue: Catalogue, options: Options) -> None:
-    """Who offers what to whom."""
+    """Prints which tools this worker offers, and to which server."""
     count = len(catalogue)
     lines = [
         f"toolyard {VERSION} worker {options.name} offers {count} tool{'' if count == 1 else 's'} to {options.url}",
@@ -99,7 +98,7 @@ def named(name: str | None) -> str:
 
 
 def _set_up_logging(level: str) -> None:
-    """As a server does."""
+    """Logs as a server does. The HTTP client logs each request, which only a developer wants to see."""
     set_up_logging(level)
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")

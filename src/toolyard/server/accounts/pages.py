@@ -1,4 +1,7 @@
-"""The pages on which a person lets a tool use an account of theirs."""
+"""The pages on which a person lets a tool use an account of theirs: each function returns one page as HTML.
+
+They are loaded with the first request for one (`lazy.py`), because most servers have no providers.
+"""
 
 from html import escape
 
@@ -8,10 +11,11 @@ from ..pages.layout import alert, page, paragraph, shown, table
 
 TITLE = "Connect an account"
 ISSUER, ANEW = "issuer", "anew"
-"""Fields: where somebody signs in, and whether they are to do so though they have already."""
+"""Fields of the form: at which issuer a person signs in, and whether they sign in again though they already have."""
 
 
 def not_set_up(provider: str, base_url: str) -> str:
+    """That this server cannot connect accounts at the provider."""
     return page(
         "Authorization",
         f"<p>A tool asks for access to an account at <b>{escape(provider[:100])}</b>.</p>"
@@ -31,7 +35,7 @@ def ask(
     base_url: str,
     problem: str = "",
 ) -> str:
-    """Who asks for what, and the code that shows that the person was sent by the caller."""
+    """Who asks for what, and a field for the code that shows that the caller sent this person."""
     wrong = " aria-invalid='true' autofocus" if problem else ""
     code = (
         "<label for='code'>The code that you were shown with the link</label>"
@@ -52,7 +56,7 @@ def sign_in(
     forms: Forms, browser: Browser, action: str, asked: Challenged, scopes: tuple[str, ...], base_url: str,
     issuers: tuple[str, ...], problem: str = "",
 ) -> str:  # fmt: skip
-    """Who asks for what, and a button for each place where the person can show that they are meant."""
+    """Who asks for what, and a button for each issuer at which the person can show that they are meant."""
     buttons = "".join(_button(issuer, f"Sign in as {asked.user} at {issuer}") for issuer in issuers)
     body = (
         (alert(problem) if problem else "")
@@ -66,7 +70,7 @@ def sign_in(
 
 
 def somebody_else(forms: Forms, browser: Browser, action: str, issuer: str, base_url: str) -> str:
-    """For whoever signed in and is not meant. It says nothing of who is."""
+    """For a person who signed in and is not meant. The page does not say who is."""
     again = f"<input type='hidden' name='{ANEW}' value='yes'>" + _button(issuer, "Sign in as another person")
     body = (
         alert(f"You signed in at {issuer}, and this link was made for somebody else. Nothing was connected.")
@@ -95,7 +99,8 @@ def _button(issuer: str, text: str) -> str:
 
 
 def go(to: str, what_for: str, address: str, base_url: str) -> str:
-    """To a provider. Not by a redirect: the policy of the form would have to name every address on the way."""
+    """Leads on to a provider or issuer. It is no redirect, because the content security policy of the form would have
+    to name every address on the way."""
     href = escape(address)
     return page(
         TITLE,
@@ -107,6 +112,7 @@ def go(to: str, what_for: str, address: str, base_url: str) -> str:
 
 
 def done(asked: Challenged, account: str, base_url: str) -> str:
+    """That the account is connected."""
     whose = f"The account {account} at {asked.provider}" if account else f"Your account at {asked.provider}"
     return page(
         "Connected",
@@ -117,10 +123,11 @@ def done(asked: Challenged, account: str, base_url: str) -> str:
 
 
 def settled(base_url: str) -> str:
+    """For somebody who opens the link again, after the account was connected."""
     return page("Connected", paragraph("This is done already. You can close this page."), base_url)
 
 
 def failed(reason: str, base_url: str, again: str = "") -> str:
-    """`again` is where it can be tried once more."""
+    """Why nothing was connected. `again` is the address at which the person can try once more."""
     link = f"<p><a class='button' href='{escape(again)}'>Try again</a></p>" if again else ""
     return page("Not connected", alert(reason) + link, base_url)

@@ -1,4 +1,8 @@
-"""Everything between a challenge and a token, put together where the settings name providers."""
+"""The parts that lead from a challenge to a user's token, put together from the settings.
+
+Made where the settings name providers, and for an operator who lists or disconnects accounts. Loaded late (`lazy.py`):
+the OAuth client is heavy.
+"""
 
 from collections.abc import Callable
 
@@ -19,7 +23,8 @@ from ..settings.table import Settings
 
 
 class AccountParts:
-    """Its parts."""
+    """The accounts in the vault, the flow that connects one, and the flow by which a user signs in first. `did` is told
+    of each step that belongs in the audit log."""
 
     def __init__(self, settings: Settings, store: Store, ring: KeyRing, now: Callable[[], float], did: Did) -> None:
         providers = {each.id: OAuthProvider(each, now) for each in settings.providers}
@@ -34,7 +39,8 @@ class AccountParts:
         )
 
     def challenge(self, caller: Caller, wanted: Authorization, tool: Tool) -> tuple[str, str] | None:
-        """For the desk that says what a call lacks."""
+        """The address and code at which a user can connect an account that a call lacks; None where no provider is set
+        up for it. `RequirementResolver` asks for it."""
         if wanted.id not in self._providers:
             return None
         issuers = self.signing_in.issuers_of(caller)
@@ -42,5 +48,6 @@ class AccountParts:
 
 
 def _at(issuer: TrustedIssuer, now: Callable[[], float]) -> OAuthProvider | None:
-    """An issuer at which people sign in. How long an ID token lives is up to it: it is looked at once."""
+    """An issuer at which people sign in, if it is set up for that. How long its ID tokens live does not matter: each is
+    looked at once."""
     return None if issuer.client is None else OAuthProvider(issuer.client, now, replace(issuer, max_ttl_s=None))

@@ -1,8 +1,9 @@
-"""Where a person completes a challenge, and where a program asks how it stands.
+"""The routes at which a person completes a challenge by connecting an account, and a program asks how the challenge
+stands.
 
-A challenge's address cannot be guessed, and who opens it shows that they are meant: they sign in at the issuer that
-knows them, or else are asked for the challenge's code. Where no provider is set up, no challenge can be completed, and
-the honest answer ends a client's polling.
+A challenge's address cannot be guessed, and a person who opens it also shows that they are meant: they sign in at the
+issuer that knows them, or else give the challenge's code. Where no provider is set up, no challenge can be completed;
+its status is then `failed`, which ends a client's polling.
 """
 
 from typing import TYPE_CHECKING
@@ -40,12 +41,14 @@ TWICE = "This answer says something twice, and is not taken."
 NO_BUTTON = "Press one of the buttons: they say where you can sign in."
 NOT_THERE = "Nobody can sign in for this any more. Have the tool called again for a new link."
 SIGNED_IN = "/connections/signed-in"
-"""Where people come back to who signed in. A provider's callback has another segment."""
-MOST_SAID = 32
+"""Where an issuer sends a person back to. A provider's callback has one segment more, so the two paths never meet."""
+MOST_PARAMETERS = 32
+"""How many query parameters of a provider or issuer are read."""
 
 
 class AccountHandlers:
-    """Shows the pages. `failures` limits wrong codes by address."""
+    """The handlers of a challenge's page, of its form, and of the addresses to which providers and issuers send people
+    back. `connecting` is None where no provider is set up; `failures` limits wrong codes by address."""
 
     def __init__(
         self, connecting: "AccountParts | None", forms: Forms, failures: CredentialFailures | None, witness: Witness
@@ -53,33 +56,33 @@ class AccountHandlers:
         self._connecting, self._forms, self._failures, self._witness = connecting, forms, failures, witness
 
     def routes(self) -> list[Route]:
-        """Those that the OpenAPI document has."""
+        """The routes that the OpenAPI document has."""
         return [
             Route("GET", "/authorize/{challenge}", self._show, oxp.FLAT, who="anyone"),
             Route("GET", "/authorize/{challenge}/status", self._status, oxp.FLAT, who="anyone"),
         ]
 
     def forms(self) -> list[Route]:
-        """Those that only a browser is led to."""
+        """The routes that only a browser is led to."""
         if self._connecting is None:
             return []
         return [
-            Route("POST", "/authorize/{challenge}", self._send_off, oxp.FLAT, reads_form=True, who="anyone"),
-            Route("GET", "/connections/{provider}/callback", self._take_back, oxp.FLAT, who="anyone"),
+            Route("POST", "/authorize/{challenge}", self._submit, oxp.FLAT, reads_form=True, who="anyone"),
+            Route("GET", "/connections/{provider}/callback", self._callback, oxp.FLAT, who="anyone"),
             Route("GET", SIGNED_IN, self._signed_in, oxp.FLAT, who="anyone"),
         ]
 
     async def _status(self, exchange: Exchange) -> Reply:
-        standing = "failed"
+        status = "failed"
         if self._connecting is not None:
-            standing = await self._connecting.authorizing.challenges.status(exchange.parameters["challenge"])
-        return Reply(200, encode({"status": standing}), [JSON, oxp.VERSION, (b"cache-control", b"no-store")])
+            status = await self._connecting.authorizing.challenges.status(exchange.parameters["challenge"])
+        return Reply(200, encode({"status": status}), [JSON, oxp.VERSION, (b"cache-control", b"no-store")])
 
     async def _show(self, exchange: Exchange) -> Reply:
         asked = await self._open(exchange)
         return asked if isinstance(asked, Reply) else await self._ask(exchange, asked)
 
-    async def _send_off(self, exchange: Exchange) -> Reply:
+    async def _submit(self, exchange: Exchange) -> Reply:
         asked = await self._open(exchange)
         if isinstance(asked, Reply):
             return asked
@@ -92,12 +95,12 @@ class AccountHandlers:
             return _failed(exchange, error.message, status, exchange.parameters["challenge"])
         text = exchange.parameters["challenge"]
         if asked.issuers:
-            return await self._have_sign_in(exchange, asked, given)
+            return await self._send_to_issuer(exchange, asked, given)
         if not await self._authorizing.challenges.is_code(text, asked, given.get("code", "")):
             return await self._wrong(exchange, asked)
         return await self._to_provider(exchange, text, asked)
 
-    async def _have_sign_in(self, exchange: Exchange, asked: Challenged, given: dict[str, str]) -> Reply:
+    async def _send_to_issuer(self, exchange: Exchange, asked: Challenged, given: dict[str, str]) -> Reply:
         pages = load("authorize_pages")
         issuer, anew = given.get(pages.ISSUER, ""), pages.ANEW in given
         if issuer not in self._signing_in.offered(asked):
@@ -110,12 +113,12 @@ class AccountHandlers:
         return html(pages.go(issuer, "who you are", address, base_url), headers=FORM)
 
     async def _signed_in(self, exchange: Exchange) -> Reply:
-        """Whoever is meant goes on to the provider."""
-        said = _said(exchange)
-        if isinstance(said, Reply):
-            return said
+        """A person comes back from an issuer: if they are meant, they go on to the provider."""
+        parameters = _parameters(exchange)
+        if isinstance(parameters, Reply):
+            return parameters
         try:
-            signed_in = await self._signing_in.arrive(said, cookie_of(exchange))
+            signed_in = await self._signing_in.arrive(parameters, cookie_of(exchange))
         except load("not_connected") as failure:
             await self._witness.written()
             return _failed(exchange, str(failure), 400, failure.challenge)
@@ -128,7 +131,7 @@ class AccountHandlers:
         return self._forms.reply(browser, shown, 403)
 
     async def _to_provider(self, exchange: Exchange, challenge: str, asked: Challenged) -> Reply:
-        """Whoever has shown that they are meant."""
+        """Sends a person who has shown that they are meant on to the provider."""
         pages, base_url = load("authorize_pages"), exchange.base_url()
         if asked.provider not in self._authorizing.providers:
             return html(pages.not_set_up(asked.provider, base_url))
@@ -139,14 +142,14 @@ class AccountHandlers:
             return _failed(exchange, str(failure), 503, failure.challenge)
         return html(pages.go(asked.provider, "whether you allow it", address, base_url), headers=FORM)
 
-    async def _take_back(self, exchange: Exchange) -> Reply:
+    async def _callback(self, exchange: Exchange) -> Reply:
         if exchange.parameters["provider"] not in self._authorizing.providers:
             return _failed(exchange, "This server does not know that provider.", 404)
-        said = _said(exchange)
-        if isinstance(said, Reply):
-            return said
+        parameters = _parameters(exchange)
+        if isinstance(parameters, Reply):
+            return parameters
         try:
-            connected = await self._authorizing.arrive(exchange.parameters["provider"], said, cookie_of(exchange))
+            connected = await self._authorizing.arrive(exchange.parameters["provider"], parameters, cookie_of(exchange))
         except load("not_connected") as failure:
             await self._witness.written()
             return _failed(exchange, str(failure), 400)
@@ -154,7 +157,7 @@ class AccountHandlers:
         shown = load("authorize_pages").done(connected.asked, connected.account, exchange.base_url())
         return html(shown, headers=FORM)
 
-    # -- parts of it -------------------------------------------------------------------------------
+    # -- what the handlers share -------------------------------------------------------------------
 
     @property
     def _authorizing(self) -> "ConnectFlow":
@@ -172,14 +175,14 @@ class AccountHandlers:
         if self._connecting is None:
             return html(pages.not_set_up(query.text(exchange, "provider") or "a provider", base_url))
         challenges = self._authorizing.challenges
-        asked, standing = challenges.open(text), await challenges.status(text)
-        if standing == "completed":
+        asked, status = challenges.open(text), await challenges.status(text)
+        if status == "completed":
             return html(pages.settled(base_url), headers=FORM)
         if asked is None:
             return _failed(exchange, NOT_VALID, 404)
         if asked.provider not in self._authorizing.providers:
             return html(pages.not_set_up(asked.provider, base_url))
-        if standing == "failed":
+        if status == "failed":
             return _failed(exchange, NO_MORE, 410)
         if asked.issuers and not self._signing_in.offered(asked):
             return _failed(exchange, NOT_THERE, 410)
@@ -206,11 +209,11 @@ class AccountHandlers:
         return self._forms.reply(browser, shown, 403 if problem else 200)
 
 
-def _said(exchange: Exchange) -> dict[str, str] | Reply:
-    """What a provider or an issuer sends with a browser, or what is wrong with it."""
-    pairs = parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True)[:MOST_SAID]
-    said = dict(pairs)
-    return said if len(said) == len(pairs) else _failed(exchange, TWICE, 400)
+def _parameters(exchange: Exchange) -> dict[str, str] | Reply:
+    """The query parameters that a provider or an issuer sent with the browser, or the page that refuses them."""
+    pairs = parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True)[:MOST_PARAMETERS]
+    parameters = dict(pairs)
+    return parameters if len(parameters) == len(pairs) else _failed(exchange, TWICE, 400)
 
 
 def _action(exchange: Exchange) -> str:
@@ -222,6 +225,6 @@ def _address(exchange: Exchange, challenge: str) -> str:
 
 
 def _failed(exchange: Exchange, reason: str, status: int, challenge: str = "") -> Reply:
-    """`challenge` can be tried once more."""
+    """The page that says why nothing was connected; with a link where `challenge` can be tried once more."""
     again = _address(exchange, challenge) if challenge else ""
     return html(load("authorize_pages").failed(reason, exchange.base_url(), again), status, FORM)

@@ -1,4 +1,8 @@
-"""Where the operator's tools find a running server: a file beside its ledger, that only its owner may read."""
+"""The endpoint file: where operators' verbs find a running server. It is beside the ledger, and only its owner can read
+it.
+
+A server writes it (`socket.py`), and `operator/reach.py` reads it.
+"""
 
 import asyncio
 import logging
@@ -21,18 +25,19 @@ _log = logging.getLogger("toolyard.server")
 
 
 class Endpoint(Struct, frozen=True):
-    """How to ask a server about its ledger."""
+    """How an operator asks the server that has a ledger open: the content of the file."""
 
     address: str
-    """Where callers find it; empty for an app that is mounted at an address which it does not know."""
+    """Where callers find the server; empty for an app that is mounted at an address which it does not know."""
     token: str
+    """The operator's token, which each request must carry."""
     socket: str
-    """The path of the operator's door."""
+    """The path of the Unix socket."""
 
 
 def read(ledger: Path) -> Endpoint | None:
-    """What a server has left beside its ledger. It may be gone by now. Raises SetupError for what is not the server's:
-    whoever sends a secret to it must know that nobody else put it there."""
+    """The endpoint that a server has written beside its ledger, or None. The server may be gone by now. Raises
+    SetupError for a file that others could have written: whoever sends a secret must know where it goes."""
     path = _beside(ledger)
     try:
         with open(path, "rb", opener=_open) as file:
@@ -50,16 +55,16 @@ def read(ledger: Path) -> Endpoint | None:
 
 
 class EndpointFile:
-    """There as long as the block. A server enters the block when it has the ledger and leaves it while it still has it,
-    so nobody else's file is ever touched."""
+    """The file, there as long as a `with` block. A server enters the block once it has the ledger open and leaves it
+    while it still has, so no other server's file is ever touched."""
 
-    def __init__(self, ledger: Path, access: Endpoint) -> None:
-        self._path, self._access = _beside(ledger), access
+    def __init__(self, ledger: Path, endpoint: Endpoint) -> None:
+        self._path, self._endpoint = _beside(ledger), endpoint
         self._retry: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        """On a full disk it comes as soon as there is room. Meanwhile nobody is sent to a server that has died: what
-        that has left is removed."""
+        """Writes the file; on a full disk it comes as soon as there is room. Meanwhile nobody is sent to a server that
+        has died: what that has left is removed."""
         try:
             self._write()
         except OSError as error:
@@ -93,7 +98,7 @@ class EndpointFile:
         descriptor, made = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(self._access))
+                file.write(msgspec.json.encode(self._endpoint))
             os.replace(made, self._path)
         except OSError:
             with suppress(OSError):
@@ -102,6 +107,7 @@ class EndpointFile:
 
 
 def _open(path: str, flags: int) -> int:
+    """Opens what is really there: not what a link points to, and without waiting for whoever has a pipe's other end."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 

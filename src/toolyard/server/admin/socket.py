@@ -1,11 +1,15 @@
-"""The door for whoever runs the server: a Unix socket that its owner alone can use, wherever a yard runs.
+"""The operator's socket: a Unix socket, for its owner alone, on which a server is asked for the operator's table.
 
 A mounted app does not know at which address it is served, and a SQLite ledger has one writer; so its operator must be
-able to ask it without an address. The socket is beside the ledger. Where it cannot be there (such a path has at most
-some hundred bytes, and where others may write they could put another in its place) it is in a folder of the user's
-own. The file beside the ledger says where it is, and has the token that is asked for all the same.
+able to ask it without an address. The socket is beside the ledger. Where it cannot be there (a socket's path has at
+most some hundred bytes, and in a folder that others can write they could put another socket in its place) it is in a
+folder of the user's own. The endpoint file beside the ledger says where it is, and has the token, which is asked for
+here as everywhere.
 
-Who has the ledger owns what lies beside it: what a killed server left there is replaced.
+A server that has the ledger open owns what lies beside it: a socket that a killed server left there is replaced.
+
+Listening is here, HTTP in `socket_http.py`: most servers never see an operator, so uvicorn is loaded when the first
+one connects.
 """
 
 import asyncio
@@ -26,20 +30,22 @@ from ..ledger import ledger_file
 from .endpoint_file import OTHERS_MAY_WRITE, Endpoint, EndpointFile
 
 LONGEST_PATH = 103
-"""In bytes: what every system takes, and a zero follows."""
+"""In bytes, without the zero at its end: what every system takes as a socket's path."""
 _log = logging.getLogger("toolyard.server")
 
 
 class OperatorSocket:
-    """Lets in who comes by the socket, to the routes of `shell`, which are the operator's alone. `address` is where
-    callers find the server, as far as that is known."""
+    """Serves the routes of `shell`, which are the operator's alone, on a socket beside the ledger. `address` is where
+    callers find the server, as far as that is known. A ledger that is no file has no socket: it can be opened by an
+    operator while servers use it, or is in memory."""
 
     def __init__(self, store: str, token: str, shell: Shell, address: str) -> None:
         self._ledger, self._token, self._shell, self.address = ledger_file(store), token, shell, address
 
     @asynccontextmanager
     async def opened(self, base_url: str) -> AsyncIterator[None]:
-        """While the ledger is had. `base_url` is for links; empty where nobody knows it."""
+        """Listens as long as the block runs, during which the server has the ledger open. `base_url` is for links;
+        empty where nobody knows it."""
         if self._ledger is None:
             yield
             return
@@ -55,26 +61,27 @@ class OperatorSocket:
 
 @asynccontextmanager
 async def _answering(listener: socket.socket, shell: Shell) -> AsyncIterator[None]:
-    """What speaks HTTP is loaded when the first operator comes: most servers never see one."""
+    """Loads HTTP when the first operator connects, and answers from then on."""
     loop = asyncio.get_running_loop()
-    answering: list[Any] = []
+    http: list[Any] = []  # what answers, once somebody has connected
 
     def begin() -> None:
         loop.remove_reader(listener)
-        answering.append(load("operators_http")(shell, listener))
+        http.append(load("operators_http")(shell, listener))
 
     loop.add_reader(listener, begin)
     try:
         yield
     finally:
-        if answering:
-            await answering[0].close()
+        if http:
+            await http[0].close()
         else:
             loop.remove_reader(listener)
 
 
 @contextmanager
 def _listening(ledger: Path) -> Iterator[socket.socket | None]:
+    """A socket that listens; None where there is no place for one. Its path is removed afterwards."""
     listener = _listen(Path(os.path.realpath(ledger)))
     if listener is None:
         yield None
@@ -91,7 +98,7 @@ def _listening(ledger: Path) -> Iterator[socket.socket | None]:
 
 
 def _listen(ledger: Path) -> socket.socket | None:
-    """At the first place that will do."""
+    """Listens at the first path that will do, or logs why none does."""
     problem: OSError | None = None
     for path in _places(ledger):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -107,7 +114,8 @@ def _listen(ledger: Path) -> socket.socket | None:
 
 
 def _bind(listener: socket.socket, path: Path) -> None:
-    """Nobody can connect before it listens, and by then it is its owner's alone. Raises OSError."""
+    """Binds and listens. Nobody can connect before the socket listens, and by then it is its owner's alone. Raises
+    OSError."""
     if len(os.fsencode(path)) > LONGEST_PATH or not str(path).isprintable():
         raise OSError(f"{str(path)!r} cannot be a socket's path")
     if path.parent in _own_folders():
@@ -123,6 +131,7 @@ def _bind(listener: socket.socket, path: Path) -> None:
 
 
 def _places(ledger: Path) -> Iterator[Path]:
+    """Where the socket may be: beside the ledger where nobody else can write, else in a folder of the user's own."""
     if not ledger.parent.stat().st_mode & OTHERS_MAY_WRITE:
         yield ledger.with_name(f"{ledger.name}.sock")
     name = blake2b(os.fsencode(ledger), digest_size=10).hexdigest()
@@ -132,14 +141,15 @@ def _places(ledger: Path) -> Iterator[Path]:
 
 
 def _own_folders() -> list[Path]:
-    """Which nobody else can look into."""
-    given = os.environ.get("XDG_RUNTIME_DIR")
+    """Folders of this user that nobody else can look into. They need not be there yet."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    own = [Path(runtime, "toolyard")] if runtime else []
     shared = dict.fromkeys((tempfile.gettempdir(), "/tmp"))
-    return [*([Path(given, "toolyard")] if given else []), *(Path(each, f"toolyard-{os.geteuid()}") for each in shared)]
+    return [*own, *(Path(each, f"toolyard-{os.geteuid()}") for each in shared)]
 
 
 def _make_own(folder: Path) -> None:
-    """Raises OSError for what somebody else put there first."""
+    """Makes one of these folders. Raises OSError for a folder or file that somebody else put there first."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:

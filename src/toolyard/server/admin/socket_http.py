@@ -1,4 +1,7 @@
-"""HTTP on the operator's socket, with the protocol that `toolyard serve` speaks."""
+"""HTTP on the operator's socket, by the same protocol class and with the same limits as `toolyard serve`.
+
+Apart from `socket.py` because it imports uvicorn, which is loaded when the first operator connects.
+"""
 
 import asyncio
 import socket
@@ -12,11 +15,11 @@ from ..http.shell import Shell
 from ..http.uvicorn_protocol import PoliteProtocol, polite
 
 HERE = ("unix", 0)
-"""Where operators are, in the audit log."""
+"""The address of an operator in the audit log: whoever connects to a Unix socket has none."""
 
 
 class SocketHttp:
-    """Answers whoever connects, from the moment it is made."""
+    """Answers whoever connects to the socket, from the moment it is made until it is closed."""
 
     def __init__(self, shell: Shell, listener: socket.socket) -> None:
         answer, most = FastPath(shell).answer, PoliteProtocol.max_header_bytes
@@ -34,7 +37,7 @@ class SocketHttp:
         self._accepting = asyncio.create_task(self._accept(listener))
 
     async def close(self) -> None:
-        """Who still waits is told that the server stops."""
+        """Stops listening, and cancels the requests that still wait: they are answered that the server stops."""
         server = await self._accepting
         server.close()
         tasks = set(self._state.tasks)
@@ -54,7 +57,7 @@ class SocketHttp:
 
 
 class _Local:
-    """A socket's other end has no address."""
+    """Gives a connection over the Unix socket an address."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)  # type: ignore[misc]

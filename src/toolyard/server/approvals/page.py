@@ -1,4 +1,8 @@
-"""The page on which a person says yes or no to a call, and the address at which a client hears of it."""
+"""The page on which a person approves or rejects a call, and the address at which a client asks whether one has.
+
+The caller is given the page's address and passes it on. The address alone shows what the call is about; to decide, a
+person has to know the call's code, which an operator gives them. So nobody approves their own call by its address.
+"""
 
 from collections.abc import Callable
 
@@ -29,16 +33,16 @@ FIELDS = (
     "<p><button type='submit' name='say' value='no'>Reject</button>"
     "<button type='submit' name='say' value='yes'>Approve</button></p>"
 )
-"""The Enter key presses the first button: nobody says yes by accident."""
+"""The Enter key presses the first button, so nobody says yes by accident."""
 
 
 class ApprovalPages:
-    """Handlers."""
+    """The handlers of an approval's page, of its form and of its status."""
 
     def __init__(
         self, decisions: AuditedApprovals, forms: Forms, catalogue: Catalogue, now: Callable[[], float]
     ) -> None:
-        self._decisions, self._desk, self._forms = decisions, decisions.approvals, forms
+        self._decisions, self._approvals, self._forms = decisions, decisions.approvals, forms
         self._catalogue, self._now = catalogue, now
 
     def routes(self) -> list[Route]:
@@ -50,13 +54,13 @@ class ApprovalPages:
         ]
 
     async def status(self, exchange: Exchange) -> Reply:
-        said = {"status": await self._desk.status(exchange.parameters["id"])}
+        said = {"status": await self._approvals.status(exchange.parameters["id"])}
         return Reply(200, encode(said), [JSON, oxp.VERSION, (b"cache-control", b"no-store")])
 
     async def show(self, exchange: Exchange) -> Reply:
         browser = self._forms.browser(exchange)
         try:
-            call = await self._desk.find(exchange.parameters["id"])
+            call = await self._approvals.find(exchange.parameters["id"])
         except PathNotFound as error:
             return self._forms.reply(browser, self._page(exchange, "No such approval", alert(error.message)), 410)
         return await self._shown(exchange, browser, call)
@@ -64,18 +68,17 @@ class ApprovalPages:
     async def decide(self, exchange: Exchange) -> Reply:
         browser = self._forms.browser(exchange)
         try:
-            call = await self._desk.find(exchange.parameters["id"])
+            call = await self._approvals.find(exchange.parameters["id"])
             fields = self._forms.read(exchange, exchange.path)
         except RequestError as error:
             return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
-        if (
-            call.waiting_for != APPROVAL
-        ):  # its code is good for nothing any more, and nobody is told whether it was right
+        if call.waiting_for != APPROVAL:
+            # Its code is good for nothing any more, and nobody is told whether it was right.
             return await self._shown(exchange, browser, call, "Nothing was decided: this call does not wait for it")
-        if await self._desk.is_closed(call):
+        if await self._approvals.is_closed(call):
             return await self._shown(exchange, browser, call, TOO_MANY)
         approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
-        if not await self._desk.is_code(fields.get("code", ""), call):
+        if not await self._approvals.is_code(fields.get("code", ""), call):
             anybody = Decider("a person without its code", exchange.address)
             await self._decisions.refused(anybody, approved, "a wrong code", **about(call))
             return await self._shown(exchange, browser, call, "This is not the code of this call. Nothing was decided")
@@ -86,7 +89,7 @@ class ApprovalPages:
             await self._decisions.decide(call, by, approved=approved, reason=reason)
         except Refused as error:
             return await self._shown(exchange, browser, call, error.message)
-        return await self._shown(exchange, browser, await self._desk.find(exchange.parameters["id"]))
+        return await self._shown(exchange, browser, await self._approvals.find(exchange.parameters["id"]))
 
     async def _shown(self, exchange: Exchange, browser: Browser, call: CallRecord, wrong: str = "") -> Reply:
         who = f"{call.key.subject} ({call.key.tenant})"
@@ -96,7 +99,7 @@ class ApprovalPages:
             f"An operator sees all of it in the console, or with <code>toolyard show</code> {code(call.key.call_id)}"
         )
         body = table(row for row in rows if row[1]) + f"<h2>Input</h2>{json_text(call.input or b'{}', where)}"
-        if call.waiting_for == APPROVAL and await self._desk.is_closed(call):
+        if call.waiting_for == APPROVAL and await self._approvals.is_closed(call):
             wrong = TOO_MANY
             body += alert(wrong)
         elif call.waiting_for == APPROVAL:
@@ -107,7 +110,7 @@ class ApprovalPages:
         return self._forms.reply(browser, self._page(exchange, TITLE, body), 403 if wrong else 200)
 
     def _about(self, call: CallRecord) -> list[tuple[str, str]]:
-        """What its tool says of itself, if it is still there."""
+        """What the tool says of itself, if it is still there."""
         try:
             tool = self._catalogue.resolve(call.reference)
         except ToolNotFound:
@@ -115,7 +118,8 @@ class ApprovalPages:
         return [("What it does", tool.description), ("Hints", tool.hints_in_words())]
 
     async def _what_became(self, call: CallRecord) -> str:
-        said = await self._desk.decision(call)
+        """How it was decided, and where the call stands now."""
+        said = await self._approvals.decision(call)
         if said is None:
             return f"Nobody has to agree to this call any more. {_standing(call)}"
         if not said["approved"]:
@@ -128,7 +132,7 @@ class ApprovalPages:
 
 
 def _standing(call: CallRecord) -> str:
-    """Where it stands, and what happens next, for who does not know a call's states."""
+    """Where the call stands and what happens next, for somebody who does not know a call's states."""
     if call.state is State.COMPLETE:
         return "The tool has run, and whoever asked gets its result."
     if call.state is State.ERROR and call.attempt == 0:

@@ -1,7 +1,7 @@
-"""Forms: which browser it is, that a form which comes back is one that this browser was given, and what is in it.
+"""Forms on pages: a form that is sent must be one that this very browser was given, for this very address.
 
-A browser is known by a cookie that says nothing of anybody. Each form carries a signature over that cookie and the path
-it is sent to; what another page makes a browser send has neither that nor this server's `Origin`.
+A browser is known by a cookie with a random id. Each form carries a signature over that id and the address that it is
+sent to; a request that another page makes a browser send has neither that signature nor this server's `Origin`.
 """
 
 import re
@@ -24,26 +24,28 @@ FIELD = "form"
 """The name of the signature's field."""
 MEDIA = b"application/x-www-form-urlencoded"
 LARGEST = 64 * 2**10
+"""How many bytes a form may have."""
 MOST_FIELDS = 100
 COOKIE = "toolyard"
 _id = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 
 
 class Browser(Struct, frozen=True):
-    """`id` nobody else knows; `cookie` is its header, where the browser does not have it yet."""
+    """A browser, by an id that nobody else knows. `cookie` is the header that gives it the id, empty where it has it
+    already."""
 
     id: str
     cookie: bytes = b""
 
 
 class Forms:
-    """Gives out forms and takes them back."""
+    """Makes forms that are signed for one browser, and reads them when they are sent."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
 
     def browser(self, exchange: Exchange) -> Browser:
-        """The one that sent this. One that is new here gets its cookie with the reply (`reply`)."""
+        """The browser that sent this request. A new one gets its cookie with the reply (`reply`)."""
         known = cookie_of(exchange)
         if known is not None:
             return Browser(known)
@@ -52,8 +54,8 @@ class Forms:
         return Browser(id, f"{cookie_name(exchange.base_url())}={id}; Path=/; HttpOnly; SameSite=Lax{secure}".encode())
 
     def form(self, browser: Browser, action: str, fields: str, button: str = "") -> str:
-        """As HTML. `action` is where it goes, an address of this server; `fields` is HTML, and has the buttons where
-        none is named."""
+        """A form as HTML. `action` is the address of this server that it is sent to; `fields` is HTML, and has the
+        buttons where `button` names none."""
         submit = f"<button type='submit'>{escape(button)}</button>" if button else ""
         return (
             f"<form method='post' action='{escape(action)}' autocomplete='off'>"
@@ -62,14 +64,14 @@ class Forms:
         )
 
     def reply(self, browser: Browser, page: str, status: int = 200) -> Reply:
-        """A page with a form."""
+        """The reply that shows a page with a form."""
         cookie = [(b"set-cookie", browser.cookie)] if browser.cookie else []
         return html(page, status, [*FORM, *cookie])
 
     def read(self, exchange: Exchange, action: str, browser: Browser | None = None) -> dict[str, str]:
-        """What somebody filled in. `browser` is the one it was given to, where that is known by something else than
-        its cookie. Raises ForeignPage where the form is not one that this browser was given for this address, and
-        MalformedRequest or its like where it is no form."""
+        """The fields of a form that was sent. `browser` is the one that it was given to, where the browser is known by
+        something else than this cookie. Raises ForeignPage where the form is not one that this browser was given for
+        this address, and MalformedRequest, BodyTooLarge or UnsupportedMediaType where the body is no form."""
         _refuse_foreign(exchange)
         fields = _fields(exchange)
         known = cookie_of(exchange) if browser is None else browser.id
@@ -89,12 +91,12 @@ def is_https(url: str) -> bool:
 
 
 def cookie_name(url: str, plain: str = COOKIE) -> str:
-    """Over TLS a name that only this very host can set, and only there."""
+    """The cookie's name. Over TLS it is one that browsers take from this very host alone, by its prefix."""
     return f"__Host-{plain}" if is_https(url) else plain
 
 
 def cookie_of(exchange: Exchange, plain: str = COOKIE) -> str | None:
-    """The browser's id, if it has one."""
+    """The id in the browser's cookie, if it sent one."""
     name = cookie_name(exchange.base_url(), plain)
     for each in exchange.headers.get(b"cookie", b"").decode("latin-1").split(";"):
         given, _, value = each.strip().partition("=")
@@ -104,7 +106,7 @@ def cookie_of(exchange: Exchange, plain: str = COOKIE) -> str | None:
 
 
 def _refuse_foreign(exchange: Exchange) -> None:
-    """Every browser says where a form that is sent comes from."""
+    """Raises ForeignPage unless the form was sent from a page of this server: every browser says so in `Origin`."""
     own = urlsplit(exchange.base_url())
     if exchange.headers.get(b"origin", b"").decode("latin-1") != f"{own.scheme}://{own.netloc}":
         raise ForeignPage("This form was sent from another page; open the link again")

@@ -1,4 +1,4 @@
-"""What every page has: its frame, its headers, and the one style sheet.
+"""What every page has: its frame, its headers, the one style sheet, and the pieces of HTML that most pages share.
 
 No page has a script or a style of its own, and none may be shown in another page's frame. All of them can be read
 without the style sheet and used with a keyboard alone.
@@ -45,11 +45,11 @@ HTML: Headers = [
     (b"referrer-policy", b"no-referrer"),
 ]
 FORM: Headers = [*HTML[:-1], (b"referrer-policy", b"same-origin"), (b"cache-control", b"no-store")]
-"""Of a page with a form: a browser that may not say where it comes from could not show that it came from here."""
+"""The headers of a page with a form. It may be named as the origin of what it sends, else its form would be refused."""
 
 
 def page(title: str, body: str, base_url: str = "", head: str = "") -> str:
-    """`body` and `head` are HTML; the title is text."""
+    """A whole page as HTML. `body` and `head` are HTML, the title is text."""
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>"
         f"<meta name='viewport' content='width=device-width'>{head}"
@@ -59,12 +59,12 @@ def page(title: str, body: str, base_url: str = "", head: str = "") -> str:
 
 
 def shown(text: object) -> str:
-    """As HTML, with nothing hidden in it."""
+    """Text as HTML, escaped, and with its hidden characters spelled out."""
     return escape(escaped(str(text)))
 
 
 def table(rows: Iterable[tuple[str, object]]) -> str:
-    """Two columns of text."""
+    """A table of two columns, as HTML: names and values, which are text."""
     cells = "".join(f"<tr><th scope='row'>{shown(a)}</th><td>{shown(b)}</td></tr>" for a, b in rows)
     return f"<table>{cells}</table>"
 
@@ -74,12 +74,12 @@ def paragraph(text: str) -> str:
 
 
 def alert(text: str) -> str:
-    """What went wrong; a screen reader says it first."""
+    """What went wrong, as HTML; a screen reader says it first."""
     return f"<p role='alert'>{shown(text)}</p>"
 
 
 def age(seconds: float) -> str:
-    """`5 s`, `3 min`, `2 h`, `4 d`."""
+    """How long ago, in the largest unit that fits: `5 s`, `3 min`, `2 h`, `4 d`."""
     for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit:
             return f"{int(seconds // unit)} {name}"
@@ -87,4 +87,5 @@ def age(seconds: float) -> str:
 
 
 def html(text: str, status: int = 200, headers: Headers = HTML) -> Reply:
+    """The reply that shows a page."""
     return Reply(status, text.encode(), headers)

@@ -1,4 +1,4 @@
-"""What is here, and the documentation of it."""
+"""The server's own pages: the front page, and the OpenAPI document laid out to be read."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def front(site: "Site", base_url: str) -> str:
-    """What is here, ready to paste. Tools are named only where anyone may list them."""
+    """The front page: the address of each wire, ready to paste, and the tools where anyone may list them."""
     body = "<p>Tools, over every wire.</p>"
     body += table(
         [
@@ -38,7 +38,7 @@ def front(site: "Site", base_url: str) -> str:
 
 
 def docs(document: dict[str, Any]) -> str:
-    """The OpenAPI document, to read."""
+    """The OpenAPI document, laid out to be read."""
     body = "<p>For programs: <a href='openapi.json'>openapi.json</a></p>"
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

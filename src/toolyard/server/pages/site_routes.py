@@ -1,4 +1,5 @@
-"""What is served besides the protocols: the front page, the documentation, metrics, and probes."""
+"""The routes that belong to no wire: the front page, the documentation, metrics, probes, and the metadata by which
+clients find out who issues tokens for this server."""
 
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +23,7 @@ from .layout import STYLE, html
 
 
 class Site(Struct, frozen=True):
-    """What the front page, the metrics and the probes tell of a server."""
+    """The parts of a server that the front page, the metrics and the probes tell about."""
 
     settings: Settings
     catalogue: Catalogue
@@ -33,7 +34,7 @@ class Site(Struct, frozen=True):
 
 
 def routes(site: Site, others: Callable[[], list[Route]]) -> list[Route]:
-    """These routes are in the OpenAPI document, too. `others` gives the rest of it, once all are made."""
+    """The routes, which the OpenAPI document describes with those that `others` gives once all are made."""
     made: list[Route] = []
     document = cache(lambda: load("openapi")([*others(), *made], site.settings.shown_title))
     described = cache(lambda: encode(document()))
@@ -94,6 +95,7 @@ def _get(path: str, handler: Handler) -> Route:
 
 
 def _only_for_operators(exchange: Exchange) -> None:
-    """What is counted is everybody's: it takes credentials that scopes do not limit, or that are for this."""
+    """Raises Forbidden for a caller who may not see the metrics. They are about all callers, so it takes credentials
+    that scopes do not limit, or the scope for metrics."""
     if not exchange.caller.is_operator:
         raise Forbidden(f"These credentials are not for {METRICS}", (METRICS,))
