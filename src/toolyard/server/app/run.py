@@ -39,12 +39,12 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
         no_core_files()
     check_certificate(settings)
     allow_files(settings.max_connections + OWN_FILES)
-    patience = ReadTimeouts(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
+    timeouts = ReadTimeouts(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
         yard.asgi,
         http=polite(
             FastPath(yard.asgi).answer,
-            patience,
+            timeouts,
             settings.max_header_bytes,
             yard.asgi.methods,
             yard.limiting.connections,
