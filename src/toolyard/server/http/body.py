@@ -36,7 +36,7 @@ class BodyReader:
         if _announced(headers) > self._max_bytes:
             raise self._too_large()
         message = await receive()
-        if message["type"] != "http.request":
+        if message["type"] != "http.request":  # http.disconnect
             raise Gone
         body: bytes = message.get("body", b"")
         return await self._rest(body, receive) if message.get("more_body") else body

@@ -16,6 +16,7 @@ from ...trust.access.identity import CREDENTIAL_HEADERS
 from ...wires.contract import Reply, Stream
 from .reply_line import ReplyLine
 
+# What a client calls its request goes into logs and headers: nothing that could look like another line there.
 _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 ONCE = (
     b"host", b"origin", *CREDENTIAL_HEADERS, b"content-type", b"content-length", b"content-encoding",
@@ -107,7 +108,7 @@ class Exchange:
             return self._public_url
         scope = self._scope
         host = self.headers.get(b"host")
-        if host is None:
+        if host is None:  # HTTP/1.0 need not say it
             name, port = scope.get("server") or (LOCALHOST, None)
             host = f"{name}:{port}".encode() if port else str(name).encode()
         return f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope.get('root_path', '')}"

@@ -40,6 +40,7 @@ class TextLines(logging.Formatter):
         super().__init__(TEXT)
 
     def format(self, record: logging.LogRecord) -> str:
+        # After the whole line is made, traceback and all: a secret in an exception is one in the log.
         return escaped(without_secrets(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:

@@ -72,6 +72,7 @@ class AsgiLine:
 
     async def hang_up(self) -> None:
         """Ends the line: nothing is said or heard after this. A stream that the handler began is carried to its end."""
+        # A stream still has to hear that its client leaves, so this comes before nobody listens any more.
         if self._answering is not None and self._is_streaming:
             await self._answering
         self._settle()
@@ -88,6 +89,7 @@ class AsgiLine:
 
     async def _write(self, reply: Reply) -> None:
         body = b"".join((reply.body, *reply.more)) if reply.more else reply.body
+        # A 304 has no body, and a length would be that of the 200 in its place (RFC 9110, section 8.6).
         length = [(b"content-length", b"%d" % len(body))] if reply.status != 304 else []
         await self._start(reply.status, [*reply.headers, *length])
         await self._say({"type": "http.response.body", "body": body})
@@ -121,6 +123,7 @@ class AsgiLine:
 
     def _listen(self, callback: Callable[[], object]) -> None:
         self._when_gone.append(callback)
+        # One task waits for all callbacks: ASGI's `receive` must not be awaited twice at once.
         if self._listening is None:
             self._listening = asyncio.create_task(self._wait_until_gone())
 

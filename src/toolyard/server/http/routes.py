@@ -79,6 +79,7 @@ class RouteTable:
     def _add(self, route: Route) -> None:
         # HEAD is answered like GET, without the body (RFC 9110, section 9.3.2).
         methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
+        # The same dictionary is in both tables: a second method of the path, added below, is then in the pattern, too.
         if route.path not in self._by_path and "{" in route.path:
             pattern = route.path.split("/")
             self._patterns.setdefault(len(pattern), []).append((pattern, self._by_path.setdefault(route.path, {})))

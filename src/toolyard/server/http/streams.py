@@ -45,6 +45,7 @@ class Streams:
     def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
         """Carries the stream in a task; to end it, cancel that."""
         carrying = asyncio.create_task(_carry(stream.chunks, write), name=f"{scope['method']} {scope['path']}")
+        # The sets also keep the tasks from being collected: asyncio itself holds them weakly.
         for kept in (self._open,) if stream.has_an_end else (self._open, self._endless):
             kept.add(carrying)
             carrying.add_done_callback(kept.discard)

@@ -67,6 +67,7 @@ def _digest(start: blake2b, encoded: bytes) -> bytes:
 def canonical(value: Any) -> Any:
     """A value in which whole floats are integers, all the way down: 1.0 and 1 are the same number in JSON."""
     if isinstance(value, float):
+        # RFC 8785 writes numbers as JavaScript does, which knows no difference between 100.0, 1e2 and 100.
         return int(value) if value.is_integer() else value
     if isinstance(value, dict):
         return {name: canonical(member) for name, member in value.items()}

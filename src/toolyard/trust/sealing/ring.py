@@ -45,6 +45,7 @@ class KeyRing:
     @property
     def is_missing(self) -> bool:
         """Whether the ring's file would have to be made before the first use."""
+        # `cached_property` keeps its value in `__dict__`: keys that were read stay, whatever becomes of their file.
         return self.file is not None and "_read_once" not in self.__dict__ and not self.file.exists()
 
     @property
@@ -67,6 +68,7 @@ class KeyRing:
 
     def subkey(self, purpose: str) -> bytes:
         """The first key's subkey for a purpose, which seals and signs."""
+        # HMAC as a key derivation: a subkey tells nothing of the master key, nor of another subkey.
         return hmac.new(self._masters[0], purpose.encode(), sha256).digest()
 
     def subkeys(self, purpose: str) -> list[bytes]:
@@ -82,6 +84,7 @@ class KeyRing:
 
     def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
         """What was sealed, with whichever of the keys. Raises BrokenSeal."""
+        # The first key comes first: almost everything is sealed with that one.
         for key in self.subkeys(purpose):
             if (opened := _opened(key, sealed, bound_to)) is not None:
                 return opened
@@ -127,6 +130,7 @@ def _from_file(file: Path) -> list[bytes]:
 def _read_from(file: Path) -> list[bytes]:
     """The keys in a file, one a line."""
     mode = stat.S_IMODE(file.stat().st_mode)
+    # A warning and no error: to refuse would stop the server, and make the key no less known.
     if os.name == "posix" and mode & 0o077:
         _log.warning("%s can be read by others than its owner (mode %04o); mend that: chmod 600 %s", file, mode, file)
     return _decoded(file.read_text(encoding="ascii", errors="replace").split(), SourcePlace(str(file)))
@@ -137,6 +141,7 @@ def _made(file: Path) -> list[bytes]:
     name is taken, so the file that is there first stays, and it is whole from the first moment."""
     master = secrets.token_bytes(LENGTH)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
+    # With its mode from the first moment: until a chmod, others could have opened it.
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as opened:
         opened.write(master.hex() + "\n")
