@@ -24,7 +24,7 @@ def supervise(arguments: list[str], targets: Iterable[str], listener: socket.soc
     """Runs `toolyard` with these arguments, and again after each change of a file beside the targets, until
     interrupted."""
     folders = {_folder(target) for target in targets}
-    # The child has the socket by its number, and this process keeps it open: between two children, connections queue up.
+    # The child has the socket by its number, and this process keeps it open: between two, connections queue up.
     command = [sys.executable, "-m", "toolyard", *arguments, "--fd", str(listener.fileno())]
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
