@@ -1,6 +1,7 @@
-"""The ledger that the settings name, and the audit log in it.
+"""The ledger that the settings name: its store, the ring of keys beside it, the audit log in it, and whether it has API
+keys, which a server must know before it listens.
 
-Whether a ledger that is not open has API keys: a server must know before it listens.
+Servers and the operator's verbs open ledgers through here, so that both have the same store with the same key.
 """
 
 import secrets
@@ -19,38 +20,43 @@ from .settings.table import MEMORY, Settings
 
 
 def ledger_file(store: str) -> Path | None:
-    """The ledger that this setting names, if it is a file."""
+    """The file of the ledger that this setting names, if it is one."""
     kind, _, path = store.partition(":")
     return Path(path) if kind == "sqlite" and path and store != MEMORY else None
 
 
-def open_store(settings: Settings, seam: Clock, supervisor: Supervisor | None = None) -> tuple[Store, KeyRing]:
-    """The ledger that the settings name, not opened yet, and the ring of keys beside it."""
+def open_store(settings: Settings, clock: Clock, supervisor: Supervisor | None = None) -> tuple[Store, KeyRing]:
+    """The store of the ledger that the settings name, not opened yet, and the ring of keys beside it. Raises
+    SettingsError."""
     kind, _, path = settings.store.partition(":")
     timing = Timing(settings.retention_s, settings.key_ttl_s, settings.lease_s, settings.max_attempts)
     if kind in ("postgresql", "postgres"):
-        shared: Store = load("postgres")(settings.store, seam.new_id(), timing, supervisor)
+        # Without the setting, each node would make a key in its own folder: nodes that share a ledger need the same
+        # one.
+        shared: Store = load("postgres")(settings.store, clock.new_id(), timing, supervisor)
         return shared, ring_from(settings.secret_key, Path("toolyard.key"))
     if kind != "sqlite" or not path:
         raise SettingsError(f"store must be sqlite:FILE or postgresql://…, got {settings.store!r}")
-    store = SqliteStore(path, seam.new_id(), timing, now=seam.now, supervisor=supervisor)
-    if settings.store == MEMORY:
+    store = SqliteStore(path, clock.new_id(), timing, now=clock.now, supervisor=supervisor)
+    if settings.store == MEMORY:  # its key is gone with it
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"), Path(path))
 
 
 def audit_of(
-    settings: Settings, store: Store, ring: KeyRing, seam: Clock, supervisor: Supervisor | None = None
+    settings: Settings, store: Store, ring: KeyRing, clock: Clock, supervisor: Supervisor | None = None
 ) -> Audit | None:
-    """Where several nodes share a ledger, each writes a chain of its own."""
+    """The audit log in a ledger. None where the settings want none. Where several nodes share a ledger, each writes a
+    chain of its own: blocks are signed one after the other, and nodes must not wait for each other."""
     if settings.audit == "off":
         return None
     chosen = AuditSettings(settings.audit == "strict", settings.audit_input, settings.audit_retention_s)
-    return Audit(store, ring, store.node if store.shared else MAIN, chosen, seam.now, supervisor)
+    return Audit(store, ring, store.node if store.shared else MAIN, chosen, clock.now, supervisor)
 
 
 async def has_keys(settings: Settings) -> bool:
-    """Also revoked ones. A ledger that is not there is not made. Raises StoreInUse, SchemaTooNew, StoreDown."""
+    """Whether a ledger has API keys, also revoked ones. A ledger that is not there is not made. Raises StoreInUse,
+    SchemaTooNew, StoreDown."""
     path = ledger_file(settings.store)
     if settings.store == MEMORY or (path is not None and not path.exists()):
         return False

@@ -1,5 +1,6 @@
-"""Patterns in rules that fit no tool, and members of the input that none of a rule's tools takes: often a name that was
-mistyped, and then a rule that does nothing."""
+"""Warns of rules that do nothing: patterns that fit no tool, and members of the input that none of a rule's tools
+takes. Often a name was mistyped, and somebody believes that a rule protects them.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,11 +12,11 @@ from .settings.table import Settings
 
 _log = logging.getLogger("toolyard.rules")
 NO_NAMES = ("@", "prompts/", "resources/")
-"""What begins so names no tool: a mark is for whatever has it, and the rest is for others."""
+"""How patterns begin that name no tool: a mark is for whatever has it, and the others are of prompts and resources."""
 
 
 def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
-    """One line for all of them. It is no error: a worker may bring the tool later."""
+    """Logs one line for all such rules. They are no error: a worker may bring the tool later."""
     if found := list(_unfitting(settings, tools)):
         _log.warning(
             "rules about tools or input that are not served now, and do nothing unless a worker brings them: %s",
@@ -29,9 +30,11 @@ def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
 
 
 def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
+    """Patterns and members of the input that are nobody's, each with the rule that has them."""
     for setting, rules in _patterns(settings).items():
         for number, patterns in enumerate(rules, 1):
             for pattern in patterns:
+                # `*` fits whatever comes, and what is no name of a tool cannot be mistyped as one.
                 is_name = pattern != "*" and not pattern.startswith(NO_NAMES)
                 if is_name and not any(matches(pattern, tool) for tool in tools):
                     yield f"{pattern} in {setting}[{number}]"
@@ -44,7 +47,7 @@ def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
 
 
 def _over_text(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
-    """Numbers for members that are any text, for all of a rule's tools."""
+    """Members with a number to exceed that are any text, for all of a rule's tools."""
     for number, rule in enumerate(settings.approvals, 1):
         theirs = [tool.input_schema.get("properties", {}) for tool in tools if rule.is_about(tool)]
         for name in rule.over:
@@ -54,11 +57,12 @@ def _over_text(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
 
 
 def _is_any_text(schema: Any) -> bool:
-    """An amount may be text; then it has a pattern, or a format."""
+    """Whether a member takes any text. An amount may be text as well, and then its schema has a pattern or a format."""
     return isinstance(schema, Mapping) and schema.get("type") == "string" and not {"pattern", "format"} & schema.keys()
 
 
 def _patterns(settings: Settings) -> dict[str, Iterable[tuple[str, ...]]]:
+    """The patterns of each rule, by setting."""
     return {
         "access": [rule.tools for rule in settings.access],
         "approvals": [rule.tools for rule in settings.approvals],

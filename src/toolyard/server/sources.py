@@ -1,4 +1,6 @@
-"""Authors who change their tools while they are served."""
+"""The tools of a server's own sources, and how the catalogue follows an author who adds or removes some while they are
+served.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,8 +12,8 @@ from ..runners.loader import sources_of as sources_of
 
 
 class Served:
-    """The tools of these sources, and the catalogue that follows them. `check` raises DefinitionError for tools that
-    must not be served."""
+    """The tools that these sources have now, and the catalogue that follows them. `check` raises DefinitionError for
+    tools that must not be served."""
 
     def __init__(
         self,
@@ -26,7 +28,8 @@ class Served:
         self.catalogue = Catalogue(self._tools.values())
 
     def follow(self) -> None:
-        """An author added or removed tools while they are served."""
+        """Brings the catalogue to what the sources have now. Called when an author added or removed tools. Raises
+        DefinitionError, before anything has changed."""
         wanted, known = self._wanted(), self._tools
         gone = [tool for key, tool in known.items() if key not in wanted]
         new = {key: tool for key, tool in wanted.items() if key not in known}
@@ -34,7 +37,9 @@ class Served:
         self._make_way(new.values())
         if new or gone:
             self.catalogue.change(add=new.values(), remove=gone)
+        # Tools that stayed are the same objects: what others remember by a tool stays good.
         self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}
 
     def _wanted(self) -> dict[tuple[str, Code[Any]], Tool]:
+        """By reference and code: the same reference with other code is another tool, and takes the old one's place."""
         return {(tool.reference, tool.code): tool for source in self._sources for tool in source.tools}

@@ -1,4 +1,8 @@
-"""The lock file, and what a server does about tools that are not as it says."""
+"""The lock file, `tools.lock`, and what a server does about tools that are not as it says.
+
+The file has the definitions that somebody approved (`model/lock`). A definition that changes afterwards, in a library
+or on a worker, would be read by models, and matched by rules, as if it were the approved one.
+"""
 
 import logging
 import os
@@ -18,7 +22,7 @@ HOW = 'run toolyard lock to approve what is there now, or set lock = "warn" to s
 
 
 def read_lock(path: Path) -> Lock:
-    """Raises SetupError for a file that is not there or no lock."""
+    """The lock in a file. Raises SetupError for a file that is not there or no lock."""
     try:
         return model.read(path.read_bytes())
     except OSError as error:
@@ -29,13 +33,15 @@ def read_lock(path: Path) -> Lock:
 
 
 def write_lock(path: Path, tools: Iterable[LockedTool]) -> None:
-    """Whole from the first moment that it is there. Raises SetupError."""
+    """Writes a lock file, which is whole from the first moment that it is there: a server may read it at any time.
+    Raises SetupError."""
     text = model.write({each.reference: each for each in tools})
     try:
+        # In the same folder: `os.replace` is one step only within a file system.
         descriptor, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(made, 0o644)
+        os.chmod(made, 0o644)  # mkstemp makes it for its owner alone, and a lock is no secret
         os.replace(made, path)
     except OSError as error:
         raise SetupError(f"the lock cannot be written: {error.strerror}", _place(path)) from None
@@ -43,16 +49,18 @@ def write_lock(path: Path, tools: Iterable[LockedTool]) -> None:
 
 class LockGate:
     """Holds tools against the lock file, which is read again when it changes. A file that is gone or broken changes
-    nothing: what was approved last counts."""
+    nothing: what was approved last counts. `warns`: differences are only logged. `allows_new`: tools of which the lock
+    has no version at all are served."""
 
     def __init__(self, path: Path, *, warns: bool, allows_new: bool) -> None:
         self._path, self._warns, self._allows_new = path, warns, allows_new
-        self._stamp = _stamp(path)
+        self._stamp = _stamp(path)  # before it is read: a change in between is noticed at the next look
         self._lock = read_lock(path)
         self._revision = 1
 
     def revision(self) -> int:
-        """Raised by each new lock."""
+        """The number of the lock, which is raised by each new one: whoever remembers what the lock said asks again when
+        it has changed. Looks at the file each time."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
@@ -66,7 +74,7 @@ class LockGate:
         return self._revision
 
     def objection(self, tool: Tool) -> str | None:
-        """Why a worker's tool must not be served. What is only warned about is in the log."""
+        """Why a worker's tool must not be served. None: it may. What is only warned about is in the log."""
         found = self._difference(tool, by_worker=True)
         if found is None:
             return None
@@ -74,7 +82,7 @@ class LockGate:
         return None if self._warns else f"{found}\nWhoever runs the server can approve it: toolyard lock"
 
     def check(self, tools: Iterable[Tool]) -> None:
-        """The server's own. Raises DefinitionError with all that is not as it was."""
+        """Holds the server's own tools against the lock. Raises DefinitionError with all that is not as it was."""
         found = [each for each in map(self._difference, tools) if each is not None]
         if found and self._warns:
             _log.warning("Tools differ from the lock:\n%s", "\n".join(map(str, found)))
@@ -88,7 +96,7 @@ class LockGate:
 
 
 class NoLock:
-    """Where there is none, everything is served."""
+    """Takes the place of a `LockGate` where there is no lock file: everything is served."""
 
     def revision(self) -> int:
         return 0
@@ -97,18 +105,18 @@ class NoLock:
         return None
 
     def check(self, tools: Iterable[Tool]) -> None:
-        """Nothing to hold them against."""
+        """There is nothing to hold tools against."""
 
 
 def gate_of(settings: Settings) -> LockGate | NoLock:
-    """Raises SetupError for a lock file that is named and cannot be read."""
+    """What the settings want tools held against. Raises SetupError for a lock file that is named and cannot be read."""
     if settings.lock_file is None or settings.lock == "off":
         return NoLock()
     return LockGate(Path(settings.lock_file), warns=settings.lock == "warn", allows_new=settings.lock_allows_new)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Another one when the file is another."""
+    """What shows that a file is another than before, without reading it; None where there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,6 @@
-"""Whether every wire can tell of a tool, found out before anybody asks for it."""
+"""Whether every wire can list a tool, found out before anybody asks for the list: one definition that cannot be encoded
+would take the whole list from everybody.
+"""
 
 import msgspec
 
@@ -22,12 +24,14 @@ def headers_of(tool: Tool) -> dict[str, tuple[str, ...]]:
 
 
 def check_listing(tool: Tool) -> None:
-    """Does what each wire does when it lists the tool. Raises DefinitionError for one that some wire cannot list."""
+    """Does what each wire does when it lists a tool that a worker brings. Raises DefinitionError for one that some wire
+    cannot list."""
     headers_of(tool)
     try:
         for wire in WIRES:
             wire.encode_list([tool])
         for revision in REVISIONS.values():
             encode_list([tool], revision, None)
+    # A schema of a worker's is any JSON: where a wire looks for a table, there may be a list or a number.
     except (msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
         raise DefinitionError(f"{tool.id} cannot be listed: {error}", tool.code.origin.place) from None

@@ -86,6 +86,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     def secret(self) -> str | None:
         """The client secret, read from where it is. None for a public client, which has none. Raises ValueError where
         it should be somewhere and is not."""
+        # Read each time: a secret in a file can be changed while the server runs.
         if self.client_secret_env is not None:
             if not (found := os.environ.get(self.client_secret_env)):
                 raise ValueError(
@@ -184,6 +185,7 @@ def _base(table: Mapping[str, Any], at: str) -> Provider:
             raise ValueError(f"{at}.preset must be one of {', '.join(PRESETS)}")
         return preset
     issuer = table["issuer"]
+    # RFC 8414, section 2: no query and no fragment. What stands before an @ would hide whose host it is.
     if not isinstance(issuer, str) or not is_safe(issuer) or any(mark in issuer for mark in "?#@ "):
         raise ValueError(f"{at}.issuer must be an https address (http on this machine alone)")
     return Provider(id="", client_id="", issuer=issuer)

@@ -57,6 +57,7 @@ def each_table(given: Any, name: str, read: Callable[[Mapping[str, Any], str], T
 def texts_of(given: Any, at: str) -> tuple[str, ...]:
     """One text, or a list of them, as a tuple: most lists in rules have one item. Raises ValueError."""
     values = (given,) if isinstance(given, str) else given
+    # An empty text would fit nothing, or everything: it is always a mistake.
     if isinstance(values, list | tuple) and all(isinstance(value, str) and value for value in values):
         return tuple(values)
     raise ValueError(f"{at} must be text or a list of texts, got {given!r}")

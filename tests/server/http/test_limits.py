@@ -29,7 +29,7 @@ from ..scene import Scene
 from ..scene import kit as safe
 from ..scene import settings as scene_settings
 
-TOOLS = str(Path(__file__).with_name("limited.py"))
+TOOLS = str(Path(__file__).parents[1] / "limited.py")
 KEYS = {f"caller{number}": f"ty_limited_{number:04}_0123456789" for number in range(60)}
 LIMITS: list[dict[str, Any]] = [
     {"name": "calls", "per": ["caller", "tool"], "tools": ["Kit.Echo"], "calls_per_minute": 3},

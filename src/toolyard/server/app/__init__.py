@@ -1,4 +1,5 @@
-"""The composition root: makes the parts, starts and stops them in order, serves them.
+"""The composition root: makes the parts, starts and stops them in order, and serves them over HTTP, over pipes, or
+inside another application.
 
-Imports all of the server; only the command line, `testing` and `lazy.py` name it.
+Imports all of the server, and nothing of the server imports it: the command line, `testing` and `lazy.py` do.
 """

@@ -1,4 +1,5 @@
-"""Names the tool that keeps the event loop waiting.
+"""Names the tool that keeps the event loop waiting, in the log: one such tool makes every call of the server slow, and
+nothing else would say which.
 
 The loop ticks; a thread of its own looks whether the last tick is late. If it is, the loop's stack says which tool is
 running on it, or else the busy threads say whose work is holding the interpreter.
@@ -17,12 +18,14 @@ from ...supervision import Supervisor
 
 TICK_S = 0.1
 LATE_S = 0.25
+"""How late a tick is before anybody is named: shorter waits are also a garbage collection or a busy machine."""
 QUIET_S = 60.0
+"""How long a tool that was named is not named again."""
 _log = logging.getLogger("toolyard.lag")
 
 
 class LagWatch:
-    """Use as a context manager on the loop's thread."""
+    """Watches the event loop of a server while it runs. To be used as a context manager on the loop's thread."""
 
     def __init__(self, catalogue: Catalogue, threads: Threads, supervisor: Supervisor) -> None:
         self._catalogue, self._threads, self._supervisor = catalogue, threads, supervisor
@@ -50,6 +53,8 @@ class LagWatch:
                 self._warn(late)
 
     def _warn(self, late: float) -> None:
+        """Names whoever holds the loop: a tool on it, or else all tools that run in threads, of which one may."""
+        # The thread's stack as it is now, without stopping it: CPython's own means for debuggers.
         on_loop = self._tool_on(sys._current_frames().get(self._loop_thread))
         if on_loop is not None:
             self._say(on_loop, f"{on_loop} has held the event loop for {late:.1f} s; every other call waits. "
@@ -67,6 +72,7 @@ class LagWatch:
             _log.warning(sentence)
 
     def _tool_on(self, frame: FrameType | None) -> str | None:
+        """The tool whose function is somewhere on a stack."""
         codes = self._codes()
         while frame is not None:
             if (tool := codes.get(frame.f_code)) is not None:
@@ -75,5 +81,6 @@ class LagWatch:
         return None
 
     def _codes(self) -> dict[CodeType, str]:
+        """Tools by the code of their functions. Made anew each time: tools come and go, and this is rare."""
         functions = ((getattr(tool.code, "function", None), tool.id) for tool in self._catalogue.all())
         return {function.__code__: id for function, id in functions if function is not None}

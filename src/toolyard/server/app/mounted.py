@@ -1,4 +1,7 @@
-"""A yard inside another ASGI application."""
+"""A yard inside another ASGI application: `api.mount("/yard", tools)`.
+
+The outer application has the socket, TLS and the names of hosts; everything else is as in a server of its own.
+"""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -10,8 +13,8 @@ from .compose import Yard
 
 
 class Mounted:
-    """An ASGI application to mount. Starts with its first request, or with the outer app if that is given `lifespan`:
-    `FastAPI(lifespan=tools.lifespan)`."""
+    """A yard as an ASGI application to mount. It starts with its first request, or with the outer application if that
+    is given `lifespan`: `FastAPI(lifespan=tools.lifespan)`."""
 
     def __init__(self, yard: Yard) -> None:
         self.yard = yard
@@ -20,6 +23,7 @@ class Mounted:
         await self.yard.asgi(scope, receive, send)
 
     def lifespan(self, outer: Any = None) -> AbstractAsyncContextManager[Any]:
+        """The life of the yard, as frameworks take it: they call this with their application."""
         return self.yard.lifetime()
 
 

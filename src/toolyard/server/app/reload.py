@@ -19,12 +19,15 @@ LOOK_EVERY_S = 0.3
 PR_SET_PDEATHSIG = 1
 _system = ctypes.CDLL(None)
 _OTHERS = {"toolyard.toml", "tools.lock"}
+"""Files that start the server anew, besides Python's."""
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def supervise(arguments: list[str], targets: Iterable[str], listener: socket.socket) -> None:
-    """Runs `toolyard` with these arguments, again after each change, until interrupted."""
+    """Runs `toolyard` with these arguments, and again after each change of a file beside the targets, until
+    interrupted."""
     folders = {_folder(target) for target in targets}
+    # The child has the socket by its number, and this process keeps it open: between two, connections queue up.
     command = [sys.executable, "-m", "toolyard", *arguments, "--fd", str(listener.fileno())]
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
@@ -55,17 +58,19 @@ def _end_with_parent() -> None:
 
 
 def _interrupt(*_: object) -> None:
+    """Leaves the loop of `supervise` at once, also out of its sleep."""
     raise KeyboardInterrupt
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
+    """Stops a server in order, and waits for it: the next one needs its ledger."""
     if child.poll() is None:
         child.terminate()
     child.wait()
 
 
 def _folder(target: str) -> Path:
-    """Where a target's files are, found without running any of them."""
+    """Where a target's files are, found without running any of them: in this process their code must never run."""
     path = target.partition(":")[0]
     if path.endswith(".py") or "/" in path:
         return Path(path).resolve().parent
@@ -77,6 +82,7 @@ def _folder(target: str) -> Path:
 
 
 def _stamps(folders: set[Path]) -> dict[str, float]:
+    """When each file was changed last."""
     return dict(stamp for folder in folders for path in _files(folder) for stamp in _stamp(path))
 
 
@@ -84,10 +90,12 @@ def _stamp(path: str) -> Iterator[tuple[str, float]]:
     try:
         yield path, os.stat(path).st_mtime
     except FileNotFoundError:
-        pass  # an editor is just replacing it
+        pass  # an editor is just replacing it: the next look finds it
 
 
 def _files(folder: Path) -> Iterator[str]:
+    """The files below a folder that matter; hidden folders, other people's packages and virtual environments are left
+    out, by taking them out of the list that `os.walk` goes on with."""
     for parent, below, names in os.walk(folder):
         below[:] = [name for name in below if not name.startswith(".") and name not in _SKIPPED]
         below[:] = [name for name in below if not (Path(parent) / name / "pyvenv.cfg").exists()]

@@ -1,4 +1,6 @@
-"""Runs a yard behind uvicorn until it is told to stop."""
+"""Runs a yard behind uvicorn until it is told to stop: the socket, TLS, the limits of connections, and the order in
+which a server that is told to stop leaves.
+"""
 
 import asyncio
 import errno
@@ -26,37 +28,38 @@ from .tls import check_certificate
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
 LEAVING_S = 30.0
-"""For what the tools share to be closed, after connections and calls have had their time. Then the process ends."""
+"""How long what the tools share may take to be closed, after connections and calls have had their time. Then the
+process ends."""
 OWN_FILES = 512
-"""What is open besides connections."""
+"""Files that are open besides connections: the ledger, pipes to processes, what tools open."""
 
 
 def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
+    """Serves until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
     if not settings.core_files:
         no_core_files()
     check_certificate(settings)
     allow_files(settings.max_connections + OWN_FILES)
-    patience = ReadTimeouts(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
+    timeouts = ReadTimeouts(settings.header_timeout_s, settings.body_timeout_s, settings.write_timeout_s)
     config = uvicorn.Config(
         yard.asgi,
         http=polite(
             FastPath(yard.asgi).answer,
-            patience,
+            timeouts,
             settings.max_header_bytes,
             yard.asgi.methods,
             yard.limiting.connections,
         ),
         ws="none",
-        lifespan="off",
+        lifespan="off",  # the yard lives around uvicorn, so that it starts before the first connection is taken
         log_config=None,
         log_level="warning" if settings.log_level == "info" else settings.log_level,
         access_log=False,
         server_header=False,
         date_header=False,
-        proxy_headers=False,
+        proxy_headers=False,  # `connection_limits.Proxies` reads them, for trusted proxies alone
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]
@@ -70,6 +73,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
 
     async def live() -> None:
         async with yard.lifetime():
+            # Once more, with the ledger that is really served, and its keys.
             refuse_unsafe(settings, yard.needs_credentials)
             await server.serve(sockets=[listener])
 
@@ -78,7 +82,8 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, which says when it is ready and says on `/health` when it is leaving."""
+    """uvicorn's server, which says when it is ready, says on `/health` when it is leaving, and ends in order whatever
+    holds it up."""
 
     def __init__(self, config: uvicorn.Config, yard: Yard, announce: Callable[[], None]) -> None:
         super().__init__(config)
@@ -92,6 +97,8 @@ class Server(uvicorn.Server):
             self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Leaves in this order: whoever only waits is answered, endless streams end, uvicorn lets requests end, and
+        then the streams of their calls end."""
         await self._sweeper.stop()
         self._yard.let_go()
         streams = self._yard.asgi.streams
@@ -100,7 +107,7 @@ class Server(uvicorn.Server):
         await streams.end()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first time, what runs may end; the second time, nobody waits for it."""
+        """The first signal lets what runs end; at the second one, nobody waits for it."""
         if self.should_exit:
             self.force_exit = True
             self._yard.hurry()
@@ -129,12 +136,13 @@ def listen(settings: Settings) -> socket.socket:
             ) from error
         raise SetupError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
     listener.listen(2048)
-    listener.set_inheritable(True)
+    listener.set_inheritable(True)  # `serve --reload` hands it to its child
     return listener
 
 
 def allow_files(wanted: int) -> None:
-    """A connection is an open file, and what a process starts with is often 1024 of them."""
+    """Lets this process have so many open files, or as many as the system allows. A connection is one, and a process
+    often starts with leave for 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -142,8 +150,8 @@ def allow_files(wanted: int) -> None:
 
 
 def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
-    """Without authentication nobody beyond this machine may call. Asked before anything is loaded, and again once the
-    ledger is open that is served."""
+    """Raises SettingsError for a server without authentication that others can reach. Asked before anything is loaded,
+    and again once the ledger is open that is served."""
     if needs_credentials or is_loopback(settings.host):
         return
     raise SettingsError(
@@ -153,6 +161,7 @@ def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
 
 
 def address_of(listener: socket.socket, scheme: str = "http") -> str:
+    """The address to show people: one that listens everywhere is reached on this machine by loopback."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{scheme}://{shown}:{port}"

@@ -1,4 +1,8 @@
-"""Runs a yard for one MCP client, over standard input and output."""
+"""Runs a yard for one MCP client, over standard input and output.
+
+The client started this process, and is its only caller; it ends the process by closing the input. The ledger is one of
+the user's own, so that two clients that start the same tools do not meet in one file.
+"""
 
 import asyncio
 import os
@@ -22,14 +26,16 @@ from .compose import Yard
 from .shutdown import Shutdown
 
 MOST_SLOTS = 1000
+"""How many processes of one user may run at once, each with a ledger of its own."""
 NOBODY = (
     "over pipes there is no page for it; serve these tools over HTTP with toolyard serve, or let this process share a "
     "PostgreSQL ledger with a server and set public_url to its address"
 )
+"""Why nobody can approve a call of this process, and what to do about it."""
 
 
 def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
-    """Until the input ends, or somebody stops it. Raises SetupError."""
+    """Serves until the input ends, or somebody stops the process. Raises SetupError."""
     if not settings.core_files:
         no_core_files()
     with suppress(KeyboardInterrupt):
@@ -38,6 +44,7 @@ def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
 
 async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     yard = await _started(sources, settings)
+    # Pages and approvals are a server's: unless one shares the ledger, nobody could ever say yes.
     if not (yard.store.shared and settings.public_url):
         yard.approvals.nobody = NOBODY
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -57,31 +64,34 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
         await asyncio.wait((serving,))
     finally:
         await yard.stop()
+        # All is stored: where a tool's thread holds the process up now, it is ended, and has ended well all the same.
         ending.last_resort.code = 0
     if not serving.cancelled():
         serving.result()
 
 
 def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown, most: int) -> None:
+    """Has a thread read the input's lines into the queue; their end asks for the process's."""
     loop = asyncio.get_running_loop()
 
     def take(line: bytes | None) -> None:
         if line is None:
             ending.ask()
             return
-        with suppress(RuntimeError):  # it has ended, and the loop is closed
+        with suppress(RuntimeError):  # the server has ended, and its loop is closed
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
     read_lines(input, take, most)
 
 
 def _checked(settings: Settings) -> Callable[[bytes], None]:
-    """The limits on a message."""
+    """Checks a message against the limits that a body over HTTP has."""
     return partial(BodyReader(settings.max_body_bytes, settings.max_json_depth).check, dict((JSON,)))
 
 
 async def _started(sources: list[Source], settings: Settings) -> Yard:
-    """On the ledger that the settings name, or on the first of the user's own that nobody has."""
+    """A yard that has started, on the ledger that the settings name, or on the first of the user's own that no other
+    process has."""
     if settings.limits is None:
         settings = replace(settings, limits=list(OVER_PIPES))
     if settings.store != Settings().store:
@@ -107,6 +117,6 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
 
 
 def state_folder() -> Path:
-    """Where this user's programs keep what they must remember."""
+    """Where this user's programs keep what they must remember, after the XDG Base Directory Specification."""
     given = os.environ.get("XDG_STATE_HOME")
     return (Path(given) if given else Path.home() / ".local" / "state") / "toolyard"

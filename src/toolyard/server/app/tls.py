@@ -1,6 +1,5 @@
-"""The server's certificate and its key, looked at before anything starts.
-
-uvicorn reads both files itself, late, and fails with whatever OpenSSL makes of them.
+"""The server's certificate and its key, looked at before anything starts, so that what is wrong with them is said in a
+sentence that names the file. uvicorn reads both files itself, late, and fails with whatever OpenSSL makes of them.
 """
 
 import re
@@ -10,6 +9,7 @@ from pathlib import Path
 from ...model.errors import SettingsError
 from ..settings.table import Settings
 
+# The server's own certificate is the first in the file; those behind it lead to an authority.
 _first = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----").search
 
 
@@ -34,6 +34,7 @@ def check_certificate(settings: Settings) -> None:
 
 
 def _content(name: str, path: str) -> bytes:
+    """What is in the file of a setting. Raises SettingsError."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -46,6 +47,7 @@ def _fit(cert: str, key: str) -> None:
     """Raises SettingsError for a key that is not the certificate's, or not a key."""
 
     def password() -> str:
+        # OpenSSL would otherwise ask on the terminal, and a server would wait there for ever.
         raise SettingsError(f"tls_key: {key!r} is locked with a password; expected a key without one")
 
     try:

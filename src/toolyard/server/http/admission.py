@@ -1,4 +1,9 @@
-"""What stands before every route: whether a request may be here, and who sent it."""
+"""What stands before every route: whether a request may be here, and who sent it.
+
+`Admission` joins the parts that decide that, in the order in which the shell asks them: the guard against foreign
+pages, too many failures from one address, and the credentials. What it refuses is noted in the
+audit log.
+"""
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,10 +30,11 @@ from .routes import Route
 METADATA = "/.well-known/oauth-protected-resource"
 _CREDENTIALS = frozenset(CREDENTIAL_HEADERS)
 _IN_QUERY = frozenset({"access_token", "token", "api_key"})
+"""Names of parameters in which clients are known to send credentials (RFC 6750, section 2.3, and habits)."""
 
 
 class Admission:
-    """Lets requests in."""
+    """Lets requests in: says who sent one, or why it is refused."""
 
     def __init__(
         self,
@@ -42,19 +48,22 @@ class Admission:
         operator: Callable[[Mapping[bytes, bytes]], None] = lambda headers: None,
         validity: CredentialExpiry | None = None,
     ) -> None:
-        """`failures` limits them; `by_address`: whether something depends on where callers are; `operator` admits
-        whoever runs the server; `validity` knows when credentials end that somebody was let in with."""
+        """`failures` counts wrong credentials, where that is limited; `by_address`: whether a limit depends on where
+        callers are, so that they have to know their address; `operator` admits whoever runs the server; `validity`
+        knows when credentials end that somebody was let in with."""
         self.admit_operator, self.validity = operator, validity
         self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
         self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
 
     def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
-        """Raises NotAuthenticated, or LimitReached after too many of those; at once or when awaited."""
+        """The caller of a request. Raises NotAuthenticated, or LimitReached after too many of those; at once or when
+        awaited."""
+        # Before the credentials are looked at: whoever guesses must not learn from the answer that one was right.
         failures = self._failures
         if failures is not None:
             failures.refuse(exchange.address, exchange.headers)
         try:
-            if len(exchange.headers) != len(scope["headers"]):
+            if len(exchange.headers) != len(scope["headers"]):  # some header is there twice
                 _refuse_two_credentials(scope["headers"])
             if exchange.query:
                 _refuse_credentials_in(exchange.query)
@@ -78,19 +87,21 @@ class Admission:
         return self._refused(NotAuthenticated("The credentials are not valid"), exchange)
 
     async def done(self, kind: AuditKind, method: str, exchange: Exchange) -> None:
-        """Something was done that is worth knowing."""
+        """Puts what a request did into the audit log, for routes whose handler does not do so itself."""
         caller = exchange.caller if exchange.is_admitted else None
         self._witness.did(kind, f"{method} {exchange.path}", caller, exchange.address)
         await self._witness.written()
 
     async def turned_away(self, error: NotAuthenticated, route: Route | None, exchange: Exchange) -> None:
-        """That somebody was not admitted is written down before they are told, where that must be."""
+        """Somebody was not admitted, which is written before they are told, where the log is strict. A log that cannot
+        be written changes nothing: they are refused in any case."""
         if route is not None and route.who == "operator":
             self._witness.refused(error, None, exchange.address, exchange.path)
         with suppress(StoreDown):
             await self._witness.written()
 
     async def _later(self, caller: Awaitable[Caller], exchange: Exchange) -> Caller:
+        """As `admit`, where an issuer has to be asked first."""
         try:
             found = await caller
         except NotAuthenticated as error:
@@ -100,10 +111,11 @@ class Admission:
         return found if not self._by_address else _at(found, exchange.address)
 
     def _refused(self, error: NotAuthenticated, exchange: Exchange) -> NotAuthenticated:
-        """Says where tokens are to be had, where somebody gives them out."""
+        """The error for a request that is refused, noted in the log and, where it had credentials, among the failures.
+        It says where tokens are to be had, where somebody gives them out (RFC 9728, section 5.1)."""
         self._witness.refused(error, None, exchange.address, exchange.path)
         if self._failures is not None and not _CREDENTIALS.isdisjoint(exchange.headers):
-            self._failures.note(exchange.address, exchange.headers)  # who sends none guesses nothing
+            self._failures.note(exchange.address, exchange.headers)  # a request without any guesses nothing
         if self._has_issuers:
             error.challenge = f'Bearer resource_metadata="{metadata_of(exchange)}"'
         return error
@@ -114,18 +126,19 @@ def _at(caller: Caller, address: str) -> Caller:
 
 
 def metadata_of(exchange: Exchange) -> str:
-    """The address of what describes the resource that was asked for."""
+    """The address of the document that describes the resource that was asked for (RFC 9728, section 3)."""
     return f"{exchange.base_url()}{METADATA}{'/mcp' if exchange.path.startswith('/mcp') else ''}"
 
 
 def _refuse_two_credentials(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """Raises NotAuthenticated: whoever stood before us may have looked at the other one."""
     given = [name for name, _ in headers if name in _CREDENTIALS]
     if len(given) != len(set(given)):
         raise NotAuthenticated("The credentials are not valid", developer_message="credentials are there twice")
 
 
 def _refuse_credentials_in(query: bytes) -> None:
-    """An address is kept by proxies, logs and histories."""
+    """Raises NotAuthenticated for credentials in an address, which proxies, logs and browsers keep."""
     names = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
     if names & _IN_QUERY:
         raise NotAuthenticated(
@@ -134,13 +147,15 @@ def _refuse_credentials_in(query: bytes) -> None:
 
 
 class OperatorsToken:
-    """Made anew at each start unless the settings have one, and good for nothing else."""
+    """The token of whoever runs the server, for the operator's routes and nothing else. It is made anew at each start
+    unless the settings have one, and stands in a file beside the ledger."""
 
     def __init__(self, given: str | None = None) -> None:
         self.text = given or secrets.token_urlsafe(32)
 
     def __call__(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raises NotAuthenticated, in the words that a caller would be refused with."""
+        """Raises NotAuthenticated for a request without the token, in the words that a caller would be refused with:
+        these routes look like all others."""
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not given.strip():
             raise NotAuthenticated("Credentials are needed")

@@ -1,4 +1,8 @@
-"""server/http/body.py"""
+"""Reads the body of a request within limits, and refuses what is too large, nested too deeply, or not JSON.
+
+A body is checked before it is decoded: a decoder would follow a thousand brackets down, and has read the whole of what
+is too large before it says so.
+"""
 
 import asyncio
 import re
@@ -11,33 +15,35 @@ from ...model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
 from .exchange import Gone
 
 _string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""Never fails once it has begun, also where the end is missing: that keeps a search of the whole body linear."""
+"""A JSON string. It never fails once it has begun, also where the end is missing, and never goes back: that keeps a
+search of the whole body linear, whatever somebody sends."""
 PEEK_BYTES, PEEK_S = 64 * 2**10, 0.5
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""One level down is 1, one level up is -1, as signed bytes."""
+"""Brackets as steps: one level down is 1, one level up is -1, as signed bytes."""
 _utf8_json = re.compile(rb"application/([a-z0-9.+-]+\+)?json\s*(;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE).fullmatch
 
 
 class BodyReader:
-    """Reads bodies, and refuses those that are too large, too deep, or not JSON."""
+    """Reads bodies of at most `max_bytes`, whose JSON is nested at most `max_depth` levels deep."""
 
     def __init__(self, max_bytes: int, max_depth: int) -> None:
         self._max_bytes, self._max_depth = max_bytes, max_depth
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
-        """The body, as it arrives. Raises BodyTooLarge as soon as that is known."""
+        """The body, whole. Raises BodyTooLarge as soon as that is known, and Gone where the client leaves before the
+        end."""
         if _announced(headers) > self._max_bytes:
             raise self._too_large()
         message = await receive()
-        if message["type"] != "http.request":
+        if message["type"] != "http.request":  # http.disconnect
             raise Gone
         body: bytes = message.get("body", b"")
         return await self._rest(body, receive) if message.get("more_body") else body
 
     async def peek(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
-        """As much as comes soon of a body that nobody will read: what is refused is refused in its own words, as far as
-        they are known. Nothing where the client waits for leave to send it."""
+        """As much as comes soon of the body of a request that is refused already: it tells which of several protocols
+        the refusal should be in. Nothing where the client waits for leave to send it."""
         body = b""
         if b"expect" in headers:
             return body
@@ -51,9 +57,10 @@ class BodyReader:
         return body[:PEEK_BYTES]
 
     def check(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        """Raises for a body that is too large, too deep, or not JSON."""
+        """Raises BodyTooLarge, MalformedRequest or UnsupportedMediaType for a body that must not be decoded."""
         if len(body) > self._max_bytes:
             raise self._too_large()
+        # Brackets are counted first, which is quick: almost no body has as many as the depth that is allowed.
         depth = self._max_depth
         if len(body) > 2 * depth and body.count(b"[") + body.count(b"{") > depth:
             self._refuse_too_deep(body)
@@ -61,6 +68,7 @@ class BodyReader:
             _refuse_other_media(headers)
 
     async def _rest(self, first: bytes, receive: Any) -> bytes:
+        """The rest of a body that comes in several pieces, after the first."""
         parts, size, more = [first], len(first), True
         while more:
             message = await receive()
@@ -80,6 +88,8 @@ class BodyReader:
         )
 
     def _refuse_too_deep(self, body: bytes) -> None:
+        """Raises MalformedRequest for JSON that is nested too deeply. Without its strings, only its brackets count:
+        each becomes a step, and the largest sum of steps is the depth. All of it runs in C."""
         steps = _string.sub(b"", body).translate(_STEPS, _NOT_BRACKETS)
         if max(accumulate(memoryview(steps).cast("b")), default=0) > self._max_depth:
             raise MalformedRequest(
@@ -89,14 +99,16 @@ class BodyReader:
 
 
 def _announced(headers: Mapping[bytes, bytes]) -> int:
-    """The length a client promises. (Not every server that we may be mounted in has checked that it is a number.)"""
+    """The length that a client promises. Not every server that we may be mounted in has checked that it is a number."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         raise MalformedRequest("The request is not valid", developer_message="content-length must be a number")
-    return int(length[:20])
+    return int(length[:20])  # Python converts no text of thousands of digits, and twenty are too large in any case
 
 
 def _refuse_other_media(headers: Mapping[bytes, bytes]) -> None:
+    """Raises UnsupportedMediaType for a body that is not JSON in UTF-8, or is compressed: what is small on the way
+    could be large here."""
     kind = headers.get(b"content-type", b"application/json")
     if not _utf8_json(kind):
         shown = kind[:80].decode("latin-1")

@@ -1,7 +1,7 @@
-"""How many connections there may be, in all and from one address, and how long one may leave unread what was written
-to it.
+"""What bounds connections: how many there may be, in all and from one address, how long a client may take for its part
+of a request, and whose address it is that a trusted proxy speaks for.
 
-Where a request comes from, behind proxies.
+`uvicorn_protocol` asks for each connection; `shell` asks for each request whose address matters.
 """
 
 from collections import Counter
@@ -24,7 +24,8 @@ class ReadTimeouts(Struct, frozen=True):
 
 
 class ConnectionLimits:
-    """Those that are open, by address. A trusted proxy's are many clients', so they are counted only in all."""
+    """Counts the connections that are open, in all and by the network that they come from. A trusted proxy's are many
+    clients', so they are counted only in all."""
 
     def __init__(
         self,
@@ -33,40 +34,44 @@ class ConnectionLimits:
         is_proxy: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self._most, self._most_per_address, self._is_proxy = most, most_per_address, is_proxy
-        self._by_house: Counter[str] = Counter()
+        self._by_network: Counter[str] = Counter()
         self._open = 0
 
     def enter(self, address: str) -> bool:
-        """Whether there is room for it. It counts either way, until it leaves."""
-        house = network_of(address)
+        """Counts a connection, until it leaves, and says whether there was room for it. One that is refused counts as
+        well, since it is open until its refusal is sent."""
+        network = network_of(address)
         self._open += 1
-        self._by_house[house] += 1
+        self._by_network[network] += 1
         if self._most is not None and self._open > self._most:
             return False
-        if self._most_per_address is None or self._by_house[house] <= self._most_per_address:
+        if self._most_per_address is None or self._by_network[network] <= self._most_per_address:
             return True
-        return not address or self._is_proxy(address)
+        return not address or self._is_proxy(address)  # asked only now: to look networks up costs more than to count
 
     def leave(self, address: str) -> None:
-        house = network_of(address)
+        """A connection is closed."""
+        network = network_of(address)
         self._open -= 1
-        self._by_house[house] -= 1
-        if not self._by_house[house]:
-            del self._by_house[house]
+        self._by_network[network] -= 1
+        if not self._by_network[network]:
+            del self._by_network[network]
 
 
 class Proxies:
-    """Those whose word counts for where a request comes from."""
+    """The proxies of the setting `trusted_proxies`, whose word counts for where a request comes from."""
 
     def __init__(self, trusted: Sequence[str]) -> None:
         self._trusted = [_network(each) for each in trusted]
 
     def address(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
-        """The client's: the last one in `X-Forwarded-For` that is no trusted proxy's."""
+        """The client's address: the last one in `X-Forwarded-For` that is no trusted proxy's. What stands before it,
+        the client may have written itself. Where the header has no address there, it is the connection's own."""
         client = scope.get("client")
         address: str = client[0] if client else ""
         if not self._trusted or b"x-forwarded-for" not in headers or not self.is_trusted(address):
             return address
+        # The header may be there several times, which is the same as one with commas (RFC 9110, section 5.3).
         said = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
         for each in reversed(said.decode("latin-1").split(",")):
             address = each.strip()
@@ -83,7 +88,7 @@ class Proxies:
 
 
 def _checked(address: str) -> str:
-    """Nothing where a proxy passed nonsense on."""
+    """An address in its usual spelling; nothing where a proxy passed nonsense on."""
     try:
         return str(ip_address(address))
     except ValueError:
@@ -91,6 +96,7 @@ def _checked(address: str) -> str:
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
+    """An address or a network of the settings. Raises SettingsError."""
     try:
         return ip_network(text, strict=False)
     except ValueError:

@@ -1,4 +1,8 @@
-"""One HTTP request, read whole and within limits, and where it came from."""
+"""One HTTP request and its reply, as a handler sees them: independent of whichever server carries them.
+
+The shell makes an exchange for each request and fills it as it goes: who sent it once that is known, the body once it
+is read. What only a few handlers need, such as the client's address, is found when it is asked for.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,11 +18,13 @@ from ...trust.credentials.expiry import CredentialExpiry
 from ...wires.contract import Reply, Stream
 from .reply_line import ReplyLine
 
+# What a client calls its request goes into logs and headers: nothing that could look like another line there.
 _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 ONCE = (
     b"host", b"origin", *CREDENTIAL_HEADERS, b"content-type", b"content-length", b"content-encoding",
     b"mcp-session-id", b"mcp-protocol-version",
 )  # fmt: skip
+"""Headers that may be there once: those that decide which server is meant, who asks, and how the body is to be read."""
 
 
 class Gone(Exception):
@@ -26,7 +32,9 @@ class Gone(Exception):
 
 
 FindAddress = Callable[[Mapping[str, Any], Mapping[bytes, bytes]], str]
+"""Finds the client's address in a scope and its headers."""
 Dress = Callable[[Reply | Stream], Reply | Stream]
+"""Adds headers to a reply before it goes out: CORS does."""
 
 
 def peer_of(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
@@ -36,7 +44,7 @@ def peer_of(scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
 
 
 class Exchange:
-    """What a handler gets."""
+    """A request, with its caller and its body, and the way to answer it early: what a handler gets."""
 
     __slots__ = (
         "_find_address", "_id", "_line", "_public_url", "_scope", "_validity",
@@ -98,7 +106,7 @@ class Exchange:
 
     @property
     def id(self) -> str:
-        """The request's, in logs: what the client calls it, or else what it gets here when it is first asked for."""
+        """The request's id in logs: what the client calls it, or else one that is made when it is first asked for."""
         if not self._id:
             given = self.headers.get(b"x-request-id", b"").decode("latin-1")
             self._id = given if _request_id(given) else random_id()
@@ -110,7 +118,7 @@ class Exchange:
 
     @property
     def address(self) -> str:
-        """The client's, as trusted proxies tell it; the proxy's own where what they tell is no address."""
+        """The client's address, as trusted proxies tell it; the proxy's own where what they tell is no address."""
         return self._find_address(self._scope, self.headers)
 
     def base_url(self) -> str:
@@ -119,15 +127,15 @@ class Exchange:
             return self._public_url
         scope = self._scope
         host = self.headers.get(b"host")
-        if host is None:
+        if host is None:  # HTTP/1.0 need not say it
             name, port = scope.get("server") or (LOCALHOST, None)
             host = f"{name}:{port}".encode() if port else str(name).encode()
         return f"{scope.get('scheme', 'http')}://{host.decode('latin-1')}{scope.get('root_path', '')}"
 
 
 def refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raises MalformedRequest where a header is there twice of which whoever stood before us may have read the other
-    one: which host is meant, who asks, how the body is to be read."""
+    """Raises MalformedRequest where a header of `ONCE` is there twice: a proxy before us may have decided by one of
+    them, and we would go by the other (request smuggling, and credentials that were never checked)."""
     names = [name for name, _ in headers]
     for name in ONCE:
         if names.count(name) > 1:

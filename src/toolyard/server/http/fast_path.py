@@ -1,7 +1,8 @@
 """A shorter way through uvicorn for whole requests and whole replies, and its own line to the client.
 
 ASGI passes a reply in two messages, checked header by header; ours are made of checked parts, so they are written as
-one piece. The state that uvicorn keeps of a request, its cycle, is left as uvicorn itself would leave it.
+one piece. The state that uvicorn keeps of a request, its cycle, is left as uvicorn itself would leave it; that is why
+uvicorn is pinned closely.
 """
 
 import asyncio
@@ -24,18 +25,19 @@ _log = logging.getLogger("toolyard.server")
 
 
 class FastPath:
-    """The shell for `PoliteProtocol` alone."""
+    """Answers requests of `PoliteProtocol` with the shell, without ASGI's messages in between."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
 
     async def answer(self, cycle: RequestResponseCycle, tasks: "set[asyncio.Task[None]]") -> None:
-        """One request."""
+        """Answers one request, in its own task, which is taken out of `tasks` in the end."""
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
         line = CycleLine(cycle, self._shell.streams)
         try:
             reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
+            # A client that reads slowly has the replies before this one to read first.
             if cycle.flow.write_paused and not cycle.response_started:
                 await cycle.flow.drain()
             if line.carrying is not None:
@@ -44,16 +46,18 @@ class FastPath:
                 await line.carry(reply)
             elif reply is not None and not cycle.response_started and not cycle.disconnected:
                 write(cycle, reply)
-        except BaseException as error:
+        except BaseException as error:  # the outermost shell of a connection
+            # Cancelled after an early answer: the client has its reply, and what went on was left to others.
             if not (isinstance(error, asyncio.CancelledError) and cycle.response_complete):
-                _broken(cycle, error)  # else what went on after an early answer was left to others
+                _broken(cycle, error)
         finally:
             cycle.on_response = _nothing
             tasks.discard(asyncio.current_task())
 
 
 def _broken(cycle: RequestResponseCycle, error: BaseException) -> None:
-    """The shell answers for what goes wrong in it; what is left is that it was stopped, or a defect in here."""
+    """Answers where no reply came: the shell answers for what goes wrong in it, so what is left is that the request's
+    task was stopped, or a defect in here. A reply that has begun cannot be taken back: the connection is closed."""
     cycle.keep_alive = False
     if isinstance(error, asyncio.CancelledError):
         reply = Reply(503, encode({"message": "The server stopped before this was done"}), oxp.FLAT.headers)
@@ -67,18 +71,19 @@ def _broken(cycle: RequestResponseCycle, error: BaseException) -> None:
 
 
 def _nothing() -> None:
-    """A request that is over tells nobody."""
+    """What a request that is over calls when it is told of a response."""
 
 
 class CycleLine(Struct):
-    """The line to the client whose request this cycle is."""
+    """The line to the client whose request this cycle of uvicorn is."""
 
     cycle: RequestResponseCycle
     streams: Streams
     carrying: asyncio.Task[None] | None = None
 
     def answer(self, reply: Reply | Stream) -> None:
-        """At once, also to a client that is slow to read: it is one reply, and the next one waits for its turn."""
+        """Replies at once, also to a client that is slow to read: it is one reply, and the next one waits for its
+        turn."""
         if self.is_over() or self.carrying is not None:
             return
         if isinstance(reply, Stream):
@@ -90,12 +95,12 @@ class CycleLine(Struct):
         cycle = self.cycle
         if not self.is_over() or (self.carrying is not None and not cycle.transport.is_closing()):
             self.protocol().when_gone.append(callback)
-            cycle.flow.resume_reading()  # or the end is not read
+            cycle.flow.resume_reading()  # or nobody would notice the end: a socket says it only to those who read
         elif not cycle.response_started:
             asyncio.get_running_loop().call_soon(callback)
 
     async def carry(self, stream: Stream) -> None:
-        """Until the stream ends, or the client leaves."""
+        """Carries a stream until it ends, or the client leaves."""
         if self.is_over():
             await close(stream.chunks)
             return
@@ -113,6 +118,7 @@ class CycleLine(Struct):
             carrying = self.streams.open(stream, write_chunk, cycle.scope)
             self.protocol().when_gone.append(carrying.cancel)
             cycle.flow.resume_reading()
+            # Closed without the last chunk: the client can tell that this was not all.
             if not await self.streams.is_whole(carrying, stream) or cycle.transport.is_closing():
                 cycle.disconnected = True
                 cycle.transport.close()
@@ -131,7 +137,7 @@ class CycleLine(Struct):
 
 
 def write(cycle: RequestResponseCycle, reply: Reply) -> None:
-    """A whole reply."""
+    """Writes a whole reply, head and body at once. A large body is not copied to be one piece with its head."""
     body, headers, more = reply.body, reply.headers, reply.more
     head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
     if cycle.waiting_for_100_continue or not cycle.keep_alive:
@@ -147,8 +153,8 @@ def write(cycle: RequestResponseCycle, reply: Reply) -> None:
 
 
 def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
-    """The head of a stream; whether its body comes in chunks. HTTP/1.0 knows none: there, the connection's end is the
-    body's."""
+    """Writes the head of a stream; whether its body comes in chunks. HTTP/1.0 knows none: there, the connection's end
+    is the body's."""
     head = STATUS_LINE[stream.status] + _rendered(stream.headers)
     if cycle.waiting_for_100_continue or not cycle.keep_alive:
         head += _last(cycle)
@@ -159,7 +165,7 @@ def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
 
 
 def finish(cycle: RequestResponseCycle) -> None:
-    """What uvicorn does after a reply."""
+    """Does to a cycle what uvicorn does after a reply."""
     cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:
@@ -168,7 +174,8 @@ def finish(cycle: RequestResponseCycle) -> None:
 
 
 def _last(cycle: RequestResponseCycle) -> bytes:
-    """Says that no other reply comes. (Where the body was not asked for, whether it comes is not known.)"""
+    """The header that says that no other reply comes. A client that was not told to send its body may send it all the
+    same, so the next bytes could be that or another request."""
     cycle.keep_alive = False
     return b"connection: close\r\n"
 
@@ -181,4 +188,5 @@ _RENDERED = {
     id(headers): _rendered(headers)
     for headers in (oxp.FLAT.headers, otc.OTC.headers, otc.OTC_FOR_OXP.headers, otc_draft.DRAFT.headers, MCP_HEADERS)
 }
-"""The headers that almost every reply has. They live as long as the program, so their identity is their name."""
+"""The headers that almost every reply has, written once. They live as long as the program, so their identity is their
+name: to look up a list by what is in it would cost more than to write it."""

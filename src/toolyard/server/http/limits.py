@@ -1,5 +1,6 @@
-"""What the settings say of limits, and what holds where they say nothing: a server that only this machine can reach has
-none, one that others can reach has some."""
+"""Everything that limits a server, made of its settings, and what holds where they say nothing: a server that only this
+machine can reach has no limits, one that others can reach has some.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -11,19 +12,22 @@ from ..settings.table import Settings
 from .connection_limits import ConnectionLimits, Proxies
 from .streams import StreamCount
 
+# What holds where the settings say nothing and others can reach the server. `server/settings/table.py` tells operators.
 FAILURES_PER_MINUTE = 60
 CONNECTIONS_PER_ADDRESS = 256
 STREAMS_PER_CALLER = 32
 
 
 class ServerLimits:
-    """Everything that limits, as the settings want it."""
+    """The limits of a server, each as the part that holds it: calls, quotas, wrong credentials, streams and
+    connections. `clock` counts seconds and is never set."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         is_open = not is_loopback(settings.host)
         given = settings.limits if settings.limits is not None else list(DEFAULTS) if is_open else []
         self.limits: Sequence[Limit] = given
         self.limiter = Limiter(given, clock) if given else None
+        # Whoever sets `limits = []` wants none, and that goes for wrong credentials as well.
         wants_failures = is_open and (settings.limits is None or bool(settings.limits))
         most_failures = _or(settings.auth_failures_per_minute, FAILURES_PER_MINUTE if wants_failures else 0)
         self.quotas = quotas_of(settings.quotas, is_away=is_open)
@@ -40,4 +44,5 @@ class ServerLimits:
 
 
 def _or(given: int | None, otherwise: int | None) -> int | None:
+    """What was set, also where that is 0."""
     return otherwise if given is None else given

@@ -1,5 +1,8 @@
 """The log: to standard error, a line each, as text or as JSON, with the request that it is about, and without anything
-that looks like a credential, or that a terminal would obey."""
+that looks like a credential, or that a terminal would obey.
+
+Both happen when a line is written and not where it is logged: whoever logs, a library or a tool, cannot forget it.
+"""
 
 import json
 import logging
@@ -15,7 +18,7 @@ from .exchange import Exchange
 from .trace_context import trace_of
 
 current: ContextVar[Exchange | None] = ContextVar("current request", default=None)
-"""What a task is at work for."""
+"""The request that a task is at work for; None for what the server does by itself."""
 _secrets = re.compile(
     r"\bty_[A-Za-z0-9_.~-]{6,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.?[A-Za-z0-9_-]*|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
     r"|(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9._~+/=-]{6,}"
@@ -27,16 +30,18 @@ TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def without_secrets(text: str) -> str:
+    """A text in which whatever looks like a credential is replaced."""
     return _secrets.sub(HIDDEN, text)
 
 
 class TextLines(logging.Formatter):
-    """For people."""
+    """Log lines for people: time, level, logger, message, and the request in brackets."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
 
     def format(self, record: logging.LogRecord) -> str:
+        # After the whole line is made, traceback and all: a secret in an exception is one in the log.
         return escaped(without_secrets(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -46,7 +51,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """For programs: one object a line."""
+    """Log lines for programs: one JSON object each."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
@@ -62,19 +67,20 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(level: str, style: str = "text") -> None:
-    """What cannot be written costs nobody an answer. What Python warns of is in it, too."""
+    """Sets up the log of this process, in place of whatever was there. What Python warns of goes into it, too."""
     log_warnings()
-    logging.raiseExceptions = False
+    logging.raiseExceptions = False  # a line that cannot be written, to a full disk, must not cost anybody an answer
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # uvicorn says at info what this server says itself.
     logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
 
 
 def _about(exchange: Exchange | None) -> dict[str, str]:
-    """Which request, whose trace, and whose request."""
+    """What a line says of its request: its id and path, its trace, and its caller once that is known."""
     if exchange is None:
         return {}
     about = {"request": without_secrets(exchange.id), "path": _in_one_line(exchange.path)}
@@ -86,5 +92,5 @@ def _about(exchange: Exchange | None) -> dict[str, str]:
 
 
 def _in_one_line(given: str) -> str:
-    """Whatever a client put into it: it must not look like another line, nor hold a credential."""
+    """What a client wrote, such as a path, so that it can neither look like another line nor hold a credential."""
     return without_secrets(in_one_line(given[:LONGEST]))

@@ -1,6 +1,8 @@
-"""Local safety: a page in a browser must not reach a server on its visitor's machine, whatever name it found for it.
+"""Which pages may use this server from a browser: the guard that refuses all others, and CORS for those that may.
 
-Pages of other origins, where the settings name them: what their browsers ask for before and want to see after.
+A page in a browser can send requests to whatever its visitor's machine can reach. The guard looks at `Origin`, which
+says whose page it is, and at `Host`: a foreign name that was made to resolve to this machine (DNS rebinding) would make
+any page one of the same origin. CORS then tells the browser of a page that the settings name what the page may read.
 """
 
 import re
@@ -16,11 +18,16 @@ from ...wires.contract import Headers, Reply, Stream
 from .exchange import Dress, Exchange
 
 MOST_KNOWN = 1000
+"""Pairs of host and origin that were found good, which are almost always the same few."""
+LONGEST = 1024
+"""Bytes of what a preflight asks for that are repeated in its answer."""
+EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
+"""Headers of replies that pages may read, besides those that browsers always show them."""
 _authority = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{0,5})?").fullmatch
 
 
 class Guard:
-    """Checks where a request thinks it goes, and which page sent it."""
+    """Checks the name by which a request reached this server, and which page sent it."""
 
     def __init__(
         self,
@@ -41,7 +48,7 @@ class Guard:
         """Whether the server listens by itself, at the host of the settings."""
 
     def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any]) -> None:
-        """Raises Misdirected or ForeignPage."""
+        """Raises Misdirected for a name that is not this server's, and ForeignPage for a page that may not use it."""
         host, origin = headers.get(b"host", b""), headers.get(b"origin", b"")
         has_names = self._is_local if self.knows_host else self._has_names_at(scope)
         if (host, origin, has_names) in self._known:
@@ -63,6 +70,8 @@ class Guard:
         return self._has_names or (is_loopback(str(server[0])) and self._is_open())
 
     def _may(self, origin: str, host: str) -> bool:
+        """Whether pages of an origin may use this server: those that the settings name, those of this machine, and,
+        beyond loopback, those of the very name that was called."""
         name = _name(origin.partition("://")[2])
         return self._any_page or self._is_ours(name) or (not self._is_local and name != "" and name == _name(host))
 
@@ -71,22 +80,20 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Without the port; nothing where it is not a name, or an address, and perhaps a port."""
+    """The host of a `Host` header, without its port; nothing where that is not a name, or an address, and perhaps a
+    port."""
     found = _authority(host)
     return "" if found is None else _written(found[1])
 
 
 def _written(name: str) -> str:
-    """As names are compared: without brackets and the dot of the root, in small letters."""
+    """A host as hosts are compared: without brackets and the dot of the root, in small letters."""
     return name.strip("[]").removesuffix(".").lower()
 
 
-LONGEST = 1024
-EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
-
-
 class Cors:
-    """Credentials are never those of the browser: who calls sends a key or a token of its own."""
+    """CORS for the pages that the settings name. It never allows a browser's own credentials, its cookies: whoever
+    calls sends a key or a token of its own."""
 
     def __init__(self, origins: Sequence[str], methods: Sequence[str]) -> None:
         self._any = "*" in origins
@@ -94,29 +101,34 @@ class Cors:
         self._methods = ", ".join(methods).encode()
 
     def is_preflight(self, method: str, exchange: Exchange) -> bool:
+        """Whether a browser asks, for a page that may, whether it may send the real request."""
         asks = method == "OPTIONS" and b"access-control-request-method" in exchange.headers
         return asks and self._lets(exchange)
 
     def preflight(self, exchange: Exchange) -> Reply:
+        """The answer to a preflight: whichever headers the page wants to send, it may."""
         wanted = exchange.headers.get(b"access-control-request-headers", b"")[:LONGEST]
         said = [(b"access-control-allow-methods", self._methods), (b"access-control-max-age", b"600")]
+        # What a client wrote goes into our header: it must not be able to begin another one.
         if wanted and wanted.isascii() and b"\r" not in wanted and b"\n" not in wanted:
             said.append((b"access-control-allow-headers", wanted))
         return Reply(204, b"", said + self._allowed(exchange))
 
     def dress(self, exchange: Exchange) -> Dress | None:
-        """Adds what the page's browser wants to see. None: it is no page's request, or not one of a page that may."""
+        """What adds the headers that a page's browser wants to see in each reply. None: the request is no page's, or
+        not of a page that may."""
         if b"origin" not in exchange.headers or not self._lets(exchange):
             return None
         added = [(b"access-control-expose-headers", EXPOSED), *self._allowed(exchange)]
 
         def dressed(reply: Reply | Stream) -> Reply | Stream:
-            """Another one: a reply may be one that everybody gets."""
+            """A reply with more headers, and not the same one changed: some are made once and given to everybody."""
             return replace(reply, headers=[*reply.headers, *added])
 
         return dressed
 
     def _allowed(self, exchange: Exchange) -> Headers:
+        """Whose pages may see the reply. With `vary`, or a cache would show one page's answer to another's browser."""
         if self._any:
             return [(b"access-control-allow-origin", b"*")]
         return [(b"access-control-allow-origin", exchange.headers[b"origin"]), (b"vary", b"origin")]

@@ -1,4 +1,6 @@
-"""Query parameters, checked."""
+"""Query parameters of a request, read and checked, for every route that takes some. What is wrong with one is a
+validation error that names it, as for a member of a body.
+"""
 
 from urllib.parse import parse_qs
 
@@ -6,19 +8,22 @@ from ...engine.wait import Wait
 from ...model.channel import QuietChannel
 from ...model.errors import InvalidInput, Problem
 from ...model.lifecycle import State
-from . import query
 from .exchange import Exchange
 
 LONGEST_WAIT_S = 60.0
+"""How long a client may have a request wait: proxies and clients cut off those that are silent for longer."""
 MOST = 200
+"""Items of a page."""
 
 
 def text(exchange: Exchange, name: str) -> str | None:
+    """A parameter as it came; of several with the name, the last. None where there is none."""
     values = parse_qs(exchange.query.decode("latin-1"), keep_blank_values=True).get(name)
     return values[-1] if values else None
 
 
 def state(exchange: Exchange, default: State | None = None) -> State | None:
+    """The state to list calls of. Raises InvalidInput."""
     given = text(exchange, "state")
     if given is None:
         return default
@@ -28,11 +33,12 @@ def state(exchange: Exchange, default: State | None = None) -> State | None:
 
 
 def number(exchange: Exchange, name: str, default: float, lowest: float, highest: float) -> float:
+    """A number within bounds. Raises InvalidInput."""
     given = text(exchange, name)
     try:
         found = default if given is None else float(given)
     except ValueError:
-        found = float("nan")
+        found = float("nan")  # which is within no bounds
     if not lowest <= found <= highest:
         raise InvalidInput((Problem(name, f"Must be a number from {lowest:g} to {highest:g}"),))
     return found
@@ -45,13 +51,16 @@ def wait(exchange: Exchange) -> Wait:
 
 
 def limit(exchange: Exchange, default: int) -> int:
+    """How many items the client wants. Raises InvalidInput."""
     return int(number(exchange, "limit", default, 1, MOST))
 
 
 def cursor(exchange: Exchange) -> int | None:
-    given = query.text(exchange, "cursor")
+    """The number of the row that an earlier page ended with. Raises InvalidInput."""
+    given = text(exchange, "cursor")
     if given is None:
         return None
+    # Eighteen digits fit the 64-bit numbers of rows. `isdigit` alone would take digits of other scripts.
     if not (given.isascii() and given.isdigit() and len(given) <= 18):
         raise InvalidInput((Problem("cursor", "Must be the cursor of an earlier list"),))
     return int(given)

@@ -1,7 +1,8 @@
 """The line to a client: what can be said to it before its handler is done, and whether it still listens.
 
-ASGI tells that a client left only to somebody who waits for that, so waiting begins when it is first asked for: most
-handlers are done before it would be of any use. (What is served by uvicorn has a line of its own, in `direct`.)
+Here is what an exchange needs of a line, and the line through any ASGI server, for a yard that is mounted in another
+app. What uvicorn serves has a shorter one, in `fast_path`. ASGI tells that a client left only to somebody who waits for
+that, so waiting begins when it is first asked for: most handlers are done before it would be of any use.
 """
 
 import asyncio
@@ -18,15 +19,19 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class ReplyLine(Protocol):
-    """What an exchange needs of it."""
+    """The way to one client, as its exchange needs it."""
 
-    def answer(self, reply: Reply | Stream) -> None: ...
+    def answer(self, reply: Reply | Stream) -> None:
+        """Replies now, as `Exchange.answer` says it."""
+        ...
 
-    def when_gone(self, callback: Callable[[], object]) -> None: ...
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        """Has `callback` called if the client leaves, as `Exchange.when_gone` says it."""
+        ...
 
 
 class AsgiLine:
-    """Through any ASGI server."""
+    """The line to a client through any ASGI server."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, streams: Streams) -> None:
         self._scope, self._receive, self._send, self._streams = scope, receive, send, streams
@@ -54,7 +59,7 @@ class AsgiLine:
             self._listen(callback)
 
     async def finish(self, reply: Reply | Stream | None) -> None:
-        """With what the handler returned, unless the client has been answered."""
+        """Replies with what the handler returned, unless the client has been answered before."""
         if isinstance(reply, Stream):
             if self._is_answered or self._is_gone:
                 await close(reply.chunks)
@@ -66,7 +71,8 @@ class AsgiLine:
             await self._write(reply)
 
     async def hang_up(self) -> None:
-        """Nothing is said or heard after this. A stream is carried to its end."""
+        """Ends the line: nothing is said or heard after this. A stream that the handler began is carried to its end."""
+        # A stream still has to hear that its client leaves, so this comes before nobody listens any more.
         if self._answering is not None and self._is_streaming:
             await self._answering
         self._settle()
@@ -83,6 +89,7 @@ class AsgiLine:
 
     async def _write(self, reply: Reply) -> None:
         body = b"".join((reply.body, *reply.more)) if reply.more else reply.body
+        # A 304 has no body, and a length would be that of the 200 in its place (RFC 9110, section 8.6).
         length = [(b"content-length", b"%d" % len(body))] if reply.status != 304 else []
         await self._start(reply.status, [*reply.headers, *length])
         await self._say({"type": "http.response.body", "body": body})
@@ -96,7 +103,7 @@ class AsgiLine:
             self._listen(carrying.cancel)
             if not await self._streams.is_whole(carrying, stream):
                 raise BrokenOff
-        self._when_gone.clear()  # there is a whole reply, also where its handler goes on
+        self._when_gone.clear()  # there is a whole reply now, also where its handler goes on
         await self._say({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write_chunk(self, chunk: bytes) -> None:
@@ -106,6 +113,7 @@ class AsgiLine:
         await self._say({"type": "http.response.start", "status": status, "headers": [*headers, *ALWAYS]})
 
     async def _say(self, message: Message) -> None:
+        """Sends a message of ASGI, unless nobody is there; some servers raise OSError where the client has left."""
         if self._is_gone:
             return
         try:
@@ -115,11 +123,13 @@ class AsgiLine:
 
     def _listen(self, callback: Callable[[], object]) -> None:
         self._when_gone.append(callback)
+        # One task waits for all callbacks: ASGI's `receive` must not be awaited twice at once.
         if self._listening is None:
             self._listening = asyncio.create_task(self._wait_until_gone())
 
     async def _wait_until_gone(self) -> None:
-        """A server that says more than the request's body and its end cannot tell when the client leaves."""
+        """Waits for ASGI's `http.disconnect`, which comes after the rest of the request's body. A server that sends
+        another message there cannot tell when the client leaves."""
         message = await self._receive()
         while message.get("more_body"):
             message = await self._receive()
@@ -129,6 +139,7 @@ class AsgiLine:
             self._lose()
 
     def _lose(self) -> None:
+        """The client is gone: everybody who asked for that is told, on the loop's next turn and not in here."""
         self._is_gone = True
         loop = asyncio.get_running_loop()
         for callback in self._when_gone:

@@ -1,4 +1,9 @@
-"""The route table: its rows, and how the one for a request is found. The OpenAPI document is written from them too."""
+"""The route table: its rows, and how the one for a request is found. Each feature gives its own rows to the composition
+root, and the OpenAPI document is written from them, too.
+
+Paths are matched as the client wrote them, without taking escapes out first: a proxy that has rules for paths and this
+server must not disagree on which path a request has.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -16,8 +21,9 @@ Handler = Callable[[Exchange], Awaitable[Reply | Stream]]
 
 
 class Route(Struct, frozen=True):
-    """A segment of `path` may be a variable, `{name}`, which matches any segment that is not empty. `wire` answers the
-    route's errors, unless `guess` finds a better one in the query or the body."""
+    """One row: which handler serves a method and a path, and what the shell does before it. A segment of `path` may be
+    a variable, `{name}`, which matches any segment that is not empty. `wire` answers the route's errors, unless `guess`
+    finds a better one in the query or the body."""
 
     method: str
     path: str
@@ -25,9 +31,9 @@ class Route(Struct, frozen=True):
     wire: ErrorEncoder
     reads_json: bool = False
     reads_form: bool = False
-    """What a person filled in on a page; `pages.forms` checks it."""
+    """Whether the body is a form that a person filled in on a page; `pages.forms` checks it."""
     who: Literal["caller", "anyone", "operator"] = "caller"
-    """Who may ask: whoever is authenticated, everybody, or who has the token beside the ledger."""
+    """Who may ask: whoever is authenticated, everybody, or whoever has the token beside the ledger."""
     guess: Callable[[bytes, bytes], ErrorEncoder] | None = None
     audit_as: AuditKind | None = None
     """The kind of the audit entry that is written once the handler is done. None where the request does not belong into
@@ -35,11 +41,12 @@ class Route(Struct, frozen=True):
 
 
 class RouteTable:
-    """Routes with variables are grouped by how many segments they have, which leaves few to look at."""
+    """Finds the route of a request. Routes without variables are looked up in a dictionary; those with variables are
+    grouped by how many segments they have, which leaves few to look at."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.exact: dict[tuple[str, str], Route] = {}
-        """Those without variables, by method and path."""
+        """The routes without variables, by method and path, for the shell to look in first."""
         self._by_path: dict[str, dict[str, Route]] = {}
         self._patterns: dict[int, list[tuple[list[str], dict[str, Route]]]] = {}
         for route in routes:
@@ -52,12 +59,12 @@ class RouteTable:
 
     def find(self, method: str, sent: str) -> tuple[Route, dict[str, str]]:
         """A route, and the values of its variables. `sent` is the path as the client wrote it: only what stands for a
-        variable may have escapes. Whoever looks at paths before this server, a proxy with rules, does not have to
-        know in how many ways each can be written. Raises what there is to say where there is no route."""
+        variable may have escapes. Raises MethodNotAllowed or PathNotFound where there is no route."""
         there = {} if "{" in sent else self._by_path.get(sent, {})  # "/v1/calls/{call_id}" itself is no path
         if method in there:
             return there[method], {}
         allowed, segments = set(there), sent.split("/")
+        # A proxy may resolve these, and then the path that it allowed is another than the one that is asked for.
         if any(unquote(segment) in DOTS for segment in segments):
             raise PathNotFound("A path here has no '.' or '..' in it")
         for pattern, routes in self._patterns.get(len(segments), ()):
@@ -72,7 +79,9 @@ class RouteTable:
         raise PathNotFound(f"Nothing is served at {unquote(sent)[:200]}{_as_escaped(sent)}")
 
     def _add(self, route: Route) -> None:
+        # HEAD is answered like GET, without the body (RFC 9110, section 9.3.2).
         methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
+        # The same dictionary is in both tables: a second method of the path, added below, is then in the pattern, too.
         if route.path not in self._by_path and "{" in route.path:
             pattern = route.path.split("/")
             self._patterns.setdefault(len(pattern), []).append((pattern, self._by_path.setdefault(route.path, {})))
@@ -83,13 +92,14 @@ class RouteTable:
 
 
 def variables_of(path: str) -> list[str]:
-    """Their names, in the order of the path."""
+    """The names of a path's variables, in their order."""
     return [segment[1:-1] for segment in path.split("/") if segment.startswith("{")]
 
 
 def sent_path(scope: Mapping[str, Any], path: str) -> str:
-    """`path`, which begins below the place where this application is mounted, as the client wrote it: an escaped slash
-    does not part segments. Not every server tells, and not everything in between keeps what it tells right."""
+    """`path`, which begins below where this application is mounted, as the client wrote it: there, an escaped slash
+    does not part segments. ASGI's `raw_path` has it, but not every server gives that, and not everything in between
+    keeps it right; where the two do not agree, `path` is escaped again."""
     sent = (scope.get("raw_path") or b"").decode("latin-1")
     if scope["path"] != path:
         mounted = scope["root_path"].count("/")
@@ -98,11 +108,12 @@ def sent_path(scope: Mapping[str, Any], path: str) -> str:
 
 
 def _as_escaped(sent: str) -> str:
+    """A hint for a path that is not found because of its escapes."""
     return f", written as {sent[:200]}; write it without escapes" if "%" in sent else ""
 
 
 def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    """What stands for each variable; None where the path is another."""
+    """What stands for each variable of a pattern; None where the path does not fit it."""
     values = {}
     for part, segment in zip(pattern, segments, strict=True):
         if part.startswith("{") and segment:

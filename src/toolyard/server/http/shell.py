@@ -1,9 +1,9 @@
-"""The ASGI shell: finds the route, asks who sent the request, reads it within limits, sends the reply.
+"""The ASGI shell: finds the route, asks who sent the request, reads it within limits, and gives back the handler's
+reply; it also starts and stops the server with ASGI's lifespan.
 
 Hot routes are found in one dictionary by (method, path). Everything that goes wrong becomes a JSON answer in the words
-of the route's wire, and the connection stays usable.
-
-ASGI's word for the life of an application.
+of the route's wire, and the connection stays usable. `respond` runs for every request, so it is one function: what it
+calls, makes or awaits without need costs every call.
 """
 
 import logging
@@ -24,13 +24,14 @@ from .routes import Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
+"""Lives through an application's start and stop, as the ASGI server tells of them."""
 __all__ = ["Lifespan", "Receive", "Scope", "Send", "Shell"]
 
 _log = logging.getLogger("toolyard.server")
 
 
 class Shell:
-    """An ASGI application."""
+    """The server as an ASGI application: everything between a connection and a route's handler."""
 
     def __init__(
         self,
@@ -79,18 +80,21 @@ class Shell:
             await self._ready()
             self._is_ready = True
         path, method = scope["path"], scope["method"]
+        # Mounted in another app: some frameworks leave their part in the path, as ASGI has it, some take it out.
         root = scope.get("root_path")
         if root and path.startswith(root):
             path = path[len(root) :] or "/"
         raw_path = scope.get("raw_path")
+        # A path with escapes is no hot one; `find` decides what they may stand for.
         is_escaped = raw_path is not None and b"%" in raw_path
         route = None if is_escaped else self._exact.get((method, path))
         headers = dict(scope["headers"])
         exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address, self._validity)
         current.set(exchange)
         try:
-            if len(headers) < len(scope["headers"]):
+            if len(headers) < len(scope["headers"]):  # a name is there twice, which is rare
                 refuse_repeated(scope["headers"])
+            # Before the route: a preflight asks for any path, and a refusal must be dressed for the page to read it.
             if self._cors is not None:
                 if self._cors.is_preflight(method, exchange):
                     return self._cors.preflight(exchange)
@@ -104,6 +108,7 @@ class Shell:
                 exchange.is_admitted = True
             elif route.who == "operator":
                 self._admit_operator(exchange.headers)
+            # Only now: nobody who is not admitted has the server wait for a body.
             if route.reads_json:
                 if body is None:
                     body = await self._reader.read(exchange.headers, receive)
@@ -122,12 +127,13 @@ class Shell:
             error = raised if not exchange.is_expired else await self._refusal(scope, exchange)
             if isinstance(error, NotAuthenticated):
                 await self._turned_away(error, route, exchange)
+            # Refused before the body was read, which would tell whose words the refusal should be in.
             if body is None and route is not None and route.guess is not None:
                 body = await self._reader.peek(exchange.headers, receive)
             reply = self._answering(route, exchange, body or b"").encode_error(error)
         except Gone:
             return None
-        except Exception:
+        except Exception:  # the outermost shell: a defect is one 500, and the server goes on
             _log.exception("%s %s", method, path)
             failed = InternalError("The server failed; this is a defect")
             reply = self._answering(route, exchange, body or b"").encode_error(failed)
@@ -136,18 +142,20 @@ class Shell:
         return reply if exchange.dress is None else exchange.dress(reply)
 
     def _answering(self, route: Route | None, exchange: Exchange, body: bytes) -> ErrorEncoder:
-        """In whose words. Where several protocols share an address, the query and the body are looked at for that."""
+        """In whose words an error is. Where several protocols share an address, the query and the body decide."""
         if route is None:
             return self._wire_of(exchange.path)
         return route.wire if route.guess is None else route.guess(exchange.query, body)
 
     def _wire_of(self, path: str) -> ErrorEncoder:
+        """The wire of a path that nothing is served at: the first prefix that fits."""
         for prefix, wire in self._wires.items():
             if path.startswith(prefix):
                 return wire
         return self._wires[""]
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is no HTTP request: the lifespan, and WebSockets, which are closed in order."""
         if scope["type"] == "lifespan":
             self._is_ready = True
             await self._lifespan(receive, send)
@@ -157,7 +165,7 @@ class Shell:
 
 
 def lifespan(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> Lifespan:
-    """Starts and stops when the server says so."""
+    """ASGI's lifespan protocol: starts and stops when the ASGI server says so, and tells it what came of it."""
 
     async def live(receive: Receive, send: Send) -> None:
         await receive()

@@ -1,10 +1,10 @@
-"""Replies that come bit by bit: each is carried to its client until it ends. When the server stops, those that have no
-end of their own are ended at once, and the others once running calls have had their time. A stream also ends with the
-credentials that it was asked for with: then its client comes again, and is refused.
+"""Streams, the replies that come bit by bit: how each is carried to its client, what ends it, and how many a caller may
+hold open at once.
 
-A generator that waits for its next event can be ended only through the task that waits in it, so each has its own.
-
-How many streams a caller may hold open at once.
+When the server stops, streams that have no end of their own are ended at once, and the others once running calls have
+had their time. A stream also ends with the credentials that it was asked for with: then its client comes again, and is
+refused. A generator that waits for its next event can be ended only through the task that waits in it, so each stream
+has a task of its own.
 """
 
 import asyncio
@@ -20,8 +20,11 @@ from ...trust.limits.meters import refusal
 from ...wires.contract import Stream
 
 Write = Callable[[bytes], Awaitable[None]]
-
+"""Writes a chunk to the client, and returns when there is room for the next."""
 LAST_WORD_S = 0.1
+"""How long a stream that is ended may take for what it still has to say."""
+RETRY_MS = 1000
+"""When a caller with too many streams may come back: nobody knows when one ends."""
 _log = logging.getLogger("toolyard.server")
 
 
@@ -30,7 +33,8 @@ class BrokenOff(Exception):
 
 
 class Streams:
-    """The streams that are open. `validity` knows when credentials end, where there are any."""
+    """The streams of a server that are open, each in its task. `validity` knows when credentials end, where there are
+    any."""
 
     def __init__(self, validity: CredentialExpiry | None = None) -> None:
         self._open: set[asyncio.Task[None]] = set()
@@ -41,9 +45,11 @@ class Streams:
     def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
         """Carries the stream in a task; to end it, cancel that."""
         carrying = asyncio.create_task(_carry(stream.chunks, write), name=f"{scope['method']} {scope['path']}")
+        # The sets also keep the tasks from being collected: asyncio itself holds them weakly.
         for kept in (self._open,) if stream.has_an_end else (self._open, self._endless):
             kept.add(carrying)
             carrying.add_done_callback(kept.discard)
+        # It came while the server stops, after the others had been ended.
         if self._is_over or (self._is_leaving and not stream.has_an_end):
             carrying.cancel()
         if stream.caller is not None and self._validity is not None:
@@ -52,12 +58,14 @@ class Streams:
         return carrying
 
     async def is_whole(self, carrying: "asyncio.Task[None]", stream: Stream) -> bool:
-        """Waits for its end: False if it failed, and not when it was ended."""
+        """Waits for a stream's end: False if it failed, which its client must notice; True if it came to its end or was
+        ended from here."""
         try:
             await asyncio.wait([carrying])
         finally:
             carrying.cancel()
-        await close(stream.chunks)  # it may have been ended before it began
+        await close(stream.chunks)  # a task that is cancelled before its first step has closed nothing
+        # `cancelling` counts requests to cancel the task: without one, the generator raised CancelledError by itself.
         if carrying.cancelled() and carrying.cancelling():
             return True
         error = asyncio.CancelledError() if carrying.cancelled() else carrying.exception()
@@ -66,8 +74,8 @@ class Streams:
         return error is None
 
     async def end_endless(self) -> None:
-        """Those that have no end of their own: if they have a last word they may say it. Those to come end as they
-        begin."""
+        """Ends the streams that have no end of their own, once they have had a moment for a last word. Those that come
+        later end as they begin."""
         self._is_leaving = True
         if self._endless:
             await asyncio.wait(self._endless, timeout=LAST_WORD_S)
@@ -75,7 +83,7 @@ class Streams:
             carrying.cancel()
 
     async def end(self) -> None:
-        """All of them: their calls have had their time."""
+        """Ends all streams: their calls have had their time."""
         self._is_over = True
         if self._open:
             await asyncio.wait(self._open, timeout=LAST_WORD_S)
@@ -84,6 +92,7 @@ class Streams:
 
 
 async def close(chunks: AsyncIterator[bytes]) -> None:
+    """Has a generator run its `finally`, also if nobody iterates it to its end."""
     if isinstance(chunks, AsyncGenerator):
         await chunks.aclose()
 
@@ -93,16 +102,15 @@ async def _carry(chunks: AsyncIterator[bytes], write: Write) -> None:
         async for chunk in chunks:
             if chunk:
                 await write(chunk)
-                await asyncio.sleep(0)  # others have their turn, also beside a generator that never waits
+                # Writing to a fast client never waits, and neither may the generator: others must have their turn.
+                await asyncio.sleep(0)
     finally:
         await close(chunks)
 
 
-RETRY_MS = 1000
-
-
 class StreamCount:
-    """`most` is None where nobody counts."""
+    """Counts the streams that each caller holds open, and refuses those beyond `most`, which is None where nobody
+    counts."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
@@ -110,7 +118,7 @@ class StreamCount:
 
     @contextmanager
     def one(self, caller: Caller) -> Iterator[None]:
-        """One more while the block lasts. Raises LimitReached."""
+        """Counts one more stream of the caller's while the block lasts. Raises LimitReached."""
         self.take(caller)
         try:
             yield
@@ -118,7 +126,7 @@ class StreamCount:
             self.give(caller)
 
     def counted(self, stream: Stream, caller: Caller) -> Stream:
-        """One more until it is closed, and the caller's. Raises LimitReached."""
+        """The same stream, as the caller's, which counts until it is closed. Raises LimitReached."""
         stream.caller = caller
         if self._most is not None:
             self.take(caller)
@@ -126,12 +134,14 @@ class StreamCount:
         return stream
 
     def take(self, caller: Caller) -> None:
+        """Counts one more stream, until `give`. Raises LimitReached."""
         who = (caller.tenant, caller.subject)
         if self._most is not None and self._open[who] >= self._most:
             raise refusal(RETRY_MS, f"max_streams_per_caller: {self._most}")
         self._open[who] += 1
 
     def give(self, caller: Caller) -> None:
+        """A stream that was taken is closed."""
         who = (caller.tenant, caller.subject)
         self._open[who] -= 1
         if not self._open[who]:
@@ -139,7 +149,8 @@ class StreamCount:
 
 
 class CountedStream(AsyncGenerator[bytes, None]):
-    """Chunks of a stream that counts. Unlike a generator's, its end also comes where it never began."""
+    """The chunks of a stream that counts. Unlike a generator, which runs nothing when it is closed before its first
+    step, this one stops counting also where it never began."""
 
     def __init__(self, count: StreamCount, chunks: AsyncIterator[bytes], caller: Caller) -> None:
         self._count, self._chunks, self._caller = count, chunks, caller

@@ -1,4 +1,6 @@
-"""W3C trace context: the caller's `traceparent` in, ours out, in the same trace."""
+"""W3C Trace Context: the caller's `traceparent` in, ours out, in the same trace. What is not valid is ignored, as the
+specification wants it: a broken header costs nobody a call.
+"""
 
 import os
 import re
@@ -13,6 +15,7 @@ def trace_of(headers: Mapping[bytes, bytes]) -> tuple[str, bytes] | None:
     matched = _traceparent(given) if given is not None else None
     if matched is None:
         return None
+    # Version ff is forbidden, ids of zeros are not valid, and version 00 has nothing behind the flags.
     version, trace, parent, flags, rest = matched.groups()
     if version == b"ff" or not trace.strip(b"0") or not parent.strip(b"0") or (version == b"00" and rest):
         return None

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol with the manners it lacks: limits on slow and oversized requests, JSON refusals, and an ear
-for clients that leave.
+"""uvicorn's HTTP protocol with what it lacks: limits on slow and oversized requests, refusals in JSON, and notice of
+clients that leave.
 
 A timer for every request would cost more than it is worth, so one sweep looks at all connections, five times a second.
-(It reaches into uvicorn, which is why that is pinned closely; so does `direct`.)
+This module reaches into uvicorn, and `fast_path` does, which is why uvicorn is pinned closely.
 """
 
 import asyncio
@@ -25,17 +25,16 @@ from .connection_limits import ConnectionLimits, ReadTimeouts
 SWEEP_S = 0.2
 SWEPT_AT_ONCE = 100
 """Connections that are looked at before whoever waits for the loop has its turn."""
-
-
 ASGI: Any = {"version": "3.0", "spec_version": "2.3"}
 MOST_PATHS, LONGEST_PATH = 1000, 200
 _PATHS: dict[bytes, tuple[str, bytes, bytes]] = {}
-"""What addresses were found to mean, of the first that came."""
+"""What the first addresses that came were parsed as. It is bounded and never emptied: hot addresses come early."""
 _METHODS = {b"GET": "GET", b"POST": "POST"}
+"""The usual methods, decoded once."""
 
 
 class Phase(IntEnum):
-    """What a connection waits for."""
+    """What a connection waits for, which decides how long it may."""
 
     IDLE = 0
     HEADER = 1
@@ -48,17 +47,19 @@ IDLE, HEADER, BODY, TRAILER = Phase
 
 
 class Ticks:
-    """The time as of the last sweep: looking at the clock for every request would cost more than it tells."""
+    """The time as of the last sweep, for all connections: to look at the clock for every request would cost more than
+    it tells."""
 
     now = time.monotonic()
 
 
 class HeaderTooLarge(Exception):
-    """More than `max_header_bytes`."""
+    """A request's header has more than `max_header_bytes`; raised through the parser, which stops at it."""
 
 
 class Cycle(RequestResponseCycle):
-    """uvicorn's state of one request; what is the same for all of them is made once."""
+    """uvicorn's state of one request. What is the same for all requests stands on the class, where uvicorn sets it on
+    each object."""
 
     logger = access_logger = logging.getLogger("uvicorn.error")
     access_log = False
@@ -77,21 +78,24 @@ class Cycle(RequestResponseCycle):
 
 
 class PoliteProtocol(HttpToolsProtocol):
-    """Made by `polite`, which sets the limits."""
+    """One connection: reads requests within limits and has them answered, one after the other. `polite` makes a
+    subclass with a server's limits, because uvicorn makes the objects."""
 
-    patience = ReadTimeouts()
+    timeouts = ReadTimeouts()
     max_header_bytes = 65536
     allow = b""
     counted = ConnectionLimits()
     answer: Callable[[RequestResponseCycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
     """Answers a request, in a task that it takes out of the set in the end."""
 
+    # -- what asyncio calls ------------------------------------------------------------------------
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
         self._answered = Ticks.now
         self.when_gone: list[Callable[[], object]] = []
-        """To be called if the client leaves before the request that is being answered has its reply."""
+        """Callbacks for when the client leaves before the request that is being answered has its reply."""
         self._unread, self._read_at = 0, Ticks.now
         self._address = self.client[0] if self.client else ""
         if not self.counted.enter(self._address):
@@ -107,9 +111,11 @@ class PoliteProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._phase is IDLE:
             self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
+        # Counted by what came in: exact numbers are found out only where this is above the limit.
         if self._phase is not BODY:
             self._header_bytes += len(data)
-        try:  # as uvicorn's, but for its timers and other protocols, which are not used here
+        # What follows is uvicorn's own, but for its timers and other protocols, which are not used here.
+        try:
             self.parser.feed_data(data)
         except httptools.HttpParserError as error:
             self.logger.warning("Invalid HTTP request received.")
@@ -128,7 +134,8 @@ class PoliteProtocol(HttpToolsProtocol):
         self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
-        """As uvicorn's, without what is not used here, and without reading a known address again."""
+        """A request's header is complete, and its task starts. As uvicorn's own, without what is not used here, and
+        without parsing a known address again."""
         if self._header_bytes > self.max_header_bytes:
             self._measure_header()
         parser, url = self.parser, self.url
@@ -155,6 +162,7 @@ class PoliteProtocol(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
+            # Pipelined: the answers must come in the order of the requests (RFC 9112, section 9.3.2).
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
@@ -175,7 +183,8 @@ class PoliteProtocol(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, but for its timer: the sweep ends a connection that waits too long for another request."""
+        """A request has its reply. As uvicorn's own, but for its timer: the sweep ends a connection that waits too long
+        for another request."""
         self.server_state.total_requests += 1
         if self.when_gone:
             self.when_gone = []
@@ -186,21 +195,21 @@ class PoliteProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
-    # -- refusals ----------------------------------------------------------------------------------
+    # -- what the sweep calls, and refusals --------------------------------------------------------
 
     def look(self) -> None:
-        """Called by the sweep: ends a wait that has been too long, or that is for nobody."""
+        """Ends a wait that has been too long, or that is for nobody. Called by the sweep."""
         if (self.when_gone and self.flow.read_paused and self._has_left()) or self._does_not_read():
             self.transport.abort()
         elif self._phase is IDLE:
             if self.cycle.response_complete and self._is_over(self._answered, self.timeout_keep_alive):
                 self.transport.close()
-        elif self._is_over(self._since, self.patience.header_s if self._phase is HEADER else self.patience.body_s):
+        elif self._is_over(self._since, self.timeouts.header_s if self._phase is HEADER else self.timeouts.body_s):
             self._refuse_late()
 
     def _has_left(self) -> bool:
-        """Whether the client has closed its side. While reading is paused nobody else would notice. (Only Linux can
-        tell before all has been read.)"""
+        """Whether the client has closed its side. While reading is paused nobody else would notice. Only Linux can tell
+        before all that came has been read."""
         if sys.platform != "linux" or self.transport.is_closing():
             return False
         asked = select.poll()
@@ -208,18 +217,20 @@ class PoliteProtocol(HttpToolsProtocol):
         return bool(asked.poll(0))
 
     def _does_not_read(self) -> bool:
-        """Whether nothing of what was written to the client has gone out for too long."""
+        """Whether nothing of what was written to the client has gone out for too long: a client that never reads would
+        hold its replies in our memory."""
         unread: int = self.transport.get_write_buffer_size()
         if not unread or unread < self._unread:
             self._read_at = Ticks.now
         self._unread = unread
-        return unread > 0 and self._is_over(self._read_at, self.patience.write_s)
+        return unread > 0 and self._is_over(self._read_at, self.timeouts.write_s)
 
     def _is_over(self, since: float, limit_s: float) -> bool:
         """Whether a wait has been longer than its limit. `since` may be older than it says, by one sweep."""
         return Ticks.now - since > limit_s + SWEEP_S
 
     def _refuse_unreadable(self, error: Exception) -> None:
+        """Refuses what the parser could not read. An exception of ours comes back as the context of the parser's."""
         if isinstance(error, httptools.HttpParserInvalidMethodError):
             self._refuse(405, "This method is not known", b"allow: %b\r\n" % self.allow)
         elif isinstance(error.__context__, HeaderTooLarge):
@@ -228,17 +239,18 @@ class PoliteProtocol(HttpToolsProtocol):
             self._refuse(400, "This is not an HTTP request that can be read")
 
     def _go_without_upgrade(self) -> None:
-        """The parser reads nothing after a wish for another protocol, so this request, answered as if it had not
-        wished, is the last one."""
+        """Goes on after a request for another protocol (`Upgrade`), which may be ignored (RFC 9110, section 7.8). The
+        parser reads nothing after it, so this request is the connection's last one."""
         self.cycle.keep_alive = False
         if self.cycle.response_complete:
             self.transport.close()
 
     def _refuse_late(self) -> None:
+        """Refuses a request that does not arrive in time."""
         if self._is_answering_another():
-            self._since = Ticks.now
+            self._since = Ticks.now  # reading may be paused until that answer: it is not the client's fault
         elif self._phase is HEADER and self._header_bytes == 0:
-            self.transport.close()
+            self.transport.close()  # nothing was asked, so there is nothing to answer
         else:
             self._refuse(408, "The request took too long to arrive")
 
@@ -246,14 +258,15 @@ class PoliteProtocol(HttpToolsProtocol):
         self._refuse(431, f"The request's header is larger than {self.max_header_bytes} bytes")
 
     def _measure_header(self) -> None:
-        """What was counted may have a body in it, or another request."""
+        """Raises HeaderTooLarge where the header really is: what was counted may have a body in it, or another
+        request."""
         lines = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         if len(self.url) + lines > self.max_header_bytes:
             raise HeaderTooLarge
 
     def _refuse(self, status: int, message: str, header: bytes = b"") -> None:
         """Ends the connection, with an answer to the request that is being read unless it has one."""
-        if self._is_answering_another():  # that answer comes first, and is the last
+        if self._is_answering_another():  # a refusal now would be taken for that answer, which becomes the last one
             self.flow.pause_reading()
             self.cycle.keep_alive = False
             return
@@ -265,6 +278,7 @@ class PoliteProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _is_in_body(self) -> bool:
+        """Whether the request that is being read has its header, and so a state, which is `cycle`."""
         return self._phase in (BODY, TRAILER)
 
     def _is_answering_another(self) -> bool:
@@ -275,7 +289,7 @@ class PoliteProtocol(HttpToolsProtocol):
 
 
 def _parsed(url: bytes) -> tuple[str, bytes, bytes]:
-    """The path as text and as it came, and the query."""
+    """An address in its parts: the path as text and as it came, and the query."""
     parsed = httptools.parse_url(url)
     path = parsed.path.decode("ascii")
     found = (unquote(path) if "%" in path else path, parsed.path, parsed.query or b"")
@@ -285,11 +299,11 @@ def _parsed(url: bytes) -> tuple[str, bytes, bytes]:
 
 
 def polite(
-    answer: Any, patience: ReadTimeouts, max_header_bytes: int, methods: Iterable[str], counted: ConnectionLimits
+    answer: Any, timeouts: ReadTimeouts, max_header_bytes: int, methods: Iterable[str], counted: ConnectionLimits
 ) -> type[PoliteProtocol]:
-    """The protocol with these limits. `methods` are those that something is served for."""
+    """The protocol class with these limits. `methods` are those that something is served for, for `Allow`."""
     limits: dict[str, Any] = {
-        "patience": patience,
+        "timeouts": timeouts,
         "max_header_bytes": max_header_bytes,
         "allow": ", ".join(methods).encode(),
         "counted": counted,
@@ -299,7 +313,7 @@ def polite(
 
 
 async def sweep(connections: set[Any]) -> None:
-    """Ends connections whose request does not arrive in time. Runs until cancelled."""
+    """Looks at all connections now and then, so that those end whose time is up. Runs until cancelled."""
     while True:
         Ticks.now = time.monotonic()
         for number, connection in enumerate(list(connections), 1):

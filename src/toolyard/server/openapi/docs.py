@@ -1,4 +1,5 @@
-"""What can be said of a route."""
+"""What the OpenAPI document can say of a route, as values: each wire writes its own, and `document` puts them
+together."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,7 +16,7 @@ ANYTHING = "*/*"
 
 
 class ApiParameter(Struct, frozen=True):
-    """A query or header parameter, or a variable part of a path."""
+    """A parameter of a route: in the query, in a header, or a variable part of the path, as `where` says."""
 
     name: str
     where: str
@@ -24,7 +25,7 @@ class ApiParameter(Struct, frozen=True):
 
 
 class Doc(Struct, frozen=True):
-    """What the OpenAPI document says of a route. `request` has the types its body may have."""
+    """What the OpenAPI document says of a route. `request` has the types that the request's body may have."""
 
     summary: str
     responses: Responses
@@ -34,8 +35,8 @@ class Doc(Struct, frozen=True):
     authenticated: bool = True
     media_type: str = "application/json"
     needs_body: bool = True
-    """Or may the request's body be left out?"""
+    """Whether the request must have its body."""
 
 
 Docs = dict[tuple[str, str], Doc]
-"""By method and path."""
+"""What is said of routes, by method and path."""

@@ -1,4 +1,4 @@
-"""`/v1`: calls, requests, sessions and workers."""
+"""What the document says of `/v1`, the lifecycle API: calls, approvals, requests, sessions and workers."""
 
 from ...model.lifecycle import State
 from ..http.query import LONGEST_WAIT_S, MOST
@@ -33,6 +33,7 @@ from .lifecycle_shapes import (
     WorkerBody,
 )
 
+# Parameters that several routes have.
 WAIT = ApiParameter(
     "wait", "query", "Seconds to wait for it.", {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S}
 )
@@ -58,6 +59,7 @@ LAST_EVENT = ApiParameter(
     "Last-Event-ID", "header", "The last event the client has.", {"type": "string", "pattern": "^[0-9]{1,15}$"}
 )
 
+# Answers that several routes have.
 REFUSED: Responses = {
     401: ("Credentials are missing or not valid", (LifecycleError,)),
     403: ("The credentials are not for this, or a page sent it that may not", (LifecycleError,)),
@@ -72,6 +74,7 @@ MALFORMED: Responses = {
 }
 TAKEN: Responses = {200: ("It was taken", ())}
 LOST: Responses = {409: ("It does not count, for this reason", (RefusedBody,))}
+# Where a request is, and a session.
 AT = "/v1/tools/request/{sessionId}/{requestId}"
 IN = "/v1/sessions/{sessionId}"
 

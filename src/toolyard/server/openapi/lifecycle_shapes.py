@@ -1,4 +1,6 @@
-"""The bodies of the lifecycle API's requests and replies, as types, for the OpenAPI document."""
+"""The bodies of the lifecycle API's requests and replies, as types, for the OpenAPI document. As in `oxp_shapes`, tests
+hold the server against them; the server itself goes by `wires/lifecycle`.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -31,7 +33,7 @@ class LifecycleInvalid(Shape):
 
 
 class RefusedBody(Shape):
-    """Why what was said does not count."""
+    """Why what a worker or a person said of a call does not count."""
 
     message: str
     reason: Reason
@@ -85,7 +87,7 @@ class ListedCall(Shape, rename="camel"):
 
 
 class Asker(Shape, rename="camel"):
-    """Whose call it is."""
+    """The caller whose call waits for a person's yes."""
 
     tenant: str
     subject: str
@@ -106,17 +108,19 @@ class ApprovalShape(Shape, rename="camel"):
 
 
 class ApprovalShapes(Shape):
+    """The calls that wait for a person's yes."""
+
     approvals: list[ApprovalShape]
 
 
 class ReasonBody(Shape):
-    """Why not."""
+    """Why somebody approves or rejects a call, in their own words."""
 
     reason: str | UnsetType = UNSET
 
 
 class DecidedCall(Shape, rename="camel"):
-    """The call after that."""
+    """A call that was approved or rejected, and its state after that."""
 
     call_id: str
     approved: bool
@@ -124,7 +128,7 @@ class DecidedCall(Shape, rename="camel"):
 
 
 class ListedCalls(Shape):
-    """`cursor` is there when there may be more."""
+    """A page of calls. `cursor` is there when there may be more."""
 
     calls: list[ListedCall]
     cursor: str | UnsetType = UNSET
@@ -134,13 +138,13 @@ class ListedCalls(Shape):
 
 
 class ProcessingBody(Shape, tag_field="state", tag="PROCESSING"):
-    """Somebody works on it. `heartbeat` is their clock, in milliseconds."""
+    """A request is being worked on. `heartbeat` is the worker's clock, in milliseconds."""
 
     heartbeat: float
 
 
 class ErrorBody(Shape, tag_field="state", tag="ERROR"):
-    """It has failed."""
+    """A request has failed, and why."""
 
     error: str | Failure
 
@@ -169,7 +173,7 @@ class ClaimBody(Shape):
 
 
 class CallerShape(Shape, rename="camel"):
-    """Whose call it is."""
+    """The caller whose call a worker has claimed."""
 
     tenant: str
     subject: str
@@ -191,10 +195,14 @@ class ClaimShape(Shape, rename="camel"):
 
 
 class Claims(Shape):
+    """The requests that were claimed; none where nothing waits."""
+
     claims: list[ClaimShape]
 
 
 class RenewalBody(Shape, rename="camel"):
+    """A request that its holder goes on holding, by its attempt."""
+
     session_id: Id
     request_id: RequestId
     attempt: Attempt
@@ -202,21 +210,27 @@ class RenewalBody(Shape, rename="camel"):
 
 
 class HeartbeatsBody(Shape):
+    """Heartbeats for many requests at once."""
+
     heartbeats: Annotated[list[RenewalBody], Meta(min_length=1, max_length=1000)]
 
 
 class VerdictShape(Shape, rename="camel"):
+    """What a heartbeat would have been answered by itself: its status, and why it does not count, if it does not."""
+
     request_id: str
     status: Literal[200, 404, 409]
     reason: Reason | UnsetType = UNSET
 
 
 class Verdicts(Shape):
+    """The answers to many heartbeats, in their order."""
+
     results: list[VerdictShape]
 
 
 class Standing(Shape, rename="camel"):
-    """Where a request stands."""
+    """A request in short: its state, its attempt, and what it waits for."""
 
     request_id: str
     tool: str
@@ -238,6 +252,8 @@ class RequestShape(Standing, rename="camel"):
 
 
 class RequestShapes(Shape):
+    """The requests that were asked for, the oldest first."""
+
     requests: list[RequestShape]
 
 
@@ -254,16 +270,22 @@ class SessionToolBody(Shape):
 
 
 class SessionBody(Shape):
+    """A session to open, with the tools that it brings and whatever its client wants to keep with it."""
+
     tools: list[SessionToolBody] | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
 class SessionCreated(Shape, rename="camel"):
+    """A session that was opened."""
+
     session_id: str
     status: Status
 
 
 class SessionShape(Shape, rename="camel"):
+    """A session, its status, and all of its requests."""
+
     session_id: str
     status: Status
     requests: list[Standing]
@@ -285,6 +307,8 @@ class OpenAIMessage(Shape, forbid_unknown_fields=False):
 
 
 class Turn(Shape):
+    """The tool uses of a message, as the requests that they became."""
+
     requests: list[Standing]
 
 
@@ -314,6 +338,8 @@ class Ready(Shape):
 
 
 class Awaiting(Shape):
+    """Some results of the newest message are not there yet."""
+
     status: Literal["awaiting_tools"]
 
 
@@ -341,10 +367,14 @@ class DefinitionBody(Shape):
 
 
 class WorkerBody(Shape):
+    """A worker that registers, with all tools that it offers."""
+
     tools: Annotated[list[DefinitionBody], Meta(min_length=1)]
 
 
 class Registered(Shape, rename="camel"):
+    """A worker that was registered, and for how long without a heartbeat."""
+
     name: str
     tools: list[str]
     lease_ms: int

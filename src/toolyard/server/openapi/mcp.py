@@ -1,4 +1,5 @@
-"""MCP: one address, at which messages of JSON-RPC 2.0 are sent. What they say is MCP's own to document.
+"""What the document says of MCP: one address, at which messages of JSON-RPC 2.0 are sent. What the messages say is
+MCP's own to document.
 
 The revision of 2025-03-26 has lists of them, and answers each message of a list for itself.
 """
@@ -14,7 +15,7 @@ VERSION = ApiParameter("MCP-Protocol-Version", "header", "The revision that the 
 
 
 class RpcMessage(Struct):
-    """A request, a notification, or a client's response."""
+    """A message of JSON-RPC 2.0: a request, a notification, or a client's response."""
 
     jsonrpc: Literal["2.0"]
     method: str | UnsetType = UNSET
@@ -23,7 +24,7 @@ class RpcMessage(Struct):
 
 
 class RpcError(Struct):
-    """What went wrong."""
+    """Why there is no result: JSON-RPC's code, a message, and perhaps more."""
 
     code: int
     message: str
@@ -31,7 +32,7 @@ class RpcError(Struct):
 
 
 class RpcReply(Struct):
-    """A result, or an error."""
+    """The answer to a message: a result, or an error."""
 
     jsonrpc: Literal["2.0"]
     id: int | str | None = None

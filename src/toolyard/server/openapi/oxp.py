@@ -1,5 +1,6 @@
-"""OXP 1.0, OTC 1.0 and the OTC draft: at the root the body decides which protocol is spoken, below a prefix the prefix
-does."""
+"""What the document says of OXP 1.0, OTC 1.0 and the OTC draft: at the root the body decides which protocol is spoken,
+below a prefix the prefix does.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -78,6 +79,7 @@ def _below(prefix: str, wire: str, request: Types, result: Types, tools: Types, 
 
 
 def _call(wire: str, request: Types, result: Types) -> Doc:
+    # The draft knows no 422: input that does not fit is a result there.
     invalid = INVALID if wire != "otc_draft" else {}
     responses: Responses = {200: ("How the call ended", result), **REFUSED, **invalid}
     parameters = (OXP_VERSION, TRACEPARENT) if wire == "oxp" else (TRACEPARENT,)

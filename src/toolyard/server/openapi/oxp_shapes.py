@@ -1,5 +1,6 @@
-"""The bodies of requests and replies, as types, for the OpenAPI document. Tests hold every reply against them, and
-the server against what they allow and forbid."""
+"""The bodies of OXP's and OTC's requests and replies, as types, for the OpenAPI document. The server does not decode or
+encode with them: tests hold every reply against them, and the server against what they allow and forbid.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ NAMES = (*OXP_NAMES, OTC_1_0, OTC_DRAFT)
 
 
 def one_of(*values: str) -> Meta:
+    """An `enum` of these texts."""
     return Meta(extra_json_schema={"enum": list(values)})
 
 
@@ -31,14 +33,14 @@ CallId = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", min_length=1, 
 
 
 class Shape(Struct, forbid_unknown_fields=True):
-    """Has these members and no others."""
+    """A body that has these members and no others."""
 
 
 # -- requests ---------------------------------------------------------------------------------------
 
 
 class Call(Shape):
-    """A call."""
+    """A call of a tool, with its input and what the tool needs besides."""
 
     tool_id: ToolId
     call_id: CallId | UnsetType = UNSET
@@ -113,6 +115,8 @@ class Status(Shape):
 
 
 class Alive(Shape):
+    """The answer of a process that runs."""
+
     status: Literal["ok"]
 
 
@@ -123,25 +127,35 @@ class ChallengeStatus(Shape):
 
 
 class Oauth2(Shape):
+    """The OAuth 2.0 scopes that an authorization must have."""
+
     scopes: list[str]
 
 
 class RequiredAuthorization(Shape):
+    """An account that a tool needs the user's authorization for, by its provider's id."""
+
     id: str
     oauth2: Oauth2 | UnsetType = UNSET
 
 
 class RequiredSecret(Shape):
+    """A secret that a tool needs, by its id."""
+
     id: str
 
 
 class Requires(Shape):
+    """What a tool needs besides its input."""
+
     authorization: list[RequiredAuthorization] | UnsetType = UNSET
     secrets: list[RequiredSecret] | UnsetType = UNSET
     user_id: bool | UnsetType = UNSET
 
 
 class ListedTool(Shape):
+    """A tool as OXP 1.0 and OTC 1.0 list it."""
+
     id: str
     name: str
     description: str
@@ -152,22 +166,30 @@ class ListedTool(Shape):
 
 
 class DraftToolkit(Shape):
+    """The toolkit that a tool belongs to, in the OTC draft."""
+
     name: str
     description: str
     version: str
 
 
 class DraftInput(Shape):
+    """What a tool takes, in the OTC draft: its parameters' JSON Schema, and which of them a model cannot infer."""
+
     parameters: dict[str, Any]
     non_inferrable_parameters: list[str] | UnsetType = UNSET
 
 
 class DraftOutputModes(Shape):
+    """What a tool may return, in the OTC draft, and the JSON Schema of its value."""
+
     available_modes: list[Literal["value", "error", "null"]]
     value: dict[str, Any] | UnsetType = UNSET
 
 
 class DraftTool(Shape):
+    """A tool as the OTC draft lists it."""
+
     id: str
     name: str
     description: str
@@ -178,15 +200,21 @@ class DraftTool(Shape):
 
 
 class OxpTools(Shape):
+    """The list of tools in OXP 1.0."""
+
     items: list[ListedTool]
 
 
 class OtcTools(Shape):
+    """The list of tools in OTC 1.0."""
+
     schema: OtcSchema = field(name="$schema")
     tools: list[ListedTool]
 
 
 class DraftTools(Shape):
+    """The list of tools in the OTC draft."""
+
     schema: DraftSchema = field(name="$schema")
     tools: list[DraftTool]
 
@@ -212,16 +240,22 @@ class Result(Shape):
 
 
 class EnvelopedResult(Shape):
+    """How a call that came in an envelope ended, in OXP 1.0 and OTC 1.0."""
+
     schema: Annotated[str, one_of(OXP_1_0, OTC_1_0)] = field(name="$schema")
     result: Result
 
 
 class DraftOutput(Shape):
+    """What a call gave, in the OTC draft: a value, an error, or neither."""
+
     value: Any = UNSET
     error: Failure | UnsetType = UNSET
 
 
 class DraftResult(Shape):
+    """How a call ended, in the OTC draft."""
+
     schema: DraftSchema = field(name="$schema")
     call_id: str
     success: bool
@@ -230,16 +264,22 @@ class DraftResult(Shape):
 
 
 class AuthorizationChallenge(Shape):
+    """Where a person gives an authorization (`url`), and where a program asks whether they have (`check_url`)."""
+
     id: str
     url: str
     check_url: str
 
 
 class MissingSecret(Shape):
+    """A secret that the call lacks, by its id."""
+
     id: str
 
 
 class MissingRequirementsBody(Shape):
+    """Everything that a call lacks before its tool can run."""
+
     authorization: list[AuthorizationChallenge] | UnsetType = UNSET
     secrets: list[MissingSecret] | UnsetType = UNSET
     user_id: bool | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""Pages, probes and metrics."""
+"""What the document says of pages, probes, metrics and metadata: what is served besides the wires."""
 
 from typing import Any
 
@@ -45,11 +45,12 @@ def docs() -> Docs:
 
 
 def _metadata(what: str) -> Doc:
+    """The metadata of a protected resource."""
     return _open(f"Who gives out tokens for {what}", "As RFC 9728 has it", dict[str, Any])
 
 
 def _open(summary: str, meaning: str, *types: Any, media_type: str = "application/json") -> Doc:
-    """A document that anyone may read."""
+    """A document that anyone may read without credentials."""
     return Doc(summary, {200: (meaning, types)}, media_type=media_type, authenticated=False)
 
 

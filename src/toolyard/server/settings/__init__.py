@@ -1,4 +1,5 @@
 """Settings as data: one row gives the flag, the environment variable, the default and the documentation.
 
-Knows nothing else of the server.
+`table` has the rows and where their values come from, `readers` what each value may be. Knows nothing else of the
+server; all of the server may know it, and takes the settings as they were read.
 """

@@ -1,5 +1,10 @@
-"""What a setting's value may be. A reader takes it as it stands in a file, a variable or a flag, gives it back as the
-server uses it, and raises Wrong for any other."""
+"""What a setting's value may be. A reader takes a value as it stands in a file, a variable or a flag, and gives it back
+as the server uses it; for any other it raises Wrong with what the value must be, and the table makes a sentence of
+that.
+
+A value in the environment is text, so readers of numbers and switches take that, too. Tables ([[access]] and the like)
+are read by `trust`, beside what they become; in the environment they are JSON.
+"""
 
 import json
 import math
@@ -20,6 +25,7 @@ from ...trust.tables import WrongTable, each_table, only
 
 T = TypeVar("T")
 HTTPS = "an https address (http on this machine alone)"
+# Underscores are not for names of hosts, and yet container networks have them.
 _NAME = r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
 _IPV6 = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 _host = re.compile(rf"{_NAME}|{_IPV6}(%[A-Za-z0-9]+)?").fullmatch
@@ -27,19 +33,24 @@ _allowed_host = re.compile(rf"(https?://)?({_NAME}|\[{_IPV6}\])|{_IPV6}|https?:/
 
 
 class Wrong(ValueError):
-    """What a value must be, in words."""
+    """A value is not what it must be; the text is what it must be, in words that follow "must be"."""
 
 
 def text(value: Any) -> str:
+    """Any text but the empty one, which is a variable that somebody forgot to fill."""
     if isinstance(value, str) and value:
         return value
     raise Wrong("text")
 
 
 def whole(lowest: int, highest: int) -> Callable[[Any], int]:
+    """A reader of whole numbers within bounds."""
+
     def read(value: Any) -> int:
+        # `int` alone would also take spaces, underscores and the digits of other scripts.
         if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
             value = int(value)
+        # True and False are ints to Python, and no numbers to whoever wrote them.
         if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
             return value
         raise Wrong(f"a whole number from {lowest} to {highest}")
@@ -48,6 +59,7 @@ def whole(lowest: int, highest: int) -> Callable[[Any], int]:
 
 
 def seconds(value: Any) -> float:
+    """A time span. There is no value for "forever": every wait of this server ends."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
         value = float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
@@ -56,6 +68,7 @@ def seconds(value: Any) -> float:
 
 
 def switch(value: Any) -> bool:
+    """On or off, in the words that people use in environments and on command lines."""
     known = {
         "true": True,
         "1": True,
@@ -73,16 +86,18 @@ def switch(value: Any) -> bool:
 
 
 def flag(value: Any) -> bool:
-    """In a table, which has no words for it."""
+    """On or off in a table, where TOML and JSON have a value for it and words are mistakes."""
     if isinstance(value, bool):
         return value
     raise Wrong("true or false")
 
 
 def choice(*options: Any) -> Callable[[Any], Any]:
+    """A reader of one of a few values."""
+
     def read(value: Any) -> Any:
         for option in options:
-            if str(value).lower() == str(option):
+            if str(value).lower() == str(option):  # 401 is a text in the environment
                 return option
         raise Wrong(f"one of {', '.join(map(str, options))}")
 
@@ -90,6 +105,7 @@ def choice(*options: Any) -> Callable[[Any], Any]:
 
 
 def texts(value: Any) -> list[str]:
+    """A list of texts; in the environment, one text with commas."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
@@ -98,38 +114,43 @@ def texts(value: Any) -> list[str]:
 
 
 def master_keys(value: Any) -> list[str]:
-    """At least one: who sets it to nothing has made a mistake, and must not get another key instead."""
+    """At least one key: whoever sets it to nothing has made a mistake, and must not get another key instead."""
     if keys := texts(value):
         return keys
     raise Wrong("64 hexadecimal digits, or several of that, separated by commas")
 
 
 def server_name(value: Any) -> str:
+    """A name for programs, MCP clients above all."""
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value):
         return value
     raise Wrong("1 to 64 letters, digits, '_', '.' or '-'; what people read is the title")
 
 
 def operator_token(value: Any) -> str:
-    """It opens everything, so nobody must be able to guess it."""
+    """The operator's token. It opens everything, so nobody must be able to guess it."""
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.~+/=-]{32,}", value):
         return value
     raise Wrong("at least 32 letters, digits or any of _.~+/=-; 'openssl rand -hex 32' makes one")
 
 
 def address(value: Any) -> str:
+    """This server's own address; without the slash at its end, since paths are put after it."""
     if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#]+(/[^\s?#]*)?", value):
         return value.rstrip("/")
     raise Wrong("an address such as https://tools.example.com")
 
 
 def host(value: Any) -> str:
+    """Where to listen. Whether the name or the address is this machine's, the system says when it is tried."""
     if isinstance(value, str) and _host(value):
         return value
     raise Wrong("an address of this machine, such as 127.0.0.1, or one of its names")
 
 
 def hosts(value: Any) -> list[str]:
+    """Names of this server, as they stand in `Host`; an origin with its port is taken, too, for the page that it
+    names."""
     given = texts(value)
     if all(map(_allowed_host, given)):
         return given
@@ -137,14 +158,15 @@ def hosts(value: Any) -> list[str]:
 
 
 def store(value: Any) -> str:
-    """Whether there is such a ledger is found out by whoever opens it."""
-    kind, _, place = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if (kind == "sqlite" and Path(place).name not in ("", "..")) or (kind in ("postgresql", "postgres") and place):
+    """The address of a ledger. Whether there is such a one is found out by whoever opens it."""
+    kind, _, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if (kind == "sqlite" and Path(rest).name not in ("", "..")) or (kind in ("postgresql", "postgres") and rest):
         return str(value)
     raise Wrong("sqlite:FILE or postgresql://USER@HOST/DATABASE")
 
 
 def origins(value: Any) -> list[str]:
+    """Origins of pages, as browsers write them: a scheme, a host, perhaps a port, and no path; or `*`."""
     given = texts(value)
     if all(each == "*" or re.fullmatch(r"https?://[^/\s?#@*]+", each) for each in given):
         return given
@@ -176,7 +198,8 @@ def providers(value: Any) -> list[Provider]:
 
 
 def _tables(value: Any, read: Callable[[Any], T]) -> T:
-    """In the environment, as JSON. Raises WrongTable for what is wrong with one of them."""
+    """Tables, which are JSON in the environment. Raises WrongTable for what is wrong with one of them, which is a whole
+    sentence already, and Wrong where they are no tables at all."""
     try:
         return read(json.loads(value) if isinstance(value, str) else value)
     except WrongTable:
@@ -188,7 +211,7 @@ def _tables(value: Any, read: Callable[[Any], T]) -> T:
 
 
 def issuers(value: Any) -> list[TrustedIssuer]:
-    """In the environment, addresses with commas between them, or JSON."""
+    """Issuers, each an address or a table; in the environment, addresses with commas between them, or JSON."""
     if isinstance(value, str):
         value = _from_json(value) if value.lstrip().startswith("[") else texts(value)
     if not isinstance(value, list | tuple):
@@ -197,6 +220,7 @@ def issuers(value: Any) -> list[TrustedIssuer]:
 
 
 def _issuer(entry: Mapping[str, Any], at: str) -> TrustedIssuer:
+    """One issuer's table: how its tokens are read, and this server as its client, where people sign in there."""
     only(entry, at, *ISSUER, *CLIENT)
     if "issuer" not in entry:
         raise ValueError(f"{at}.issuer is missing; it must be {HTTPS}")
@@ -219,13 +243,14 @@ def _from_json(value: str) -> Any:
 
 
 def https(value: Any) -> str:
-    """As it is: an issuer is compared letter for letter, and some end with a slash."""
+    """An issuer's address, exactly as it is: issuers are compared letter for letter, and some end with a slash."""
     if isinstance(value, str) and re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", value) and is_safe(value):
         return value
     raise Wrong(HTTPS)
 
 
 def algorithms(value: Any) -> tuple[str, ...]:
+    """Some of the algorithms that tokens may be signed with, and at least one."""
     given = texts(value) if isinstance(value, list | str) else []
     if given and set(given) <= set(ALGORITHMS):
         return tuple(given)
@@ -242,4 +267,4 @@ ISSUER: dict[str, Callable[[Any], Any]] = {
     "max_ttl_s": seconds,
     "speaks_for_users": flag,
 }
-"""What the table of an issuer may have."""
+"""What the table of an issuer may have, and how each member is read."""

@@ -1,7 +1,8 @@
 """Every setting is one row: its name, type, default and meaning. The flag, the environment variable, the key in
-`toolyard.toml` and the reference page all come from it.
+`toolyard.toml` and the reference page all come from it, so that none of them can say anything else.
 
-Later wins: default, `toolyard.toml`, `TOOLYARD_*`, command line.
+Later wins: default, `toolyard.toml`, `TOOLYARD_*`, command line. A name that nobody knows is an error wherever it
+stands: a mistyped setting would otherwise be one that somebody believes in.
 """
 
 import difflib
@@ -51,23 +52,27 @@ FILE = "toolyard.toml"
 LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
+FOR_TESTS = "TOOLYARD_TEST_"
 OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CA", "TOOLYARD_TRUST", "TOOLYARD_CONFIG"})
-"""Variables that are read by others than the server."""
+"""Variables that clients and verbs read, and no server."""
+# HOST, PORT and PORT_8000_TCP of a service, and the old PORT=tcp://…, as Docker's links had them.
 _service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
 _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
 LEVELS = ("debug", "info", "warning", "error")
 
 
 def row(default: Any, meaning: str, read: Callable[[Any], Any], *, secret: bool = False) -> Any:
+    """One setting. `meaning` is its help and its documentation, `read` checks a value, and a `secret` one is never
+    shown in a message."""
     metadata = {"meaning": meaning, "read": read, "secret": secret}
-    if isinstance(default, list | dict):
+    if isinstance(default, list | dict):  # dataclasses want these made anew for each object
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a server behaves."""
+    """How a server behaves: all of its settings, read and checked. This class is the table."""
 
     tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
     name: str = row("toolyard", "What the server is called: by MCP clients, above all.", server_name)
@@ -202,40 +207,46 @@ class Settings:
 
     @property
     def shown_title(self) -> str:
+        """What people read as the server's name."""
         return self.title or self.name
 
     @property
     def has_authentication(self) -> bool:
+        """Whether the settings themselves ask callers for credentials. Keys in the ledger do so, too."""
         return bool(self.api_keys or self.jwt_secret or self.issuers)
 
 
 def rows() -> tuple[Field[Any], ...]:
+    """All settings, in the order in which they are documented."""
     return fields(Settings)
 
 
 def load_settings(
     flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, config: str | None = None
 ) -> Settings:
-    """From all sources. Raises SettingsError for a name nobody knows or a value that cannot be."""
+    """The settings from all sources. Raises SettingsError for a name that nobody knows or a value that cannot be."""
     values: dict[str, Any] = {}
     for source in (_from_file(config or environment.get("TOOLYARD_CONFIG")), _from_environment(environment)):
         values.update(source)
     for name, value in flags.items():
         _known(name, name, None)
         values[name] = _read(name, value, f"--{name.replace('_', '-')}", _nowhere)
+    # As `toolyard.toml`, the lock counts by being there; whoever wants none says lock = "off".
     if "lock_file" not in values and Path(LOCK_FILE).exists():
         values["lock_file"] = LOCK_FILE
     return Settings(**values)
 
 
 def exactly(**given: Any) -> Settings:
-    """These settings and nothing else: no file, no environment, and a ledger that is gone afterwards."""
+    """These settings and nothing else, for tests and embedding: no file, no environment, and a ledger that is gone
+    afterwards."""
     for name in given:
         _known(name, name, None)
     return Settings(**{"store": MEMORY, **{name: _read(name, value, name, _nowhere) for name, value in given.items()}})
 
 
 def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
+    """The settings of `toolyard.toml`, or of the file that somebody named, which must then be there."""
     path = Path(config or FILE)
     if not path.exists():
         if config:
@@ -256,10 +267,11 @@ def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """The settings of `TOOLYARD_*` variables."""
     for variable, value in environment.items():
         if not variable.startswith(PREFIX) or variable in OTHERS or _is_kubernetes(variable, value):
             continue
-        if variable.startswith("TOOLYARD_TEST_"):
+        if variable.startswith(FOR_TESTS):
             continue
         name = variable.removeprefix(PREFIX).lower()
         _known(name, variable, None)
@@ -267,11 +279,13 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any
 
 
 def _is_kubernetes(variable: str, value: str) -> bool:
-    """In a cluster where a service is called toolyard, or toolyard-something, every container has its address."""
+    """Whether Kubernetes set this variable. In a cluster where a service is called toolyard, or toolyard-something,
+    every container has its address in such variables, and they are no settings."""
     return bool(_service(variable) or (variable.endswith("_PORT") and _service_address(value)))
 
 
 def _known(name: str, shown: str, place: SourcePlace | None) -> None:
+    """Raises SettingsError for a name that is no setting's. `shown` is how it was written, and `place` where."""
     names = [row.name for row in rows()]
     if name not in names:
         close = difflib.get_close_matches(name, names, 1)
@@ -280,7 +294,8 @@ def _known(name: str, shown: str, place: SourcePlace | None) -> None:
 
 
 def _read(name: str, value: Any, shown: str, place: Callable[[int], SourcePlace | None]) -> Any:
-    """`place` is that of one of its tables, or of the first."""
+    """The value of a setting. `shown` is what it is called where it stands; `place` finds the line of one of its
+    tables, by its number. Raises SettingsError."""
     setting = next(row for row in rows() if row.name == name)
     try:
         return setting.metadata["read"](value)
@@ -288,16 +303,18 @@ def _read(name: str, value: Any, shown: str, place: Callable[[int], SourcePlace 
         where = "" if shown == name else f"{shown}: "
         raise SettingsError(f"{where}{wrong}", place(wrong.number)) from None
     except Wrong as wrong:
+        # The value is shown, because it is often the mistake; one that may be a secret never is.
         got = "something else" if setting.metadata["secret"] else repr(value)
         raise SettingsError(f"{shown} must be {wrong}, got {got}", place(1)) from None
 
 
 def _nowhere(number: int) -> None:
-    """A variable or a flag has no line."""
+    """The place of a variable or a flag, which have no line."""
 
 
 def _place_of(path: Path, written: str, name: str, number: int) -> SourcePlace:
-    """Of a setting in a file; of several tables of that name, the one of that number."""
+    """The line of a setting in a file; of several tables of that name, the one of that number. TOML's parser does not
+    tell lines, so they are looked for."""
     lines = list(enumerate(written.splitlines(), 1))
     called = rf"[\"']?{re.escape(name)}\b"
     tables = [at for at, line in lines if re.match(rf"\s*\[\[\s*{called}[\"']?\s*\]\]", line)]

@@ -145,6 +145,7 @@ def is_ours(ring: KeyRing, chain: Chain) -> bool:
 
 
 def _check_seal(ring: KeyRing, end: End, chain: str, mark: Mark, called: str) -> None:
+    # Bound to the chain's name: a head of one chain is worth nothing in another.
     if mark.chain != chain or not _is_one_of(mark.seal, ring.signatures(end, _said(mark))):
         raise Broken(chain, mark.number, f"{called} was changed, {KEY_HINT}")
 

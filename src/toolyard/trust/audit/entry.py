@@ -66,7 +66,7 @@ class AuditKind(StrEnum):
 class Entry(
     Struct,
     omit_defaults=True,
-    gc=False,
+    gc=False,  # entries hold no cycles, and thousands that wait would slow each collection
     rename={
         "subject": "sub", "user_id": "user", "address": "from", "call_id": "call", "fingerprint": "fp",
         "outcome": "code", "trace_id": "trace", "request_id": "request", "count": "n",

@@ -62,12 +62,15 @@ def _check_issuer(claims: Mapping[str, Any], rules: ClaimRules) -> None:
 def _check_audience(claims: Mapping[str, Any], rules: ClaimRules) -> None:
     named = claims.get("aud")
     if named is None:
+        # Tokens of the shared secret may leave it out: nobody else takes those.
         if rules.is_audience_required:
             raise refused(f"the token names no audience; its aud must be {rules.audience!r}")
         return
+    # One text, or a list of them (RFC 7519, section 4.1.3).
     audiences = named if isinstance(named, list) else [named]
     if not all(isinstance(audience, str) for audience in audiences):
         raise refused("the token's aud is neither text nor a list of texts")
+    # A token for somebody is refused, too, where the settings do not say who this server is.
     if rules.audience is None or rules.audience not in audiences:
         raise refused(f"the token is for another audience: {named!r} (setting: jwt_audience, or an issuer's audience)")
 
@@ -81,6 +84,7 @@ def _expiry(claims: Mapping[str, Any], rules: ClaimRules, now: float) -> float:
         raise refused("the token has expired")
     if rules.max_ttl_s is not None and expires > now + rules.max_ttl_s + CLOCK_SKEW_S:
         raise refused(f"the token lives too long: exp may be at most {rules.max_ttl_s:g} s ahead")
+    # A token from the future is one of a clock that is wrong, or was made to outlive its limit.
     if max(starts or 0.0, issued or 0.0) > now + CLOCK_SKEW_S:
         raise refused("the token is not valid yet (nbf or iat)")
     return expires

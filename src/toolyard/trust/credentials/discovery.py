@@ -37,7 +37,7 @@ class Discovery:
         try:
             keys = read_keys(await fetch(url))
         except ValueError as error:
-            self._found = self._given
+            self._found = self._given  # they may have moved: next time, the metadata is asked again
             raise NoAnswer(f"{url}: {error}") from None
         except NoAnswer:
             self._found = self._given
@@ -101,6 +101,7 @@ async def fetch(url: str) -> Any:
         raise NoAnswer(f"{url} is not an https address")
     http = load("http")
     try:
+        # The client's own timeout is for each read: an issuer that sends a byte at a time would never reach it.
         async with asyncio.timeout(TIMEOUT_S), _client(http, url) as client:
             return decode(await _body(client, url))
     except TimeoutError:
@@ -114,6 +115,7 @@ async def fetch(url: str) -> Any:
 def _client(http: Any, url: str) -> Any:
     """An HTTP client for one address. It goes through a proxy of the environment only where TLS goes through it, too:
     what is served on this machine is none of the proxy's business."""
+    # A redirect could lead anywhere, also to where there is no TLS.
     return http.AsyncClient(
         timeout=TIMEOUT_S, follow_redirects=False, trust_env=url.startswith("https:"), verify=authorities()
     )

@@ -37,6 +37,7 @@ class CredentialExpiry:
         """Has `end` called once the caller's credentials are over, perhaps now. Returns the function to call when
         nobody needs that any more."""
         watched = Watched(caller, end)
+        # All others never end: callers without credentials, and keys of the settings.
         if caller.digest or caller.expires is not None:
             self._watched.add(watched)
             self._check(watched)
@@ -44,6 +45,7 @@ class CredentialExpiry:
 
     def _look(self) -> None:
         """The ledger was read: some keys may not be there any more."""
+        # A copy: what ends forgets itself.
         for watched in [each for each in self._watched if each.caller.digest]:
             self._check(watched)
 

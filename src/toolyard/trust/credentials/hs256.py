@@ -38,6 +38,7 @@ class Hs256:
         compared with the secret. Raises NotAuthenticated."""
         if token.alg != ALG:
             raise refused(f"the token's algorithm is {token.alg}, and only {ALG} is taken here")
+        # In constant time: how much of a signature was right must not show.
         if not hmac.compare_digest(_signature(token.signed, self._secret), token.signature):
             raise refused("the token's signature is not made with the shared secret")
         return identity_of(token.claims, self._rules, self._now())

@@ -71,6 +71,7 @@ class Issuers:
     def verify(self, token: bytes) -> Identity | Awaitable[Identity]:
         """Whose token it is; as `TokenVerifier` says it."""
         read = read_token(token)
+        # Decided by the algorithm before the issuer: a public key is never used as the secret of an HMAC.
         if read.alg == ALG:
             if self._shared is None:
                 raise refused(f"the token's algorithm is {ALG}, and there is no shared secret (setting: jwt_secret)")

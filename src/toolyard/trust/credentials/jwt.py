@@ -51,7 +51,7 @@ def read_token(token: bytes) -> ParsedToken:
         _text(members, "kid"),
         _text(members, "typ"),
         _members(payload, "payload"),
-        token[: token.rindex(b".")],
+        token[: token.rindex(b".")],  # the very bytes that came: parts that are encoded again may be others
         _bytes(signature, "signature"),
     )
 
@@ -67,7 +67,7 @@ def _parts(token: bytes) -> list[bytes]:
     if not token.isascii():
         raise refused("the token has characters beyond ASCII")
     parts = token.split(b".")
-    if len(parts) == 5:
+    if len(parts) == 5:  # RFC 7516
         raise refused("the token is encrypted (JWE), and only signed ones are taken")
     if len(parts) != 3:
         raise refused(f"a token has three parts between dots, this has {len(parts)}")
@@ -109,14 +109,14 @@ def _check_header(members: dict[str, Any]) -> None:
         raise refused(f"the token brings its own key ({', '.join(brought)}), and keys come from the issuer alone")
     if "enc" in members:
         raise refused("the token is encrypted (JWE), and only signed ones are taken")
-    if members.get("b64", True) is not True:
+    if members.get("b64", True) is not True:  # RFC 7797 forbids it in a JWT
         raise refused("the token's payload is not encoded (b64), which tokens may not do")
-    if "crit" in members:
+    if "crit" in members:  # RFC 7515, section 4.1.11: whoever does not know an extension must refuse
         raise refused(f"the token needs an extension that is not known here: crit {members['crit']!r}")
     alg = members.get("alg")
     if not isinstance(alg, str):
         raise refused("the token does not name its algorithm (alg)")
-    if alg.lower() == "none":
+    if alg.lower() == "none":  # in any spelling: some libraries knew it in one alone
         raise refused("the token is not signed (alg none)")
 
 

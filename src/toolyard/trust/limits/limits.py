@@ -88,6 +88,7 @@ class Limiter:
         anything. This runs for every call, which is why it has parts of `Meter` written out."""
         now_ms = int(self._clock() * 1000)
         window = (now_ms + self.ahead_ms) // MINUTE_MS
+        # The view is part of it: it says which limits are about the caller.
         who = (caller.view, tool, caller.tenant, caller.subject, caller.address)
         meters = self._gates.get(who)
         if meters is None:
@@ -145,6 +146,7 @@ class Limiter:
         idle = []
         for key, meter in self._meters.items():
             meter.advance(now_ms, window)
+            # What was used in this minute and the last still counts for other nodes.
             if not (meter.running or meter.debt or meter.used or meter.before):
                 idle.append(key)
         self._drop(idle)
@@ -181,6 +183,7 @@ class Limiter:
         most, at_once = limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED
         meter = Meter(_digest(key), now_ms, shared_ms // MINUTE_MS, most, at_once)
         self._meters[key], self._limit_of[meter.name] = meter, limit
+        # Other nodes may have used it before this one first heard of the caller.
         meter.hear(self._away.get(meter.name, NOTHING), shared_ms)
         return meter
 

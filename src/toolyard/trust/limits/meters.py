@@ -47,6 +47,7 @@ class Meter:
         if self.debt:
             self.debt = max(0, self.debt - passed * self.most)
         if window not in (self.window, self.window - 1):
+            # Further ahead, nothing is left of the minute before.
             self.before = self.used if window == self.window + 1 else 0
             self.window, self.used = window, 0
 

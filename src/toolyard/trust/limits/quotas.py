@@ -147,6 +147,7 @@ class Quotas:
         counted = None if self._limiter is None else self._limiter.count(Asset("sessions", what), caller)
         try:
             await self.room(what, caller, besides=besides)
+        # Also where the client has left: what was not opened does not count.
         except BaseException:
             if counted is not None:
                 counted.take_back()
@@ -161,7 +162,9 @@ class Quotas:
             if most is None:
                 continue
             key = (what, caller.tenant, subject)
+            # Taken out and put in again, an entry goes to the end: the one that was not used for longest makes room.
             spare = self._spare.pop(key, 0)
+            # Only now is the ledger asked, which is a query for each of caller and tenant.
             if spare < more:
                 there = await self._store.count_held(what, caller.tenant, subject, most, besides)
                 if there + more > most:
@@ -204,6 +207,7 @@ class Quotas:
             self._running[key] -= 1
             if not self._running[key]:
                 del self._running[key]
+        # Room came back: whoever was at the bound is below it now.
         if self._busy:
             self._busy.difference_update(keys)
             self._look_again()

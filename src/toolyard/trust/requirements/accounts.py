@@ -66,6 +66,7 @@ class Accounts:
         answer."""
         found = {}
         for wanted in tool.requirements.authorization:
+            # A token that the call brought counts for more than the one that is kept.
             if wanted.id in self._providers and wanted.id not in context.tokens:
                 token = await self.token(caller, wanted)
                 if token is not None:
@@ -77,6 +78,7 @@ class Accounts:
         path = _path(caller.tenant, user_of(caller), wanted.id)
         while (opened := await self._open(path)) is not None:
             held, now = _read(opened), self._now()
+            # The user has to allow more first: a challenge asks for what there was and what is new.
             if not set(wanted.scopes) <= set(held.scopes):
                 return None
             if held.stale is None or now < held.stale:

@@ -69,6 +69,7 @@ class Challenges:
     ) -> tuple[str, str]:
         """A new challenge: what its address ends with, and its code, which is empty where there are issuers at which
         the user signs in."""
+        # Whoever can sign in needs no code, and a code would let somebody else in.
         code, until = "" if issuers else new_code(), self._now() + KEEP_S
         asked = Challenged(caller.tenant, caller.subject, user_of(caller), provider, scopes, tool, code, until, issuers)
         sealed = self._ring.seal(PURPOSE, msgspec.json.encode(asked), b"")
@@ -87,6 +88,7 @@ class Challenges:
 
     async def status(self, text: str) -> Status:
         """What became of a challenge. One that nobody knows has failed."""
+        # The note first: a challenge whose time is over may have been completed in time.
         known = await self._store.note(STATUS, "", "", name_of(text))
         if known is not None:
             return "completed" if known == b"completed" else "failed"

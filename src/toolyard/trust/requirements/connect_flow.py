@@ -74,6 +74,7 @@ class ConnectFlow:
             if asked is not None:
                 self._did(f"failed {provider}: {failure}", asked.caller)
             raise
+        # Only now that the tokens are kept: a call that is woken by this looks for them at once.
         await self.challenges.complete(sent.challenge)
         self._did(f"connected {provider}", asked.caller)
         return Connected(asked, account)

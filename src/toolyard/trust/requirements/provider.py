@@ -98,7 +98,7 @@ class OAuthProvider:
         """Where to send the person: the authorization request of OAuth, with what is in the departure."""
         endpoints = await self.endpoints()
         prompt = {"prompt": departure.prompt} if departure.prompt else {}
-        parameters = {**prompt, **self.provider.parameters}
+        parameters = {**prompt, **self.provider.parameters}  # what the settings say wins
         scope = {"scope": " ".join(departure.scopes)} if departure.scopes else {}
         # Only those that are discovered speak OpenID Connect; a preset may refuse what it does not know.
         nonce = {"nonce": departure.nonce} if self.provider.issuer is not None else {}
@@ -139,6 +139,7 @@ class OAuthProvider:
         if tokens.id_token is not None and self.provider.issuer is not None:
             return _name((await self.identity(tokens, departure)).claims)
         endpoints = await self.endpoints()
+        # UserInfo is for tokens with the scope openid alone (OpenID Connect Core, section 5.3).
         if endpoints.account is None or (self.provider.issuer is not None and "openid" not in (tokens.scopes or ())):
             return ""
         try:
@@ -161,6 +162,7 @@ class OAuthProvider:
             identity: Identity = await verified if isinstance(verified, Awaitable) else verified
         except ToolyardError as error:
             raise ProviderRefused("invalid_id_token", error.developer_message or error.message) from None
+        # An ID token of another sign-in, which somebody put in place of this one, has another nonce.
         if identity.claims.get("nonce") != departure.nonce:
             raise ProviderRefused("invalid_id_token", "its nonce is another")
         # A token may have several audiences; `azp` is the client that it was given to.

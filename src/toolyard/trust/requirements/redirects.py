@@ -53,8 +53,10 @@ class Redirects:
         """Begins a redirect: the address to send this browser to, which is to come back to `back`. Raises NoAnswer."""
         state = secrets.token_urlsafe(32)
         departure = Departure(state, secrets.token_urlsafe(48), secrets.token_urlsafe(24), back, scopes, prompt)
+        # First, because it may fail: then nothing is kept.
         address = await to.address(departure)
         sent = SentRedirect(challenge, to.provider.id, name_of(browser), departure)
+        # Bound to its state: whoever can write to the ledger cannot put it under another.
         sealed = self._ring.seal(self._kind, msgspec.json.encode(sent), name_of(state).encode())
         await self._store.put_note(Note(self._kind, "", "", name_of(state), sealed), KEEP_S)
         return address

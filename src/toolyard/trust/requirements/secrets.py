@@ -79,6 +79,7 @@ class HeldSecrets:
     async def _found(self, name: str, tool: Tool, caller: Caller) -> str | None:
         """The most specific secret of this name that is for the caller and the tool. One that no key opens is passed
         over, and said in the log."""
+        # One that is not for this tool hides none behind it: the tenant's may be for it where the user's is not.
         for which in _candidates(name, caller):
             try:
                 opened = await self._vault.get(_path(which))
@@ -97,6 +98,7 @@ def is_for(tool: Tool, patterns: tuple[str, ...]) -> bool:
     workers that are trusted. Strangers can call their tools whatever fits a pattern: such a tool must be named by its
     id, and whoever offers it must be named, too, or else a stranger would only have to offer it first."""
     if tool.is_trusted:
+        # A secret without patterns is for all tools of the server.
         return not patterns or any(matches(pattern, tool) for pattern in patterns)
     return tool.is_named and any(_names(pattern, tool) for pattern in patterns)
 

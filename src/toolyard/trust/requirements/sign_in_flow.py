@@ -74,7 +74,9 @@ class SignInFlow:
             who = await self._who(sent, said)
         except ConnectFailed as failure:
             self._did(f"failed {asked.provider}: {failure}", asked.caller)
+            # With the challenge, unlike in `connect_flow`: whoever was not let through may try again.
             raise ConnectFailed(str(failure), sent.challenge) from None
+        # The tenant, too: another tenant may have a user of the same name.
         is_right = (who.tenant, who.subject) == (asked.tenant, asked.user)
         if not is_right:
             stranger = f"{who.subject} of {who.tenant}"

@@ -68,6 +68,7 @@ def _digest(start: blake2b, encoded: bytes) -> bytes:
 def canonical(value: Any) -> Any:
     """A value in which each number has its one spelling, all the way down: 1.0 and 1 are the same number in JSON."""
     if isinstance(value, float) or type(value) is int:
+        # RFC 8785 writes numbers as JavaScript does, which knows no difference between 100.0, 1e2 and 100.
         return canonical_number(value)
     if isinstance(value, dict):
         return {name: canonical(member) for name, member in value.items()}

@@ -48,6 +48,7 @@ class KeyRing:
     @property
     def is_missing(self) -> bool:
         """Whether the ring's file would have to be made before the first use."""
+        # `cached_property` keeps its value in `__dict__`: keys that were read stay, whatever becomes of their file.
         return self.file is not None and "_read_once" not in self.__dict__ and not self.file.exists()
 
     @property
@@ -70,6 +71,7 @@ class KeyRing:
 
     def subkey(self, purpose: str) -> bytes:
         """The first key's subkey for a purpose, which seals and signs."""
+        # HMAC as a key derivation: a subkey tells nothing of the master key, nor of another subkey.
         return hmac.new(self._masters[0], purpose.encode(), sha256).digest()
 
     def subkeys(self, purpose: str) -> list[bytes]:
@@ -85,6 +87,7 @@ class KeyRing:
 
     def unseal(self, purpose: str, sealed: bytes, bound_to: bytes) -> bytes:
         """What was sealed, with whichever of the keys. Raises BrokenSeal."""
+        # The first key comes first: almost everything is sealed with that one.
         for key in self.subkeys(purpose):
             if (opened := _opened(key, sealed, bound_to)) is not None:
                 return opened
@@ -156,6 +159,7 @@ def _made(file: Path, ledger: Path | None) -> list[bytes]:
     name is taken, so the file that is there first stays, and it is whole from the first moment."""
     master = secrets.token_bytes(LENGTH)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
+    # With its mode from the first moment: until a chmod, others could have opened it.
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as opened:
         opened.write(master.hex() + "\n")
