@@ -49,11 +49,11 @@ async def test_those_that_wait_are_listed_the_oldest_first_with_all_of_their_inp
 async def test_a_call_is_found_by_the_address_that_was_given_out_for_it_alone() -> None:
     async with Room(kit) as room:
         first, second = await waiting(room, waits("a"), waits("b"))
-        id = room.rules.id_of(first.name)
+        id = room.links.id_of(first.name)
         assert (await room.approvals.find(id)).seq == first.seq
         for other in (
             id[:-1] + ("0" if id[-1] != "0" else "1"),
-            room.rules.id_of(second.name).replace("2", "1", 1),
+            room.links.id_of(second.name).replace("2", "1", 1),
             "x",
         ):
             with pytest.raises(PathNotFound):
@@ -64,7 +64,7 @@ async def test_operators_may_leave_the_signature_out_and_nobody_else() -> None:
     async with Room(kit) as room:
         (found,) = await waiting(room, waits())
         assert (await room.approvals.numbered(str(found.seq))).seq == found.seq
-        assert (await room.approvals.numbered(room.rules.id_of(found.name))).seq == found.seq
+        assert (await room.approvals.numbered(room.links.id_of(found.name))).seq == found.seq
         for wrong in ("999", "1-forged"):
             with pytest.raises(PathNotFound):
                 await room.approvals.numbered(wrong)
@@ -125,7 +125,7 @@ async def test_its_status_is_what_became_of_the_wait() -> None:
         rows = await waiting(room, waits("a"), waits("b"), waits("c"))
         await room.approvals.decide(rows[1], approved=True, by="op")
         await room.approvals.decide(rows[2], approved=False, by="op")
-        ids = [room.rules.id_of(row.name) for row in rows]
+        ids = [room.links.id_of(row.name) for row in rows]
         assert [await room.approvals.status(id) for id in (*ids, "1-forged")] == [
             "pending", "completed", "failed", "failed",
         ]  # fmt: skip
@@ -156,4 +156,4 @@ async def test_the_caller_is_shown_where_a_person_decides() -> None:
     async with Room(kit) as room:
         row = await room.row(await room.start("Kit.Risky", {"text": "a"}))
         (question,) = await room.questions.open(row, ADA)
-        assert (question.kind, question.url) == ("url", f"http://yard/approvals/{room.rules.id_of(row.name)}")
+        assert (question.kind, question.url) == ("url", f"http://yard/approvals/{room.links.id_of(row.name)}")

@@ -1,16 +1,16 @@
 """Calls that others work on: who is given them, who may speak of them, and what counts of what is said."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.engine.room import ADA, BOB, ROBOT, TRUSTED, Room, until, value_of
+from tests.engine.room import ADA, BOB, ROBOT, TRUSTED, Listener, Room, until, value_of
 from toolyard import Toolkit
 from toolyard.engine.plan import Timeouts
 from toolyard.engine.requests import At
+from toolyard.engine.wait import Wait
 from toolyard.model.call import CallContext
 from toolyard.model.caller import Caller
 from toolyard.model.errors import PathNotFound, Refused, ToolError
@@ -28,15 +28,15 @@ ADD = ToolDefinition("Far.Add", input_schema=NUMBER, output_schema={"type": "int
 KEYED = ToolDefinition("Far.Keyed", requirements=Requirements(secrets=("KEY",)), on_lost="rerun")
 
 
-def stays(callback: Callable[[], object]) -> None:
-    """A worker that does not go away."""
+async def noted(claims: object) -> None:
+    """Nothing has to be written down here."""
 
 
 async def claimed(room: Room, who: Claimant) -> tuple[CallRecord, CallContext]:
     found: list[tuple[CallRecord, CallContext]] = []
 
     async def came() -> bool:
-        found.extend(await room.requests.claim(lambda: who, Claim(), stays))
+        found.extend(await room.requests.claim(lambda: who, Claim(), Listener(), noted))
         return bool(found)
 
     await until(came)
@@ -145,7 +145,7 @@ async def test_what_is_anothers_looks_like_what_is_not_there() -> None:
                     await speak
                 told.append(str(refused.value))
         assert len(set(told)) == 1
-        assert await room.requests.claim(lambda: stranger, Claim(), stays) == []
+        assert await room.requests.claim(lambda: stranger, Claim(), Listener(), noted) == []
 
 
 async def test_what_is_given_back_is_there_for_the_next() -> None:
@@ -200,7 +200,7 @@ async def _has_rows(room: Room) -> bool:
 async def test_who_waits_for_work_is_given_it_as_soon_as_it_comes() -> None:
     async with Room(kit) as room:
         who = await room.offer(ADD)
-        waiting = asyncio.create_task(room.requests.claim(lambda: who, Claim(wait_s=1000.0), stays))
+        waiting = asyncio.create_task(room.requests.claim(lambda: who, Claim(wait_s=1000.0), Listener(), noted))
         await room.store.check()
         room.call("Far.Add", {"n": 1}, "k")
         ((call, _),) = await waiting
@@ -213,16 +213,15 @@ async def test_a_worker_that_has_gone_is_given_nothing(monkeypatch: pytest.Monke
         who = await room.offer(ADD)
         room.call("Far.Add", {"n": 1}, "k")
         await until(lambda: _has_rows(room))
-        gone: list[Callable[[], object]] = []
-        claim = room.store.claim
+        client, claim = Listener(), room.store.claim
 
         async def claiming(wanted: Any) -> Any:
             found = await claim(wanted)
-            gone[0]()
+            client.go()
             return found
 
         monkeypatch.setattr(room.store, "claim", claiming)
-        assert await room.requests.claim(lambda: who, Claim(), gone.append) == []
+        assert await room.requests.claim(lambda: who, Claim(), client, noted) == []
         (row,) = await room.rows()
         assert (row.state, row.attempt, row.losses) == (State.PENDING, 1, 0)
 
@@ -230,7 +229,7 @@ async def test_a_worker_that_has_gone_is_given_nothing(monkeypatch: pytest.Monke
 async def test_a_server_that_leaves_gives_no_more_work() -> None:
     async with Room(kit) as room:
         who = await room.offer(ADD)
-        waiting = asyncio.create_task(room.requests.claim(lambda: who, Claim(wait_s=1000.0), stays))
+        waiting = asyncio.create_task(room.requests.claim(lambda: who, Claim(wait_s=1000.0), Listener(), noted))
         await room.store.check()
         room.store.hints.leave()
         assert await waiting == []
@@ -265,7 +264,7 @@ async def test_a_claimed_call_that_lacks_its_secret_is_given_to_nobody() -> None
         calling = room.call("Far.Keyed", call_id="k")
         await until(lambda: _has_rows(room))
         room.kept.secrets.clear()
-        assert await room.requests.claim(lambda: who, Claim(), stays) == []
+        assert await room.requests.claim(lambda: who, Claim(), Listener(), noted) == []
         with pytest.raises(ToolError, match="Nothing was done; call again"):
             value_of(await calling)
 
@@ -295,15 +294,17 @@ async def test_requests_are_listed_without_being_claimed() -> None:
         who = await room.offer(ADD)
         room.call("Far.Add", {"n": 1}, "k")
         await until(lambda: _has_rows(room))
-        (found,) = await room.requests.listed(ClaimFilter(who), 0.0)
+        (found,) = await room.requests.listed(ClaimFilter(who), Wait(0.0, Listener()))
         assert (found.key.call_id, found.attempt) == ("k", 0)
-        assert await room.requests.listed(ClaimFilter(room.workers.who(Caller("other", "x"))), 0.0) == []
+        assert (
+            await room.requests.listed(ClaimFilter(room.workers.who(Caller("other", "x"))), Wait(0.0, Listener())) == []
+        )
 
 
 async def test_a_worker_may_come_before_its_own_registration() -> None:
     async with Room(kit) as room:
         waiting = asyncio.create_task(
-            room.requests.claim(lambda: room.workers.who(ROBOT, "w1"), Claim(wait_s=1000.0), stays)
+            room.requests.claim(lambda: room.workers.who(ROBOT, "w1"), Claim(wait_s=1000.0), Listener(), noted)
         )
         await room.store.check()
         await room.offer(ADD)

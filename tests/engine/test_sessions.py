@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from pydantic import AfterValidator
 
-from tests.engine.room import ADA, BOB, Room, until
+from tests.engine.room import ADA, BOB, Listener, Room, until
 from toolyard import Toolkit
 from toolyard.engine.requests import At
+from toolyard.engine.wait import Wait
 from toolyard.model.errors import InvalidInput, KeyConflict, LimitReached, PathNotFound
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord
@@ -21,6 +22,12 @@ from toolyard.trust.limits.limits import Limit
 kit = Toolkit("Kit", version="1.0.0")
 ran: list[str] = []
 checked: list[str] = []
+
+
+async def results_of(room: Room, wait_s: float) -> list[CallRecord] | None:
+    """All pages of a session's results."""
+    pages = await room.sessions.results(ADA, "s", Wait(wait_s, Listener()))
+    return None if pages is None else [call async for page in pages for call in page]
 
 
 def check(text: str) -> str:
@@ -114,7 +121,7 @@ async def test_a_tool_of_the_server_runs_at_once_and_its_result_is_the_turns() -
     async with Room(kit) as room:
         await opened(room)
         await take(room, use("a"), use("b", "b"))
-        results = await room.sessions.results(ADA, "s", 20.0)
+        results = await results_of(room, 20.0)
         assert results is not None
         assert [(call.key.call_id, call.value) for call in results] == [("a", b'"a"'), ("b", b'"b"')]
         assert sorted(ran) == ["a", "b"]
@@ -125,8 +132,8 @@ async def test_a_tool_of_the_session_waits_for_whoever_works_on_it() -> None:
         await opened(room)
         (call,) = await take(room, ToolUse("a", "own", {"n": 1}))
         assert (call.state, call.queue, call.session) == (State.PENDING, "session", "s")
-        assert await room.sessions.results(ADA, "s", 0.0) is None
-        waiting = asyncio.create_task(room.sessions.results(ADA, "s", 1000.0))
+        assert await results_of(room, 0.0) is None
+        waiting = asyncio.create_task(results_of(room, 1000.0))
         await room.requests.respond(At(Claimant("default", "ada"), "s", "a"), Response({"n": 2}))
         results = await waiting
         assert results is not None
@@ -146,7 +153,7 @@ async def test_what_cannot_run_is_a_result_and_the_model_is_told_why(refused: To
     async with Room(kit) as room:
         await opened(room)
         await take(room, refused, use("b"))
-        results = await room.sessions.results(ADA, "s", 20.0)
+        results = await results_of(room, 20.0)
         assert results is not None
         first, second = results
         assert (first.code, first.effects, second.code) == ("rejected", "none", "success")
@@ -220,7 +227,7 @@ async def test_a_use_that_needs_a_yes_waits_for_it_and_then_runs() -> None:
         assert (call.state, call.waiting_for, ran) == (State.PENDING, "approval", [])
         await room.approvals.decide(call, approved=True, by="op")
         await room.restarts.start_all()
-        results = await room.sessions.results(ADA, "s", 20.0)
+        results = await results_of(room, 20.0)
         assert results is not None
         assert [each.value for each in results] == [b'"done"']
 

@@ -1,11 +1,10 @@
 """How long somebody waits for something that the ledger will say."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
-from tests.engine.room import Room, until, value_of
+from tests.engine.room import Listener, Room, until, value_of
 from tests.store.calls import DONE, call
 from toolyard import Toolkit
 from toolyard.engine import wait
@@ -20,12 +19,12 @@ TOPICS = [(Topic.KEPT, "here"), (Topic.DECIDED, 7)]
 
 
 async def test_a_wait_is_over_when_its_time_is_up_or_nobody_waits() -> None:
-    gone: list[Callable[[], None]] = []
-    assert Wait(0.0).is_over
-    assert not Wait(None).is_over
-    waits = Wait(1000.0, gone.append)
+    client = Listener()
+    assert Wait(0.0, client).is_over
+    assert not Wait(None, client).is_over
+    waits = Wait(1000.0, client)
     assert not waits.is_over
-    gone[0]()
+    client.go()
     assert waits.is_over
     assert await waits.bell.wait(1000.0), "who waits hears of it"
 
@@ -39,7 +38,7 @@ async def test_who_is_held_looks_again_at_each_hint_of_each_topic(topic: tuple[T
             looks.append(True)
             return len(looks) == 3
 
-        held = asyncio.create_task(holding(room.store, TOPICS, Wait(None), came))
+        held = asyncio.create_task(holding(room.store, TOPICS, Wait(None, Listener()), came))
         for number in (1, 2):
             await until(lambda number=number: len(looks) == number)  # type: ignore[misc]
             await asyncio.sleep(0)
@@ -54,7 +53,7 @@ async def test_what_came_before_anybody_waited_is_seen() -> None:
         async def came() -> bool:
             return True
 
-        assert await holding(room.store, TOPICS, Wait(0.0), came)
+        assert await holding(room.store, TOPICS, Wait(0.0, Listener()), came)
 
 
 async def never() -> bool:
@@ -63,16 +62,16 @@ async def never() -> bool:
 
 async def test_who_goes_away_is_held_no_longer() -> None:
     async with Room(kit) as room:
-        gone: list[Callable[[], None]] = []
-        held = asyncio.create_task(holding(room.store, TOPICS, Wait(None, gone.append), never))
+        client = Listener()
+        held = asyncio.create_task(holding(room.store, TOPICS, Wait(None, client), never))
         await until(lambda: bool(room.store.hints.watched(Topic.DECIDED)))
-        gone[0]()
+        client.go()
         assert not await held
 
 
 async def test_a_server_that_leaves_holds_nobody() -> None:
     async with Room(kit) as room:
-        held = asyncio.create_task(holding(room.store, TOPICS, Wait(None), never))
+        held = asyncio.create_task(holding(room.store, TOPICS, Wait(None, Listener()), never))
         await until(lambda: bool(room.store.hints.watched(Topic.DECIDED)))
         room.store.hints.leave()
         assert not await held
@@ -81,7 +80,7 @@ async def test_a_server_that_leaves_holds_nobody() -> None:
 async def test_a_call_is_there_as_soon_as_it_has_ended() -> None:
     async with Room(kit) as room:
         seq = (await room.store.begin(call())).seq
-        waiting = asyncio.create_task(until_ended(room.store, seq, 1000.0))
+        waiting = asyncio.create_task(until_ended(room.store, seq, Wait(1000.0, Listener())))
         await until(lambda: room.store.hints.watched(Topic.ENDED) == [seq])
         await room.store.finish(seq, 1, DONE)
         row = await waiting
@@ -92,17 +91,19 @@ async def test_a_call_is_there_as_soon_as_it_has_ended() -> None:
 async def test_who_does_not_wait_longer_is_given_the_call_as_it_is() -> None:
     async with Room(kit) as room:
         seq = (await room.store.begin(call())).seq
-        row = await until_ended(room.store, seq, 0.0)
+        row = await until_ended(room.store, seq, Wait(0.0, Listener()))
         assert row is not None
         assert row.state is State.PROCESSING
-        assert await until_ended(room.store, seq + 1, 1000.0) is None, "what is not kept has nothing to wait for"
+        assert await until_ended(room.store, seq + 1, Wait(1000.0, Listener())) is None, (
+            "what is not kept has nothing to wait for"
+        )
 
 
 @pytest.mark.parametrize("stays", [False, True])
 async def test_a_server_that_leaves_sends_away_who_does_not_stay(stays: bool) -> None:
     async with Room(kit) as room:
         seq = (await room.store.begin(call())).seq
-        waiting = asyncio.create_task(until_ended(room.store, seq, 1000.0, stays=stays))
+        waiting = asyncio.create_task(until_ended(room.store, seq, Wait(1000.0, Listener(), stays=stays)))
         await until(lambda: room.store.hints.watched(Topic.ENDED) == [seq])
         room.store.hints.leave()
         if not stays:
