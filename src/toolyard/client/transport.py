@@ -35,7 +35,7 @@ class HttpTransport:
         environment names. `ca`: a file of certificate authorities to trust instead of the system's."""
         self._http, self._url = load("http"), url
         socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
-        self._base = url if socket is None else "http://localhost"
+        self._base = url if socket is None else "http://localhost"  # HTTP needs a host, also where a socket is meant
         transport = None if socket is None else self._http.HTTPTransport(uds=socket)
         self._client = self._http.Client(
             timeout=timeout_s,

@@ -97,7 +97,7 @@ class Story:
         screen.printed([f"waiting for approval: {challenge.url}"])
         with self._stage.operator() as operator:
             (waiting,) = (each for each in operator.approvals() if each["callId"] == options["call_id"])
-        number = waiting["id"].partition("-")[0]
+        number = waiting["id"].partition("-")[0]  # the short form of the id, which `toolyard approve` takes, too
         screen.tell("Who called cannot say yes. Whoever runs the server can, in another terminal:")
         screen.typed(self._beside(f"toolyard approve {number}"))
         screen.tell(

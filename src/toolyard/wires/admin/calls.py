@@ -65,6 +65,7 @@ def decode_settlement(body: bytes) -> Ending | None:
     if given == ["rerun"]:
         return None
     if given == ["done"]:
+        # Without white space, as every value in the ledger is.
         value = msgspec.json.format(msgspec.json.decode(body, type=_Done).done, indent=-1)
         return Ending(State.COMPLETE, CODES[Move.COMPLETE], 0.0, value=value)
     error = ToolError(message or FAILED, can_retry=False)
