@@ -28,7 +28,7 @@ class App:
 
     def __init__(self, *toolkits: Toolkit, lifespan: Lifespan | None = None) -> None:
         self._place = author_place()
-        for toolkit in toolkits:
+        for toolkit in toolkits:  # anything else, such as a list of toolkits, would fail far from here
             if not isinstance(toolkit, Toolkit):
                 raise DefinitionError(f"App takes toolkits, not {toolkit!r}", self._place)
         self.toolkits = list(dict.fromkeys(toolkits))
@@ -52,6 +52,7 @@ class App:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
+        # Copies with this app as their host: a toolkit may be in several apps, each with its own hooks and resources.
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
 
     def only(self, toolkit: Toolkit) -> "App":

@@ -45,6 +45,7 @@ def in_base64(schema: Any) -> Any:
     if not isinstance(schema, dict) or "serialization" in schema or has_own_form(schema.get("config")):
         return schema
     if schema.get("type") == "bytes":
+        # Decoded before the type's own checks, so that limits of length count bytes.
         return {
             "type": "function-before",
             "function": {"type": "no-info", "function": decoded},

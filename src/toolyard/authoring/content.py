@@ -105,6 +105,7 @@ class Content:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        # Validated as an instance, serialized as the block: the output schema is that of the TypedDict.
         shape = handler.generate_schema(cls.written_as)
         written = core_schema.plain_serializer_function_ser_schema(cls._write, return_schema=shape)
         return core_schema.is_instance_schema(cls, serialization=written)
@@ -260,7 +261,7 @@ def _members(type_: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
 # --- checks --------------------------------------------------------------------------------------
 
 
-@cache
+@cache  # made on first use: most tools have no annotations on their content
 def _annotations() -> SchemaValidator:
     return TypeAdapter(Annotations).validator  # type: ignore[return-value]
 

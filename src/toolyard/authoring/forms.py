@@ -55,6 +55,7 @@ def _form(wanted: Any, adapter: TypeAdapter[Any], schema: dict[str, Any]) -> For
     form = {"type": "object", "properties": {name: _field(wanted, name, field) for name, field in fields.items()}}
     if needed := [name for name in required if name not in absent]:
         form["required"] = needed
+    # As JSON and strictly: from a person, "3" is not 3, and a date is a text.
     validate = adapter.validator.validate_json
 
     def read(content: Any) -> Any:
@@ -134,6 +135,7 @@ def _allows_none(schema: dict[str, Any]) -> bool:
 def _reduced(field: dict[str, Any]) -> dict[str, Any]:
     """The schema of a field in the few keywords that MCP's forms have. Raises _NotInForms."""
     if options := _options(field):
+        # MCP's enums have titles for all options (oneOf) or for none (enum).
         titles = all("title" in option for option in options)
         return {"type": "string", **({"oneOf": options} if titles else {"enum": [each["const"] for each in options]})}
     kind = field.get("type")
@@ -182,7 +184,7 @@ def _number(field: dict[str, Any]) -> dict[str, Any]:
 
 def _several(field: dict[str, Any]) -> dict[str, Any]:
     choice = _reduced(field.get("items", {}))
-    if "oneOf" in choice:
+    if "oneOf" in choice:  # in a list of choices, MCP has anyOf for the same
         choice = {"anyOf": choice["oneOf"]}
     elif "enum" not in choice:
         raise _NotInForms(f"a list of what is not a choice; {_FORMS_HAVE}")

@@ -96,7 +96,7 @@ class Function:
         return {name: value for name, value in input.items() if name not in named}
 
     def invoke(self, arguments: dict[str, Any], run: Run) -> Any:
-        if self.signature.context is not None:
+        if self.signature.context is not None:  # set here, after validation: no input can bring a context
             arguments[self.signature.context] = Context(run)
         return self.function(**arguments)
 
@@ -104,6 +104,7 @@ class Function:
         """The adapter that makes the arguments from an input, and the input's schema."""
         parameters = self.signature.parameters
         fields = {p.name: p.type if p.required else NotRequired[p.type] for p in parameters}
+        # A TypedDict and not a model: it validates to the dictionary of arguments that the function is called with.
         shape = _typed_dict("Input", fields)
         shape.__pydantic_config__ = ConfigDict(extra=self._extra, allow_inf_nan=False)
         try:
@@ -134,7 +135,7 @@ class Function:
         if returns is UNTYPED or returns is Any:
             return {}, to_jsonable_python
         adapter, schema = self._form_or_refuse(returns, "serialization", "as its result")
-        if isinstance(returns, type) and returns in _PLAIN:
+        if isinstance(returns, type) and returns in _PLAIN:  # for these, pydantic would only cost time
             return schema, _plain_writer(returns)
         to_python = _serializer(adapter).to_python
         return schema, lambda value: to_python(value, mode="json", by_alias=True, warnings=False)
@@ -167,7 +168,7 @@ def has_code(schema: Any) -> bool:
     pending, seen = [schema], set[int]()
     while pending:
         part = pending.pop()
-        if id(part) in seen:
+        if id(part) in seen:  # the same part may be in many places
             continue
         seen.add(id(part))
         if isinstance(part, Mapping):

@@ -82,6 +82,7 @@ class ToolOptions:
         if differing:
             where = "signature" if differing[0] in parameters else "input_schema"
             self._refuse(f"has the parameter {differing[0]!r} not in its {where}")
+        # The mark of a hidden parameter is put into the derived schema; the author's own is listed as it is.
         if self._code.hidden:
             self._refuse("cannot have both an input_schema and a Hidden parameter")
         return own
@@ -107,7 +108,7 @@ class ToolOptions:
     def on_disconnect(self) -> OnDisconnect | None:
         given = self._options.get("on_disconnect")
         chosen: OnDisconnect = self._one_of("on_disconnect", ("cancel", "continue"), "cancel")
-        return None if given is None else chosen
+        return None if given is None else chosen  # None is a third choice: it depends on whether the call has a key
 
     @property
     def runs(self) -> Runs:

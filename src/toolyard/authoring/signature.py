@@ -106,6 +106,7 @@ def origin_of(function: Any) -> Origin:
 def author_place() -> SourcePlace:
     """The author's line that called into this package: the nearest frame outside it."""
     frame = inspect.currentframe()
+    # By package and not by depth: how many of our own frames there are depends on how the decorator was used.
     while frame is not None and frame.f_globals.get("__package__") == __package__:
         frame = frame.f_back
     return SourcePlace(frame.f_code.co_filename, frame.f_lineno) if frame else SourcePlace("?")
@@ -161,6 +162,7 @@ def _parameter(function: Any, name: str, type_: Any, default: Any, documented: s
     return Parameter(
         name=name,
         type=annotated,
+        # Required where no Field has a default: a default may be in the annotation, or behind the equals sign.
         required=all(field.is_required() for field in fields + extra),
         hidden=any(m is Hidden or isinstance(m, Hidden) for m in everywhere),
         property=next(filter(None, (_alias(function, field) for field in fields + extra)), name),
@@ -197,6 +199,7 @@ def _alias(function: Any, field: FieldInfo) -> str | None:
 def _is_context(type_: Any) -> bool:
     if get_origin(type_) is Annotated:
         return _is_context(get_args(type_)[0])
+    # `ctx: Context | None = None`, for a function that is also called without a server.
     if get_origin(type_) in (Union, types.UnionType):
         return any(option is Context for option in get_args(type_))
     return type_ is Context
@@ -222,6 +225,7 @@ def describe(function: Any) -> Described:
         parsed = parse(text)
     except ParseError:
         return Described(summary=text)
+    # The parser takes the summary and the rest apart; the model gets them as the author wrote them.
     between = "\n\n" if parsed.blank_after_short_description else "\n"
     return Described(
         summary=between.join(part.strip() for part in (parsed.short_description, parsed.long_description) if part),

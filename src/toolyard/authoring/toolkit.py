@@ -55,7 +55,7 @@ class Toolkit:
         return lambda: self._listeners.remove(listener)
 
     def _changed(self) -> None:
-        for listener in list(self._listeners):
+        for listener in list(self._listeners):  # a copy: a listener may unsubscribe
             listener()
 
     @overload

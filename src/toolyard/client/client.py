@@ -97,7 +97,7 @@ def _why(error: ToolyardError) -> str:
 def drive(flow: Flow, transport: Transport) -> Any:
     """Sends the requests that a flow yields, pauses where it wants to, and returns the value that it returns."""
     reply: Reply | None = None
-    with closing(flow):
+    with closing(flow):  # a flow that is given up half way runs its own `finally` blocks now
         while True:
             try:
                 step = flow.send(reply)

@@ -27,6 +27,7 @@ def is_on_this_machine(url: str) -> bool:
 def is_named(url: str, trusted: Sequence[str]) -> bool:
     """Whether a URL is one of those that somebody named as trusted, or below one of them."""
     scheme, host, path = _parts(url)
+    # With the slash, so that /tools does not cover /tools-of-others.
     return any((scheme, host) == each[:2] and f"{path}/".startswith(f"{each[2]}/") for each in map(_parts, trusted))
 
 
@@ -40,7 +41,7 @@ def _parts(url: str) -> tuple[str, tuple[str | None, int | None], str]:
 def find_listed(tools: Sequence[dict[str, Any]], reference: str) -> dict[str, Any] | None:
     """The listed tool that a reference means: by its name, or by its id, with or without a version."""
     id, _, version = reference.partition("@")
-    wanted = f"{version}.0.0" if version and "." not in version else version
+    wanted = f"{version}.0.0" if version and "." not in version else version  # @1 means 1.0.0, and not the newest 1.x
     for listed in tools:
         name, _, number = reference_of(listed).partition("@")
         if id in (name, listed["name"]) and wanted in ("", number):

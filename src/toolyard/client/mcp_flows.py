@@ -154,6 +154,7 @@ class McpProtocol:
         have the client resume it by its last event."""
         id = next(self._ids)
         heard = hear((yield from _reply(wire.encode(server, id, method, params, more))), id)
+        # In the newer era streams are not resumed: one that ends early is a failed request.
         last, retry_ms = None if server.revision.is_modern else heard.last_event, heard.retry_ms
         while last and heard.status == 200 and heard.result is heard.error is None:
             yield Pause(max(pause_of(retry_ms, 0), SHORTEST_RESUME_S))
@@ -172,7 +173,7 @@ class McpProtocol:
         """Lists all pages of the server's tools."""
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(MOST_PAGES):  # a server whose cursor never ends must not hold the client for ever
             result = self._result((yield from self._ask("tools/list", {} if cursor is None else {"cursor": cursor})))
             page, cursor = page_of(result)
             tools += page
@@ -225,6 +226,7 @@ class McpProtocol:
             tool, version = yield from self._find(command.tool_id)
             heard = yield from self._send(command, tool, version)
         result = self._result(heard)
+        # Where the client asked for a task (2025-11-25) the result is one without saying so.
         if tool.needs_task or kind_of(result) == "task":
             result = yield from self._of_task(result)
         if (failure := failure_of(result)) is not None:
@@ -269,6 +271,7 @@ class McpProtocol:
             if status == "cancelled" or (status == "failed" and is_modern):
                 raise task_failure(task)
             if status in ("completed", "failed"):
+                # In the older era this answers as the call itself would have: with a result, or with an error.
                 result = task.get("result") if is_modern else (yield from self._asked_again("tasks/result", about))
                 if not isinstance(result, dict):
                     raise broken("The server's answer is not a task", task)

@@ -76,4 +76,5 @@ def protocol_of(url: str, wire: WireName | None) -> tuple[ClientProtocol, str]:
         wire = "mcp" if speaks_mcp(url) else "oxp"
     if wire != "mcp":
         return OxpFamilyProtocol(WIRES[wire]), url.rstrip("/")
+    # An address with a path is the endpoint itself; one without is a toolyard's, which has MCP at /mcp.
     return McpProtocol(url if path else url + MCP_PATH, "" if path else MCP_PATH), url

@@ -36,7 +36,7 @@ class HttpTransport:
         the system's."""
         self._http, self._url = load("http"), url
         socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
-        self._base = url if socket is None else f"http://{LOCALHOST}"
+        self._base = url if socket is None else f"http://{LOCALHOST}"  # HTTP needs a host, also where a socket is meant
         verify, direct = _signed_by(ca), None
         if is_here(self._base):
             direct = self._http.HTTPTransport(uds=socket, verify=verify)

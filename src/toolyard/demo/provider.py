@@ -164,12 +164,14 @@ class DemoProvider:
 
     def _address(self, parameters: dict[str, str], state: str) -> str:
         more = {"state": state} if state else {}
+        # `iss` says who answers (RFC 9207), so that answers of two providers cannot be mixed up.
         return f"{self.application.redirect_uri}?{urlencode({**parameters, **more, 'iss': self.issuer})}"
 
     # -- the application asks ----------------------------------------------------------------------
 
     def admit(self, id: str, secret: str) -> None:
         """Raises Refusal for credentials that are not the application's."""
+        # Both are compared in any case, and in constant time: how long it takes tells nothing.
         is_known = hmac.compare_digest(id.encode(), self.application.id.encode())
         if not hmac.compare_digest(secret.encode(), self.application.secret.encode()) or not is_known:
             raise Refusal("invalid_client", "these are not the application's credentials")
@@ -266,6 +268,7 @@ def _fits(verifier: str, challenge: str) -> bool:
 
 
 def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
+    """Keeps a value, and drops the oldest where there are too many: dictionaries are in the order of insertion."""
     kept[name] = value
     if len(kept) > MOST_KEPT:
         del kept[next(iter(kept))]

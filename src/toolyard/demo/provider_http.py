@@ -107,6 +107,7 @@ class ProviderApp:
         except SentBack as back:
             return ProviderReply(303, headers=(("location", back.address),))
 
+    # 303 and not 302: the browser has to GET the next page after this POST.
     def _answer(self, request: ProviderRequest) -> ProviderReply:
         fields, allowed = request.fields, request.fields.get("say") == "allow"
         try:
@@ -162,7 +163,7 @@ def providing(provider: DemoProvider, listener: socket.socket) -> Iterator[None]
     try:
         yield
     finally:
-        server.should_exit = True
+        server.should_exit = True  # uvicorn looks at it several times a second
         thread.join()
 
 
@@ -204,7 +205,7 @@ def _credentials(request: ProviderRequest) -> tuple[str, str]:
         id, _, secret = base64.b64decode(given, validate=True).decode().partition(":")
     except ValueError:
         raise Refusal("invalid_client", "the authorization header cannot be read") from None
-    return unquote_plus(id), unquote_plus(secret)
+    return unquote_plus(id), unquote_plus(secret)  # OAuth has both form-encoded inside Basic authentication
 
 
 def _bearer(request: ProviderRequest) -> str:

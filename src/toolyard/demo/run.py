@@ -31,7 +31,7 @@ def run(*, auto: bool, keep: Path | None) -> int:
     except KeyboardInterrupt:
         screen.say("", "Stopped." if keep else "Stopped. Nothing is left of it.")
         return INTERRUPTED
-    except SetupError:
+    except SetupError:  # the command line shows these itself
         raise
     except ToolyardError as error:
         sys.stderr.write(escaped(f"The demo cannot go on: {error}\n"))

@@ -108,7 +108,7 @@ def stage_in(folder: Path) -> Iterator[Stage]:
         stack.enter_context(providing(DemoProvider(issuer, application), provider_listener))
         _fill(folder, issuer, application)
         stack.enter_context(_serving(folder, issuer, listener.fileno()))
-        listener.close()
+        listener.close()  # the server has its own copy; with this one open, nobody would notice that it has ended
         stage = Stage(folder, server, issuer)
         _await(stage)
         yield stage

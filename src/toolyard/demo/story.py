@@ -100,7 +100,7 @@ class Story:
         with self._stage.operator() as operator:
             listed = operator.ask(approvals.encode_list())["approvals"]
         (waiting,) = (each for each in listed if each["callId"] == options["call_id"])
-        number = waiting["id"].partition("-")[0]
+        number = waiting["id"].partition("-")[0]  # the short form of the id, which `toolyard approve` takes, too
         screen.tell("Who called cannot say yes. Whoever runs the server can, in another terminal:")
         screen.typed(self._beside(f"toolyard approve {number}"))
         screen.tell(

@@ -86,6 +86,7 @@ class OxpFamilyWire(ErrorEncoder, Protocol):
 
     # -- a server's side ---------------------------------------------------------------------------
 
+    # The bytes alone, without a reply around them: the server caches them for each view of the catalogue.
     def encode_list(self, tools: Sequence[Tool]) -> bytes: ...
 
     def encode_outcome(self, outcome: Outcome) -> Reply: ...

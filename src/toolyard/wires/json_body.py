@@ -106,6 +106,7 @@ class Members:
 
     def _items(self, name: str, fewest: int, most: int | None) -> list[Any]:
         items: list[Any] = self.one(name, _a_list) or []
+        # Too long a list is not read at all: its items may be many, and what is wrong with it is said already.
         if name in self._given and isinstance(self._given[name], list):
             if len(items) < fewest:
                 self.refuse(name, f"Must have at least {fewest} item{'s' if fewest > 1 else ''}")
@@ -122,7 +123,7 @@ class Members:
             return cast(T, None)
 
     def _miss(self, name: str) -> None:
-        if self._is_object:
+        if self._is_object:  # of what is no object it is said that it must be one, and not each member that it lacks
             self.problems.append(Problem(path_of((*self._path, name)), "Is required", missing=True))
 
     def _wrong(self, path: tuple[str | int, ...], sentence: str, got: Any = None) -> None:
@@ -208,7 +209,7 @@ def number(value: Any) -> float:
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
-    except OverflowError:
+    except OverflowError:  # an integer of more than 308 digits
         pass
     raise ValueError("Must be a finite number")
 
@@ -225,6 +226,7 @@ def number_from(lowest: float, highest: float) -> Check[float]:
 def whole_from(lowest: int, highest: int) -> Check[int]:
     def check(value: Any) -> int:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
+        # 3.0 is a whole number in JSON, which does not tell it from 3.
         if not (is_whole or (isinstance(value, float) and value.is_integer())) or not lowest <= value <= highest:
             raise ValueError(f"Must be a whole number from {lowest} to {highest}")
         return int(value)

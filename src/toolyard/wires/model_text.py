@@ -87,7 +87,7 @@ class ModelText(Struct, frozen=True):
                 is_escaped, (first, shown) = True, _spelled(first, most, is_json=is_json)
             else:
                 hidden = tuple(kinds_of(first))
-        is_whole = first is text
+        is_whole = first is text  # by identity: whatever cuts a text makes another one
         return ShownText(
             shown, is_escaped, hidden, 0 if is_whole else size, 0 if is_whole else len(_bytes(first)), is_json
         )
@@ -111,6 +111,7 @@ class ModelText(Struct, frozen=True):
         texts = {"message": self.line(error.message)}
         if isinstance(error, ToolError) and error.additional_prompt_content is not None:
             texts["additional_prompt_content"] = self.line(error.additional_prompt_content)
+        # Most errors are plain: those are returned themselves, without a copy.
         changed: dict[str, Any] = {name: text for name, text in texts.items() if text != getattr(error, name)}
         if isinstance(error, InvalidInput):
             problems = tuple(map(self._problem, error.problems))

@@ -87,6 +87,7 @@ def encode_blocks(blocks: Sequence[AuditBlock]) -> Reply:
 def decode_check(body: bytes) -> AuditCheck:
     try:
         check = decode_as(body, AuditCheck)
+        # Decoded only to see that they can be: whoever checks relies on it.
         for head in check.heads:
             mark_of(head)
         bytes.fromhex(check.place.mac)
@@ -118,6 +119,7 @@ def encode_list() -> Request:
 
 
 def encode_read(chain: str, after: int, since: float | None) -> Request:
+    # With repr, a time comes back as the very same number.
     query = {"chain": chain, "after": str(after)} | ({} if since is None else {"since": repr(since)})
     return Request("GET", BLOCKS, query=urlencode(query).encode())
 

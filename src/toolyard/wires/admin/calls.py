@@ -61,6 +61,7 @@ def decode_settlement(body: bytes) -> Ending | None:
     if given == ["rerun"]:
         return None
     if given == ["done"]:
+        # Without white space, as every value in the ledger is.
         value = msgspec.json.format(decode_as(body, _Done).done, indent=-1)
         return Ending(State.COMPLETE, CODES[Move.COMPLETE], 0.0, value=value)
     error = ToolError(message or FAILED, can_retry=False)

@@ -45,7 +45,7 @@ class Lifecycle:
     def encode_calls(self, calls: list[CallRecord], limit: int) -> Reply:
         """One page of calls, with a cursor where there may be more."""
         body: dict[str, Any] = {"calls": [call_json(call) for call in calls]}
-        if len(calls) == limit:
+        if len(calls) == limit:  # a full page: there may be more, and asking finds out
             body["cursor"] = str(calls[-1].seq)
         return Reply(200, encode(body), self.headers)
 

@@ -49,6 +49,7 @@ def _name(value: Any) -> str:
 
 def _anthropic(members: Members) -> list[tuple[Members, ToolUse]]:
     """The `tool_use` blocks of Anthropic's `content`."""
+    # OpenAI's message may have no content beside its tool calls; Anthropic's must have some.
     if members.maybe("content", _is_plain, "tool_calls" in members):
         return []
     uses = []
@@ -83,7 +84,7 @@ def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
     if kind == "custom":
         return {}, written, "The tool takes a JSON object, not text"
     try:
-        input = decode(written) if written.strip() else {}
+        input = decode(written) if written.strip() else {}  # no arguments at all are often sent as ""
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         return {}, written, f"The arguments are not valid JSON: {error}"
     if not isinstance(input, dict):

@@ -63,6 +63,7 @@ def decode_heartbeat(body: bytes) -> Heartbeat:
     members = parse(body)
     state = members.one("state", one_of(State.PROCESSING, State.ERROR))
     error = _error(members) if state == State.ERROR else None
+    # The document's example of an ERROR has no `heartbeat`.
     heartbeat = members.one("heartbeat", number) if error is None else members.maybe("heartbeat", number, None)
     if state == State.PROCESSING and "error" in members:
         members.refuse("error", "Goes with the state ERROR alone")
@@ -103,7 +104,7 @@ def decode_attempt(headers: Mapping[bytes, bytes]) -> int | None:
     given = headers.get(ATTEMPT)
     if given is None:
         return None
-    if not (given.isdigit() and len(given) <= 15):
+    if not (given.isdigit() and len(given) <= 15):  # a number that every store can hold
         raise InvalidInput((Problem("Toolyard-Attempt", "Must be the number of an attempt"),))
     return int(given)
 

@@ -74,4 +74,5 @@ def encode_ready(results: Mapping[str, Any]) -> Reply:
 
 def encode_event(event: Event) -> bytes:
     """One event of `text/event-stream`."""
+    # JSON has no line breaks of its own, so that one `data:` line is enough.
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.kind.encode(), event.data)

@@ -40,7 +40,7 @@ def encode_heartbeats(renewals: Sequence[Renewal], worker: str) -> Request:
 
 
 def encode_response(claimed: Claimed, result: Mapping[str, Any], worker: str) -> Request:
-    body = {"response": {**result, "state": State.COMPLETE}}
+    body = {"response": {**result, "state": State.COMPLETE}}  # last: a result's own `state` must not replace it
     return _post(_path("response", claimed.session, claimed.request), body, worker, claimed.attempt)
 
 

@@ -85,7 +85,7 @@ def _definition(members: Members) -> ToolDefinition:
         members.maybe("name", _wire_name, None),
         members.maybe("description", text, ""),
         members.maybe("input_schema", an_object, {}),
-        members.maybe("output_schema", object_or_null, {}),
+        members.maybe("output_schema", object_or_null, {}),  # absent: any value; null: the tool returns nothing
         _requirements(members.below("requirements")) if "requirements" in members else Requirements(),
         members.maybe("title", text, None),
         members.maybe("timeout", number_from(0.001, LONGEST_RUN_S), None),

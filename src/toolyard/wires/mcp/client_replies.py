@@ -109,6 +109,7 @@ def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
     """The messages of a stream of server-sent events, as the HTML standard reads it. `last_event` and `retry_ms` go
     into `heard`."""
     data: list[str] = []
+    # The empty line at the end completes an event that a cut-off stream did not.
     for line in [*_line_end.split(body.decode("utf-8-sig", "replace")), ""]:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
@@ -142,6 +143,7 @@ def refusal_of(heard: Heard, url: str = "") -> ToolyardError:
     given = heard.error.get("message") if heard.error is not None else None
     message = str(given) if given else _sentence(heard, url)
     details = None if heard.error is None else f"MCP error {heard.code}{_data(heard.error)}"
+    # The status before the code: a proxy before the server has statuses alone.
     if heard.status in (429, 503):
         kind: type[Busy] = Busy if heard.status == 429 else Unavailable
         return kind(message, retry_after_ms=_retry_after(heard.headers), developer_message=details)

@@ -45,6 +45,7 @@ def encode(
     """A request. `more` are further headers of this very request."""
     headers = dict([JSON, _ACCEPT])
     if server.revision.is_modern:
+        # Every request says who asks: there was no handshake to remember it from.
         params = {**params, "_meta": {**MODERN_META, **params.get("_meta", {})}}
         headers[METHOD_HEADER] = method.encode()
         if method in NAMED:

@@ -76,6 +76,7 @@ def split_batch(body: bytes) -> list[bytes]:
 def _checked(message: Incoming) -> Incoming:
     if message.jsonrpc != "2.0":
         raise RpcError(INVALID_REQUEST, "Invalid request: 'jsonrpc' must be \"2.0\"")
+    # MCP forbids null as a request's id; JSON-RPC has it in errors about requests that could not be read.
     if message.id is None and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid request: 'id' must be a string or an integer")
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
@@ -92,7 +93,7 @@ def id_of(body: bytes) -> Id | None:
     id = found.get("id") if isinstance(found, dict) else None
     if isinstance(id, str):
         return id if len(id) <= LONGEST_ID else None
-    return id if isinstance(id, int) and not isinstance(id, bool) else None
+    return id if isinstance(id, int) and not isinstance(id, bool) else None  # true is an int to Python
 
 
 def encode_result(id: Id, result: bytes) -> bytes:

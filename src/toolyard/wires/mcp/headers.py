@@ -31,7 +31,7 @@ NAMED = {
 }
 """The methods whose target is repeated in `Mcp-Name`, and the parameter that has it."""
 _plain = re.compile(rb"[\x20-\x7e\t]*").fullmatch
-_number = re.compile(r"-?[0-9]{1,400}(\.0*)?").fullmatch
+_number = re.compile(r"-?[0-9]{1,400}(\.0*)?").fullmatch  # bounded, because int() of a very long text takes long
 _token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
 
@@ -121,6 +121,7 @@ def _same(header: str, given: bytes | None, wanted: str) -> None:
 
 def _same_number(header: str, given: bytes | None, wanted: float) -> None:
     text = _decoded(header, given)
+    # Compared as numbers: 3 and 3.0 are the same value, in the header as in the body.
     if not _number(text) or int(text.partition(".")[0]) != wanted:
         raise _mismatch(f"{header} header value {_shown(given)} does not match body value {wanted}")
 

@@ -56,6 +56,7 @@ def encode_outcome(
         if not policy.lets_through(value):
             blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_blocks(blocks)
         return _finished(_encode(blocks), b"", revision, notes)
+    # A tool that returns nothing: no content, rather than the text "null".
     if value == b"null" and tool is not None and tool.output_schema is None:
         return _finished(b"[]", b"", revision)
     if policy.lets_through(value):

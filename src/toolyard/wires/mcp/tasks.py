@@ -40,6 +40,7 @@ def task_of(call: CallRecord, revision: Revision, ttl_ms: int) -> dict[str, Any]
     task: dict[str, Any] = {"taskId": call.key.call_id, "status": status_of(call)}
     if message := _message(call):
         task["statusMessage"] = message
+    # The newest of its times that there is; never before it was made, should clocks of nodes differ.
     changed = call.finished_at or call.seen_at or call.started_at or call.created_at
     return {
         **task,

@@ -57,7 +57,7 @@ def outcome_from(reply: Reply, result_of: Callable[[Body], Body]) -> Outcome:
             developer_message=reply.body[:200].decode("utf-8", "replace"),
         )
     outcome = Outcome(str(result.get("call_id", "")), float(result.get("duration", 0)))
-    if result["success"]:
+    if result["success"]:  # a tool that returns nothing may have no `value`
         outcome.value = Raw(msgspec.json.encode(result.get("value")))
     else:
         outcome.error = ToolError.from_members(result.get("error") or {})

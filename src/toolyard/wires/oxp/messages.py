@@ -86,6 +86,7 @@ def parse(body: bytes) -> FlatBody:
     """The body of a call request. Raises MalformedRequest, saying which member is wrong and what was expected."""
     try:
         return _decode(body)
+    # A ValidationError is a DecodeError, too: JSON of another shape, which is said apart from what is no JSON.
     except msgspec.ValidationError as error:
         raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:

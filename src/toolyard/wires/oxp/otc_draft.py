@@ -37,7 +37,7 @@ class Draft:
         }
         if outcome.error is not None:
             body["output"] = {"error": outcome.error.members()}
-        elif outcome.value is not None and bytes(outcome.value) != b"null":
+        elif outcome.value is not None and bytes(outcome.value) != b"null":  # the mode "null" is no output at all
             body["output"] = {"value": outcome.value}
         return Reply(200, encode(body), self.headers)
 
@@ -80,7 +80,7 @@ def _failed_before(error: InvalidInput | ToolError, command: CallTool | None) ->
     """The body for a call that failed before its tool ran. The draft has no 422: input that does not fit is a failed
     call, too."""
     shown = error.members() if isinstance(error, ToolError) else _invalid_input_json(error)
-    call_id = command.call_id if command and command.call_id else random_id()
+    call_id = command.call_id if command and command.call_id else random_id()  # the draft requires one in each result
     return {"$schema": OTC_DRAFT, "call_id": call_id, "success": False, "output": {"error": shown}}
 
 
