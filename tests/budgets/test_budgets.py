@@ -28,7 +28,7 @@ LOOP_S = 4.0
 of a second on a slow machine; what must not be takes ten and more."""
 MEMORY = 768 * MIB
 """How much it may take for a while: four megabytes of JSON can be a hundred megabytes of objects."""
-STORED = 48 * MIB
+STORED = 56 * MIB
 BODY = 4 * MIB - 4096
 """The largest body, but for what stands around it."""
 LONG = "x" * 50_000
@@ -532,7 +532,7 @@ AT = "/v1/tools/request/{sessionId}/{requestId}"
 FEW = (text, lists, floats, integers)
 
 ROUTES: dict[tuple[str, str], Row] = {
-    ("POST", "/tools/call"): Row(posted("POST", "/tools/call", CALL)),
+    ("POST", "/tools/call"): Row(posted("POST", "/tools/call", CALL), stored=64 * MIB),
     **{("POST", path): Row(posted("POST", path, CALL, FEW)) for path in (
         "/call", "/oxp/tools/call", "/oxp/call", "/otc/tools/call", "/otc/call")},
     **{("POST", path): Row(posted("POST", path, {"request": CALL}, FEW)) for path in (

@@ -130,7 +130,7 @@ class Watch:
         """Whoever is told to come back does so: it is not answered yet."""
         received = b""
         while b'"success":true' not in received:
-            if b'"success":false' in received:
+            if b'"success":false' in received or b'"retry_after_ms"' in received:
                 received = b""
                 quiet.sendall(self._call())
             try:
