@@ -38,10 +38,10 @@ class SqliteLedger:
     """A file: one node at a time."""
 
     def __init__(self, folder: Path, clock: ManualClock) -> None:
-        self._path, self._clock = folder / "ledger.db", clock
+        self.path, self._clock = folder / "ledger.db", clock
 
     async def open(self, node: str, timing: Timing) -> Store:
-        store = SqliteStore(str(self._path), node, timing, now=self._clock)
+        store = SqliteStore(str(self.path), node, timing, now=self._clock)
         await store.open()
         return store
 

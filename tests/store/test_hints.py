@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolyard.model.api_key import ApiKey
+from toolyard.model.lifecycle import WaitingFor
 from toolyard.model.sealed import Sealed
 from toolyard.model.worker import WorkerRecord
 from toolyard.model.writes import Decision, WaitForAccount
@@ -105,7 +106,7 @@ async def test_who_waits_for_an_end_is_told_of_it(store: Store, clock: ManualClo
         elif how == "expire":
             await store.expire(10)
         elif how == "give up":
-            await store.give_up(begun.seq, 1, DONE)
+            await store.give_up(begun.seq, 1, UNKNOWN)
         elif how == "resolve":
             await store.resolve(begun.seq, DONE)
         else:
@@ -155,9 +156,9 @@ async def test_who_looks_after_what_waits_is_told_that_it_does_and_that_it_does_
         begun = await store.begin(call(waiting_for="authorization", queue_s=60.0))
     assert heard, "from its beginning"
     with Heard(store, waits, (Topic.DECIDED, begun.seq)) as heard:
-        await store.decide(Decision(begun.seq, "authorization"))
+        await store.release_wait(Decision(begun.seq, WaitingFor.AUTHORIZATION))
         assert heard == [(Topic.DECIDED, begun.seq)]
-        await store.decide(WaitForAccount(begun.seq, 0, "authorization", 60.0))
+        await store.hold(WaitForAccount(begun.seq, 0, WaitingFor.AUTHORIZATION, 60.0))
         assert heard[1:] == [waits], "again"
         await store.cancel(begun.seq)
     assert heard[2:] == [(Topic.DECIDED, begun.seq)]
@@ -201,7 +202,7 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
         await store.add_turn("s", [request()])
         await store.put_worker(WorkerRecord("default", "robot", "w", b"[]"))
         await store.put_key(ApiKey("agent", b"digest", "default", "agent"))
-        await store.decide(Decision(held.seq, "authorization", queue_s=60.0, then="approval"))
+        await store.release_wait(Decision(held.seq, WaitingFor.AUTHORIZATION, queue_s=60.0, then=WaitingFor.APPROVAL))
         await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
         store.tell(Topic.HEARD, "a client's")
         assert await bell.wait(10)

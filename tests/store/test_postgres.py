@@ -206,8 +206,8 @@ async def test_calls_of_a_node_that_died_are_lost_when_its_lease_is_over(
     assert await other.take_slot("Kit.Tool", 1)
     assert not await store.take_slot("Kit.Tool", 1)
     await clock.advance(TIMING.lease_s + 1)  # no time passes for the thread that renews
-    assert [each.seq for each in await other.lost(10)] == [begun.seq]
-    assert await store.lost(10) == [], "it is not lost to who runs it"
+    assert [each.seq for each in await other.unstarted(10)] == [begun.seq]
+    assert await store.unstarted(10) == [], "it is not lost to who runs it"
     assert await store.take_slot("Kit.Tool", 1), "what a dead node held is free"
     assert await other.restart(begun.seq, 1) == 2
     assert there(await store.finish(begun.seq, 1, DONE)).holder == "b"
@@ -219,9 +219,9 @@ async def test_a_node_that_slept_renews_its_lease_with_the_next_call(
     other = await make_store("b")
     before = await store.begin(call("before"))
     await clock.advance(TIMING.lease_s + 1)
-    assert [each.seq for each in await other.lost(10)] == [before.seq]
+    assert [each.seq for each in await other.unstarted(10)] == [before.seq]
     await store.begin(call("after"))
-    assert await other.lost(10) == []
+    assert await other.unstarted(10) == []
 
 
 async def test_the_lease_is_renewed_while_the_loop_is_blocked(postgres_url: str, runner: asyncio.Runner) -> None:
@@ -232,7 +232,7 @@ async def test_the_lease_is_renewed_while_the_loop_is_blocked(postgres_url: str,
     try:
         await first.begin(call())
         time.sleep(4.0)  # noqa: ASYNC251
-        assert await second.lost(10) == []
+        assert await second.unstarted(10) == []
     finally:
         await first.close()
         await second.close()
@@ -440,7 +440,7 @@ async def test_what_has_ended_slows_nothing(store: Store, postgres_url: str, clo
         await store.answer(answer(WORKER, 1, request=there(claim.request), session=DIRECT))
         begun = await store.begin(call(f"own-{number}"))
         await store.finish(begun.seq, 1, DONE)
-        await store.lost(10)
+        await store.unstarted(10)
         await store.expire(10)
         await store.sweep(10)
         await store.get("default", "ada", f"call-{number}")

@@ -225,7 +225,7 @@ async def test_what_has_ended_waits_for_nothing_and_is_not_answered(
 async def test_a_lost_call_that_waited_is_given_up(store: Store, make_store: Opening) -> None:
     seq = await asking(store, "sure")
     later = await make_store.instead_of(store, "b")
-    assert [each.seq for each in await later.lost(10)] == [seq]
+    assert [each.seq for each in await later.unstarted(10)] == [seq]
     assert await later.give_up(seq, 1, UNKNOWN)
     row = there(await later.row(seq))
     assert (row.code, row.waiting_for, row.losses) == ("outcome_unknown", None, 1)
@@ -236,13 +236,13 @@ async def test_a_lost_call_that_waited_is_given_up(store: Store, make_store: Ope
 
 async def lost(store: Store, make_store: Opening, seq: int) -> Store:
     later = await make_store.instead_of(store, "b")
-    assert [each.seq for each in await later.lost(10)] == [seq]
+    assert [each.seq for each in await later.unstarted(10)] == [seq]
     return later
 
 
 async def handed_back(store: Store, make_store: Opening, seq: int) -> Store:
     await store.hand_back(seq, 1)
-    assert [each.seq for each in await store.lost(10)] == [seq]
+    assert [each.seq for each in await store.unstarted(10)] == [seq]
     return store
 
 

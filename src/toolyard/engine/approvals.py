@@ -4,13 +4,13 @@ import msgspec
 
 from ..model.errors import PathNotFound, Refused
 from ..model.judge import ended_by
-from ..model.lifecycle import ENDED, Move, State
+from ..model.lifecycle import ENDED, Move, State, WaitingFor
 from ..model.record import CallRecord
 from ..model.writes import Decision
 from ..store.contract import Store
 from ..store.values import Filter, Note
 from ..trust.approvals.links import number_in
-from ..trust.approvals.rules import APPROVAL, ApprovalRules
+from ..trust.approvals.rules import ApprovalRules
 
 KIND = "decision"
 KEPT_S = 7 * 86400.0
@@ -26,9 +26,9 @@ class Approvals:
 
     async def waiting(self, tenant: str | None = None) -> list[CallRecord]:
         """The oldest first, each with all of its input: nobody agrees to what they were not shown."""
-        wanted = Filter(tenant, state=State.PENDING, waiting_for=APPROVAL, limit=MOST)
+        wanted = Filter(tenant, state=State.PENDING, waiting_for=WaitingFor.APPROVAL, limit=MOST)
         found = [call if call.input else await self._store.row(call.seq) for call in await self._store.listed(wanted)]
-        return [call for call in reversed(found) if call is not None and call.waiting_for == APPROVAL]
+        return [call for call in reversed(found) if call is not None and call.waiting_for == WaitingFor.APPROVAL]
 
     async def find(self, id: str) -> CallRecord:
         """By its address. One that was not given out for this very call is none. Raises PathNotFound."""
@@ -55,7 +55,7 @@ class Approvals:
             call = await self.find(id)
         except PathNotFound:
             return "failed"
-        if call.waiting_for == APPROVAL:
+        if call.waiting_for == WaitingFor.APPROVAL:
             return "pending"
         return "failed" if call.state is State.ERROR and call.attempt == 0 else "completed"
 
@@ -69,7 +69,7 @@ class Approvals:
         because = f": {reason}" if reason else ""
         ending = None if approved else ended_by(Move.REJECT, f"A person said no{because}", "none")
         queue_s = self._claim_s if call.queue == "worker" else None
-        judged = await self._store.decide(Decision(call.seq, APPROVAL, ending, queue_s))
+        judged = await self._store.release_wait(Decision(call.seq, WaitingFor.APPROVAL, ending, queue_s))
         if judged is None or judged.reason is not None:
             raise await self._late(call)
         said = _encode({"approved": approved, "by": by, "reason": reason})

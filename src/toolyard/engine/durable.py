@@ -28,12 +28,12 @@ from ..model.errors import (
     ToolError,
     Unavailable,
 )
-from ..model.lifecycle import ENDED
+from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallKey, CallName, CallRecord, NewCall
 from ..model.run import Run
 from ..store.hints import Topic
 from ..store.values import Begun, Note
-from ..trust.approvals.rules import APPROVAL, ApprovalRules
+from ..trust.approvals.rules import ApprovalRules
 from ..trust.limits.meters import Admitted
 from ..trust.limits.quotas import Quotas
 from ..trust.sealing.fingerprints import Fingerprints
@@ -156,7 +156,7 @@ class DurableCalls:
     async def _decided(self, seq: int, wait: Wait) -> bool:
         async def came() -> bool:
             call = await self._store.row(seq)
-            return call is None or call.waiting_for != APPROVAL
+            return call is None or call.waiting_for != WaitingFor.APPROVAL
 
         return await holding(self._store, ((Topic.DECIDED, seq), (Topic.ENDED, seq)), wait, came)
 
@@ -393,7 +393,7 @@ class DurableCalls:
             work.waits()
         else:
             work.is_known()
-            if held.waiting_for == APPROVAL:
+            if held.waiting_for == WaitingFor.APPROVAL:
                 raise _undecided(held.name, work)
             outcome = await self._joined(held.key, self._followed(held, prints), waiter)
             if isinstance(outcome.error, StillRunning):
@@ -433,7 +433,7 @@ class DurableCalls:
         known = begun.known
         if known is None or known.state in ENDED:
             return _answer(begun, key)
-        if known.waiting_for == APPROVAL:
+        if known.waiting_for == WaitingFor.APPROVAL:
             raise Undecided(known.name, known.tool, base_url)
         return await self._joined(key, self._followed(known, prints), waiter)
 
@@ -450,7 +450,7 @@ class DurableCalls:
             raise _conflict(key)
         if known is None or known.state in ENDED:
             return _answer(begun, key)
-        if known.waiting_for == APPROVAL:
+        if known.waiting_for == WaitingFor.APPROVAL:
             raise _undecided(known.name, work)
         if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)

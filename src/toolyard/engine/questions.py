@@ -11,14 +11,14 @@ import msgspec
 from ..model.caller import Caller
 from ..model.channel import Asks, Channel, Question
 from ..model.errors import ToolError, ToolTimedOut
-from ..model.lifecycle import ENDED
+from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallRecord
 from ..model.run import Run
 from ..runners.sandbox import Sandbox, Whose
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import StoreDown, StoredQuestion
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION, ApprovalRules
+from ..trust.approvals.rules import ApprovalRules
 from .wait import Wait
 
 LOOK_AGAIN_S = 1.0
@@ -93,11 +93,11 @@ class Questions:
 
     async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Those that a call waits for now. `looks` is its caller, as it is known now."""
-        if call.waiting_for == APPROVAL:
+        if call.waiting_for == WaitingFor.APPROVAL:
             return [self.approvals.question(call.tool, call.name)]
-        if call.waiting_for == AUTHORIZATION:
+        if call.waiting_for == WaitingFor.AUTHORIZATION:
             return await self.awaited(call, looks)
-        return await self.unanswered(call) if call.waiting_for == "answer" else []
+        return await self.unanswered(call) if call.waiting_for == WaitingFor.ANSWER else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:
         """Those that nobody has answered, also of an attempt that was lost: the next one will ask them again."""

@@ -53,7 +53,7 @@ class Restarts:
     async def settle(self) -> None:
         """Once: all that is lost now."""
         while True:
-            lost = await self._store.lost(AT_ONCE)
+            lost = await self._store.unstarted(AT_ONCE)
             settled = [await self._settle_one(call) for call in lost if call.seq not in self._beginning]
             if len(lost) < AT_ONCE or not any(settled):
                 return

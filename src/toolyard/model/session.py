@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .lifecycle import State
+from .lifecycle import State, WaitingFor
 
 _log = logging.getLogger("toolyard.ledger")
 
@@ -101,7 +101,7 @@ class RequestEvent(Struct, frozen=True, rename="camel", omit_defaults=True):
     tool: str
     state: State
     attempt: int
-    waiting_for: str | None = None
+    waiting_for: WaitingFor | None = None
 
 
 class SessionEvent(Struct, frozen=True, rename="camel"):

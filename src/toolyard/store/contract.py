@@ -129,9 +129,13 @@ class CallStore(Protocol):
         """Ends a call as cancelled unless it has ended. None: there is no such call."""
         ...
 
-    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
-        """What a call waits for has come, or never will: it goes on, or ends. Or it lacks something before it begins,
-        and waits. None: there is no such call."""
+    async def release_wait(self, decision: Decision) -> Judged | None:
+        """What a call waits for has come, or never will: it goes on, or ends. Of several decisions the first counts.
+        None: there is no such call."""
+        ...
+
+    async def hold(self, wait: WaitForAccount) -> Judged | None:
+        """A call that was about to begin lacks something, and waits for it, or ends. None: there is no such call."""
         ...
 
     async def find(self, key: CallKey) -> Begun | None:
@@ -155,9 +159,10 @@ class CallStore(Protocol):
         `newest` calls. A state without calls is left out."""
         ...
 
-    async def lost(self, limit: int) -> list[CallRecord]:
-        """Calls of `queue` `node` that nobody runs: their node is gone, or handed them back. Each is to be started
-        again or ended. The oldest first."""
+    async def unstarted(self, limit: int) -> list[CallRecord]:
+        """Calls of `queue` `node` that nobody runs (`model.judge.is_unstarted`): a person approved them, their account
+        was connected, they were handed back, or their node is gone. Each is to be started or ended. The oldest
+        first."""
         ...
 
     async def restart(self, seq: int, attempt: int) -> int | None:

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
-from ..model.lifecycle import State
+from ..model.lifecycle import State, WaitingFor
 from ..model.record import CallKey, CallRecord
 from ..model.writes import Claimant
 
@@ -31,6 +31,11 @@ class Timing(Struct, frozen=True):
     key_ttl_s: float = 86400.0
     lease_s: float = 30.0
     max_attempts: int = 3
+
+
+def waiting_for_of(column: str | None) -> WaitingFor | None:
+    """As it is read from a row."""
+    return None if column is None else WaitingFor(column)
 
 
 class Begun(Struct):
@@ -61,7 +66,7 @@ class Filter(Struct, frozen=True):
     limit: int = 50
     call_id: str | None = None
     wire: str | None = None
-    waiting_for: str | None = None
+    waiting_for: WaitingFor | None = None
 
 
 class StoredQuestion(Struct, frozen=True):

@@ -21,7 +21,7 @@ from tests.system.durability.power import Disk, Step, disk, everything, idle, no
 from toolyard import Toolkit, ToolyardError
 from toolyard.model.api_key import ApiKey
 from toolyard.model.audit import AuditBlock, Mark
-from toolyard.model.lifecycle import ENDED, State
+from toolyard.model.lifecycle import ENDED, State, WaitingFor
 from toolyard.model.record import CallRecord, Ending
 from toolyard.model.sealed import Sealed
 from toolyard.model.worker import WorkerRecord
@@ -145,7 +145,7 @@ WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
     "add_note": lambda store, there: store.add_note(Note("k", "default", "ada", "added", b"{}"), 10.0),
     "put_sealed": lambda store, there: store.put_sealed(Sealed("k", "default", "ada", "new", b"sealed")),
     "drop_sealed": lambda store, there: store.drop_sealed("k", "default", "ada", "old"),
-    "decide": lambda store, there: store.decide(Decision(there.held, "approval")),
+    "release_wait": lambda store, there: store.release_wait(Decision(there.held, WaitingFor.APPROVAL)),
     "put_key": lambda store, there: store.put_key(ApiKey("new", b"new", "default", "new")),
     "revoke_key": lambda store, there: store.revoke_key("old"),
     "add_audit": lambda store, there: store.add_audit(BLOCK, Mark("new", 1, b"mac", 1, 1.0, b"seal")),

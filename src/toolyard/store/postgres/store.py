@@ -18,12 +18,28 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...model.errors import ToolyardError
-from ...model.judge import Judged
+from ...model.judge import Judged, is_accepted
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding, session_of
 from ...model.worker import WorkerRecord
-from ...model.writes import DIRECT, Answer, Claimant, Decision, HandBack, HeartbeatWrite, LeaseTerms, WaitForAccount
+from ...model.writes import (
+    DIRECT,
+    Answer,
+    ByNumber,
+    Cancel,
+    Claimant,
+    Decision,
+    Finish,
+    GiveUp,
+    HandBack,
+    HeartbeatWrite,
+    LeaseTerms,
+    NodeHandBack,
+    Resolve,
+    Restart,
+    WaitForAccount,
+)
 from ...supervision import SupervisedTask, Supervisor
 from ..hints import Hints, Topic
 from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
@@ -35,9 +51,7 @@ from . import requests as working
 from .batches import Batches
 from .begin import Beginning, Terms
 from .connections import Connection, Pool, store_down
-from .judged_writes import Decide
 from .lease import NOT_FLUSHED, Lease
-from .node_calls import Finish
 from .notifications import Listener, Poller, Sender, channel_of
 from .rows import SQL, Told, call_of, columns, encode, found_by, key_values, standing_of, text
 from .schema import migrate
@@ -60,7 +74,7 @@ class PostgresStore(KeptForTrust):
     def __init__(self, url: str, node: str, timing: Timing, supervisor: Supervisor | None = None) -> None:
         self._supervisor = supervisor or Supervisor()
         self._url, self.node, self._timing = url, node, timing
-        self._terms, self._limits = Terms.of(node, timing), LeaseTerms(timing.lease_s, timing.max_attempts)
+        self._terms, self._lease_terms = Terms.of(node, timing), LeaseTerms(timing.lease_s, timing.max_attempts)
         self.hints = Hints()
         self._link, self._unflushed = Pool(url, CONNECTIONS), Pool(url, UNFLUSHED_CONNECTIONS, NOT_FLUSHED)
         self._lease, self._slots = Lease(url, node, timing.lease_s), NodeSlots(self._unflushed, node)
@@ -70,7 +84,7 @@ class PostgresStore(KeptForTrust):
         self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
         self._beats = Batches("heartbeats", self._beat_all)
         self._answers = Batches("answers", self._answer_all, _answer_size)
-        self._decisions = Batches("decisions", self._decide_all)
+        self._writes = Batches("decisions", self._judge_all)
         self._claiming = asyncio.Lock()
         self._hearing: list[SupervisedTask] = []
         self._tried_at = 0.0
@@ -127,7 +141,7 @@ class PostgresStore(KeptForTrust):
 
     @property
     def _batches(self) -> tuple[Batches[Any, Any], ...]:
-        return self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions
+        return self._begins, self._records, self._finishes, self._beats, self._answers, self._writes
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -148,17 +162,20 @@ class PostgresStore(KeptForTrust):
         return failed
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
-        (winner,) = await self._finishes.submit([Finish(seq, attempt, ending)])
+        (winner,) = await self._finishes.submit([Finish(seq, attempt, self.node, ending)])
         return winner
 
     async def hand_back(self, seq: int, attempt: int) -> None:
-        await self._decide(seq, running.handing_back(attempt, self.node))
+        await self._judged(NodeHandBack(seq, attempt, self.node))
 
     async def cancel(self, seq: int) -> Judged | None:
-        return await self._decide(seq, running.cancelling(seq, self._limits))
+        return await self._judged(Cancel(seq))
 
-    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
-        return await self._decide(decision.seq, running.deciding(decision, self._limits))
+    async def release_wait(self, decision: Decision) -> Judged | None:
+        return await self._judged(decision)
+
+    async def hold(self, wait: WaitForAccount) -> Judged | None:
+        return await self._judged(wait)
 
     async def find(self, key: CallKey) -> Begun | None:
         wanted = [(value,) for value in (0, *key_values(key))]
@@ -179,19 +196,18 @@ class PostgresStore(KeptForTrust):
     async def counted(self, newest: int) -> dict[State, int]:
         return {State(state): count for state, count in await self._fetch(SQL.counted, newest) if count}
 
-    async def lost(self, limit: int) -> list[CallRecord]:
-        return [call_of(row) for row in await self._fetch(SQL.lost, self.node, limit)]
+    async def unstarted(self, limit: int) -> list[CallRecord]:
+        return [call_of(row) for row in await self._fetch(SQL.unstarted, self.node, limit)]
 
     async def restart(self, seq: int, attempt: int) -> int | None:
-        restarted = await self._decide(seq, running.restarting(attempt, self.node))
-        return None if restarted is None else restarted.standing.attempt
+        restarted = await self._judged(Restart(seq, attempt, self.node))
+        return restarted.standing.attempt if is_accepted(restarted) else None
 
     async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
-        return await self._decide(seq, running.giving_up(attempt, self.node, ending)) is not None
+        return is_accepted(await self._judged(GiveUp(seq, attempt, self.node, ending)))
 
     async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
-        resolved = await self._write(partial(running.resolve, seq=seq, ending=ending))
-        return await self.row(seq) if resolved else None
+        return await self.row(seq) if is_accepted(await self._judged(Resolve(seq, ending))) else None
 
     async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
         if notes:
@@ -199,7 +215,7 @@ class PostgresStore(KeptForTrust):
             await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_progress, self.node, *values))
 
     async def expire(self, limit: int) -> int:
-        return await self._write(partial(running.expire, limit=limit, limits=self._limits))
+        return await self._write(partial(running.expire, limit=limit, terms=self._lease_terms))
 
     async def sweep(self, limit: int) -> int:
         return await self._link.write(
@@ -215,7 +231,7 @@ class PostgresStore(KeptForTrust):
 
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         """Large ones of this node go one after another: at the same time they would only be in each other's way."""
-        work = partial(working.claim, wanted=wanted, token=secrets.randbits(62), limits=self._limits)
+        work = partial(working.claim, wanted=wanted, token=secrets.randbits(62), terms=self._lease_terms)
         if wanted.limit <= FEW_CLAIMS:
             return await self._write(work)
         async with self._claiming:
@@ -377,19 +393,19 @@ class PostgresStore(KeptForTrust):
         return [True] * len(calls)
 
     async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
-        return await self._write(partial(running.finish, done=done, node=self.node))
+        return await self._write(partial(running.finish, done=done, node=self.node, terms=self._lease_terms))
 
     async def _beat_all(self, beats: list[HeartbeatWrite]) -> list[Judged | None]:
-        return await self._write(partial(working.beat, beats=beats, limits=self._limits))
+        return await self._write(partial(working.beat, beats=beats, terms=self._lease_terms))
 
     async def _answer_all(self, answers: list[Answer | HandBack]) -> list[Judged | None]:
-        return await self._write(partial(working.answer, answers=answers, limits=self._limits))
+        return await self._write(partial(working.answer, answers=answers, terms=self._lease_terms))
 
-    async def _decide_all(self, decisions: list[tuple[int, Decide]]) -> list[Judged | None]:
-        return await self._write(partial(running.settle_calls, decisions=decisions))
+    async def _judge_all(self, writes: list[ByNumber]) -> list[Judged | None]:
+        return await self._write(partial(running.write, writes=writes, terms=self._lease_terms))
 
-    async def _decide(self, seq: int, decision: Decide) -> Judged | None:
-        (judged,) = await self._decisions.submit([(seq, decision)])
+    async def _judged(self, write: ByNumber) -> Judged | None:
+        (judged,) = await self._writes.submit([write])
         return judged
 
     # -- what they share ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from ...model.record import CallKey, NewCall
 from ...model.session import RequestEvent, Session, SessionCounts, SessionEvent, session_of
 from ...model.writes import DIRECT
 from ..hints import Topic
-from ..values import Begun, key_conflict
+from ..values import Begun, key_conflict, waiting_for_of
 from .rows import SQL, PendingHints, encode, known
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def announce(cursor: apsw.Cursor, told: PendingHints, seq: int, *, was_open: boo
     id, before, is_open = row[0], there.status, row[3] not in ENDED
     there.open += is_open - was_open
     there.revision += 1
-    event = RequestEvent(row[1], row[2], State(row[3]), row[4], row[5])
+    event = RequestEvent(row[1], row[2], State(row[3]), row[4], waiting_for_of(row[5]))
     cursor.execute(SQL.add_event, (id, there.revision, "request", encode(event)))
     if there.status != before:
         there.revision += 1

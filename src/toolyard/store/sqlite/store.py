@@ -14,8 +14,8 @@ import apsw
 import msgspec
 
 from ...model.errors import SetupError
-from ...model.judge import Judged, claimed, is_news, judge, settle
-from ...model.lifecycle import State
+from ...model.judge import Judged, claimed, frees_key, is_accepted, is_news, judge, settle
+from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding
 from ...model.worker import WorkerRecord
@@ -26,9 +26,13 @@ from ...model.writes import (
     Cancel,
     Claimant,
     Decision,
+    GiveUp,
     HandBack,
     HeartbeatWrite,
     LeaseTerms,
+    NodeHandBack,
+    Resolve,
+    Restart,
     WaitForAccount,
     Write,
 )
@@ -65,7 +69,7 @@ class SqliteStore(KeptForTrust):
         self._supervisor = supervisor or Supervisor()
         self._path, self.node, self._now, self._timing = Path(path), node, now, timing
         self._key_ttl_s = max(timing.key_ttl_s, timing.retention_s)
-        self._limits = LeaseTerms(timing.lease_s, timing.max_attempts)
+        self._lease_terms = LeaseTerms(timing.lease_s, timing.max_attempts)
         self.hints = Hints()
         self._slots: Counter[str] = Counter()
         self._has_failed, self._tried_at = False, 0.0
@@ -122,11 +126,18 @@ class SqliteStore(KeptForTrust):
         return 0
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
+        """The one write about a call that comes with every call, so it is a single conditional statement: `judge` of a
+        `Finish`, in SQL."""
+
         def write(cursor: apsw.Cursor, told: PendingHints) -> CallRecord | None:
             values = rows.ending(cursor, ending, self._now())
-            if not self._moved(cursor, told, SQL.finish, (*values, seq, attempt, self.node), seq):
+            ended = cursor.execute(SQL.finish, (*values, seq, attempt, self.node)).fetchone()
+            if ended is None:  # the fence: that attempt does not hold the call any more
                 return rows.call(cursor, "seq = ?", (seq,))
-            if ending.releases_key:
+            session: Any = ended[0]
+            if session is not None:
+                sessions.announce(cursor, told, seq, was_open=True, now=self._now())
+            if frees_key(session, ending):
                 cursor.execute(SQL.release_key, {"seq": seq})
             told.add((Topic.ENDED, seq))
             return None
@@ -134,14 +145,16 @@ class SqliteStore(KeptForTrust):
         return await self._change(write)
 
     async def hand_back(self, seq: int, attempt: int) -> None:
-        values = (seq, attempt, self.node)
-        await self._change(lambda cursor, told: self._moved(cursor, told, SQL.hand_back, values, seq))
+        await self._judged(NodeHandBack(seq, attempt, self.node))
 
     async def cancel(self, seq: int) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, Cancel(seq)))
+        return await self._judged(Cancel(seq))
 
-    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, decision))
+    async def release_wait(self, decision: Decision) -> Judged | None:
+        return await self._judged(decision)
+
+    async def hold(self, wait: WaitForAccount) -> Judged | None:
+        return await self._judged(wait)
 
     async def find(self, key: CallKey) -> Begun | None:
         return await self._write(lambda cursor: rows.known(cursor, key))
@@ -161,38 +174,19 @@ class SqliteStore(KeptForTrust):
     async def counted(self, newest: int) -> dict[State, int]:
         return await self._write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
 
-    async def lost(self, limit: int) -> list[CallRecord]:
-        where, values = f"seq IN ({SQL.lost}) ORDER BY seq", {"node": self.node, "limit": limit}
+    async def unstarted(self, limit: int) -> list[CallRecord]:
+        where, values = f"seq IN ({SQL.unstarted}) ORDER BY seq", {"node": self.node, "limit": limit}
         return await self._write(lambda cursor: rows.calls(cursor, where, values))
 
     async def restart(self, seq: int, attempt: int) -> int | None:
-        def write(cursor: apsw.Cursor, told: PendingHints) -> int | None:
-            values = {"node": self.node, "now": self._now(), "seq": seq, "attempt": attempt}
-            return attempt + 1 if self._moved(cursor, told, SQL.restart, values, seq) else None
-
-        return await self._change(write)
+        restarted = await self._judged(Restart(seq, attempt, self.node))
+        return restarted.standing.attempt if is_accepted(restarted) else None
 
     async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
-        def write(cursor: apsw.Cursor, told: PendingHints) -> bool:
-            values = rows.ending(cursor, ending, self._now())
-            ended = self._moved(cursor, told, SQL.give_up, (*values, seq, attempt, self.node), seq)
-            if ended:
-                told.add((Topic.ENDED, seq))
-            return ended
-
-        return await self._change(write)
+        return is_accepted(await self._judged(GiveUp(seq, attempt, self.node, ending)))
 
     async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
-        def write(cursor: apsw.Cursor, told: PendingHints) -> CallRecord | None:
-            state, code, at, _, *rest = rows.ending(cursor, ending, self._now()) if ending else rows.PENDING_AGAIN
-            if not self._moved(cursor, told, SQL.resolve, (state, code, at, *rest, seq), seq, was_open=False):
-                return None
-            if ending is None:
-                cursor.execute(SQL.reopen, {"now": self._now(), "seq": seq})
-            told.update({(Topic.ENDED, seq), (Topic.PENDING, "")})
-            return rows.call(cursor, "seq = ?", (seq,))
-
-        return await self._change(write)
+        return await self.row(seq) if is_accepted(await self._judged(Resolve(seq, ending))) else None
 
     async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
         values = [(progress, seq, attempt) for seq, attempt, progress in notes]
@@ -204,7 +198,7 @@ class SqliteStore(KeptForTrust):
             due = cursor.execute(SQL.overdue, {"now": now, "limit": limit}).fetchall()
             for (seq,) in due:
                 before = rows.standing(cursor, "seq = ?", (seq,))
-                after = settle(before, now, self._limits) if before else None
+                after = settle(before, now, self._lease_terms) if before else None
                 if before is not None and after is not None:
                     self._save(cursor, told, before, after)
             if cursor.execute(SQL.drop_dead_workers, (now,)).fetchall():
@@ -226,8 +220,8 @@ class SqliteStore(KeptForTrust):
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
                 for before in waiting:
-                    settled = settle(before, now, self._limits)
-                    taken = Judged(claimed(before, wanted.who.holder, now, self._limits))
+                    settled = settle(before, now, self._lease_terms)
+                    taken = Judged(claimed(before, wanted.who.holder, now, self._lease_terms))
                     self._save(cursor, told, before, settled or taken)
                     claims += [] if settled else rows.calls(cursor, "seq = ?", (before.seq,))
             return claims
@@ -238,10 +232,10 @@ class SqliteStore(KeptForTrust):
         return await self._change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
 
     async def answer(self, answer: Answer) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, answer))
+        return await self._judged(answer)
 
     async def leave(self, hand_back: HandBack) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, hand_back))
+        return await self._judged(hand_back)
 
     async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
         def read(cursor: apsw.Cursor) -> CallRecord | None:
@@ -403,30 +397,26 @@ class SqliteStore(KeptForTrust):
             sessions.announce(cursor, told, seq, was_open=False, now=now)
         return seq
 
-    def _moved(
-        self, cursor: apsw.Cursor, told: PendingHints, sql: str, values: Any, seq: int, *, was_open: bool = True
-    ) -> bool:
-        """Makes a conditional write about a call that a node runs. Whether it did anything."""
-        changed = cursor.execute(sql, values).fetchone()
-        if changed is not None and changed[0] is not None:
-            sessions.announce(cursor, told, seq, was_open=was_open, now=self._now())
-        return changed is not None
+    async def _judged(self, write: Write) -> Judged | None:
+        return await self._change(lambda cursor, told: self._judge(cursor, told, write))
 
     def _judge(self, cursor: apsw.Cursor, told: PendingHints, write: Write) -> Judged | None:
+        """Between the look at the row and the write nobody else can come: there is one writer. No other node is ever
+        alive beside this one, so a call under another node's name is held by nobody."""
         before = rows.standing_for(cursor, write)
         if before is None or not (isinstance(write, ByNumber) or write.who.may_touch(before)):
             return None
-        judged = judge(before, write, self._now(), self._limits)
+        judged = judge(before, write, self._now(), self._lease_terms)
         if judged.changed:
             self._save(cursor, told, before, judged)
         return judged
 
     def _save(self, cursor: apsw.Cursor, told: PendingHints, before: CallState, judged: Judged) -> None:
-        rows.save(cursor, judged)
+        rows.save(cursor, before, judged)
         after = judged.standing
         told.update(changed(before, after))
         if after.session is not None and is_news(before, after):
-            sessions.announce(cursor, told, after.seq, was_open=True, now=self._now())
+            sessions.announce(cursor, told, after.seq, was_open=before.state not in ENDED, now=self._now())
 
     async def _change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
         """A write, and hints about it once it is durable."""

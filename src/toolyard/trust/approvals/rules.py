@@ -23,6 +23,7 @@ from msgspec import Struct
 from ...model.caller import Caller
 from ...model.channel import Question
 from ...model.errors import Challenge, DefinitionError, Missing, MissingRequirements, nobody_can_approve
+from ...model.lifecycle import WaitingFor
 from ...model.predicate import Predicate, defaults_of, misfit, place_of
 from ...model.raised import named, shown
 from ...model.record import CallName
@@ -32,7 +33,6 @@ from ..sealing.ring import KeyRing
 from ..tables import each_table, only, patterns_of
 from .links import _CODE, _SIGNED, PATH, THEN, _code, _id, plain
 
-APPROVAL, AUTHORIZATION = "approval", "authorization"
 """What a call may wait for."""
 EVERYBODY = CallerPattern()
 _log = logging.getLogger("toolyard.approvals")
@@ -104,7 +104,7 @@ class ApprovalRules:
     def question(self, tool_name: str, call: CallName) -> Question:
         """As a client's person is sent there."""
         url = f"{self.base_url()}{PATH}/{self.id_of(call)}"
-        return Question(APPROVAL, "url", waits(tool_name), url=url)
+        return Question(WaitingFor.APPROVAL, "url", waits(tool_name), url=url)
 
     def id_of(self, call: CallName) -> str:
         return _id(call.seq, self._ring.sign(_SIGNED, call.encoded()))

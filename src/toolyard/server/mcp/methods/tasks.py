@@ -11,13 +11,12 @@ from ....catalogue import Catalogue
 from ....engine.questions import Questions
 from ....model.channel import Question
 from ....model.errors import ToolNotFound
-from ....model.lifecycle import ENDED
+from ....model.lifecycle import ENDED, FOR_A_PERSON
 from ....model.record import CallRecord
 from ....model.tool import Tool
 from ....store.contract import Store
 from ....store.values import Filter
 from ....text import base64url
-from ....trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, Incoming, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import RELATED_TASK, OfTask, PageParams, decode_params
@@ -59,7 +58,7 @@ class Tasks:
         """Whoever was told that the task waits for a person, and asks again, is told when it no longer does, or after a
         while: people take longer than clients have patience to ask."""
         call = await self._find(message, peer)
-        if call.waiting_for in (APPROVAL, AUTHORIZATION) and self._was_told(call):
+        if call.waiting_for in FOR_A_PERSON and self._was_told(call):
             call = await self._following.until_decided(call, outlet)
         return await self.shown(call, peer)
 

@@ -24,10 +24,10 @@ from ....model.errors import (
     ToolNotFound,
     ToolyardError,
 )
-from ....model.lifecycle import ENDED
+from ....model.lifecycle import ENDED, WaitingFor
 from ....model.tool import Tool
 from ....trust.access.access import refuse_lacking
-from ....trust.approvals.rules import APPROVAL, waits
+from ....trust.approvals.rules import waits
 from ....wires.mcp.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -118,7 +118,7 @@ class Calling:
             channel = self._channel(tool, params, meta, peer, outlet)
             if command.call_id is not None and tool.runs == "inline":  # only such a tool can ask
                 known = await self._engine.known(command, peer.caller)
-                if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
+                if known is not None and known.state not in ENDED and known.waiting_for != WaitingFor.APPROVAL:
                     return await self.following.joined(tool, known, params, peer, outlet, lambda: channel)
             outcome = await self._engine.call(tool, command, peer.caller, channel, base_url)
             ended.with_outcome(outcome)
