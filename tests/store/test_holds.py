@@ -13,7 +13,7 @@ from toolyard.store.contract import Store
 from toolyard.store.values import Filter
 
 from .calls import WORKER, call, hand_back, in_session, request, there, wanted, worker_call
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
 APPROVAL, AUTHORIZATION = WaitingFor.APPROVAL, WaitingFor.AUTHORIZATION
 NO = ended_by(Move.REJECT, "Ada said no", "none")
@@ -155,7 +155,7 @@ async def test_what_cannot_wait_for_what_it_lacks_ends_and_frees_its_key(store: 
 async def test_a_claim_that_was_lost_meanwhile_is_not_held_back(store: Store, clock: ManualClock) -> None:
     begun = await store.begin(worker_call(on_lost="rerun"))
     await store.claim(wanted(WORKER))
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     await store.expire(10)
     (second,) = await store.claim(wanted(WORKER))
     assert there(await store.hold(WaitForAccount(begun.seq, 1, AUTHORIZATION, 60.0))).reason == "stale_attempt"

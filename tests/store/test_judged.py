@@ -32,7 +32,6 @@ from toolyard.model.writes import (
     GiveUp,
     HandBack,
     HeartbeatWrite,
-    LeaseTerms,
     NodeHandBack,
     RequestWrite,
     Resolve,
@@ -59,9 +58,8 @@ from .calls import (
     wanted,
     worker_call,
 )
-from .ledgers import TIMING, Ledger, ManualClock, Opening
+from .ledgers import TERMS, Ledger, ManualClock, Opening
 
-TERMS = LeaseTerms(TIMING.lease_s, TIMING.max_attempts)
 APPROVAL, ACCOUNT, ANSWER = WaitingFor.APPROVAL, WaitingFor.AUTHORIZATION, WaitingFor.ANSWER
 REJECTED = ended_by(Move.REJECT, "no", "none")
 LACKING = Ending(State.ERROR, "tool_failed", 0.0, error=b'{"message":"lacks"}', releases_key=True)
@@ -324,21 +322,21 @@ async def a_worker_has_it(stage: Stage, count: int) -> list[int]:
 @state
 async def a_worker_has_it_past_its_lease(stage: Stage, count: int) -> list[int]:
     seqs = await stage.claimed(count)
-    await stage.clock.advance(TIMING.lease_s)
+    await stage.clock.advance(TERMS.lease_s)
     return seqs
 
 
 @state
 async def a_worker_has_what_must_not_run_twice_past_its_lease(stage: Stage, count: int) -> list[int]:
     seqs = await stage.claimed(count, on_lost="unknown")
-    await stage.clock.advance(TIMING.lease_s)
+    await stage.clock.advance(TERMS.lease_s)
     return seqs
 
 
 @state
 async def a_worker_has_it_past_its_run(stage: Stage, count: int) -> list[int]:
-    seqs = await stage.claimed(count, run_s=TIMING.lease_s / 2)
-    await stage.clock.advance(TIMING.lease_s / 2)
+    seqs = await stage.claimed(count, run_s=TERMS.lease_s / 2)
+    await stage.clock.advance(TERMS.lease_s / 2)
     return seqs
 
 

@@ -11,10 +11,10 @@ from toolyard.store.contract import Store
 from toolyard.store.values import Filter
 
 from .calls import ADA, DONE, KEY, answer, beat, call, hand_back, in_session, request, session, there, wanted
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
 pytestmark = pytest.mark.needs_nodes
-LEASE_S = TIMING.lease_s
+LEASE_S = TERMS.lease_s
 
 
 async def test_one_key_begins_on_one_node(store: Store, make_store: Opening) -> None:

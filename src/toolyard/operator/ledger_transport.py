@@ -49,9 +49,9 @@ class LedgerTransport:
             self._runner.close()
             raise
         desk = CallAdmin(self._store, alone=not self._store.shared)
-        keys = admin_keys.ApiKeyAdmin(self._store, SYSTEM_CLOCK.now, _nobody_else)
-        secrets = admin_secrets.SecretAdmin(Vault(self._store, self._ring), SYSTEM_CLOCK.now)
-        audit = AuditReader(self._store, self._ring)
+        keys = admin_keys.ApiKeyAdmin(self._store.api_keys, SYSTEM_CLOCK.now, _nobody_else)
+        secrets = admin_secrets.SecretAdmin(Vault(self._store.sealed, self._ring), SYSTEM_CLOCK.now)
+        audit = AuditReader(self._store.audit, self._ring)
         approvals = ApprovalRules((), self._ring, settings.approval_wait_s, lambda: settings.public_url or "")
         approving = Approvals(self._store, approvals, settings.claim_wait_s)
         decisions = AuditedApprovals(approving, self._note, SYSTEM_CLOCK.now)
@@ -106,7 +106,7 @@ class LedgerTransport:
     async def _note(self, entry: Entry) -> None:
         """In the audit log, where there is one."""
         if self._is_audited:
-            await put(self._store, self._ring, VERBS if self._store.shared else MAIN, entry)
+            await put(self._store.audit, self._ring, VERBS if self._store.shared else MAIN, entry)
 
 
 def _address(settings: Settings) -> str:

@@ -40,6 +40,6 @@ async def _begin_anew(settings: Settings) -> str:
 
 async def _mark(store: Store, ring: KeyRing, *, is_audited: bool) -> None:
     """From now on something in the ledger fits the key."""
-    await Vault(store, ring).put(MARK, b"", {"since": SYSTEM_CLOCK.now()})
+    await Vault(store.sealed, ring).put(MARK, b"", {"since": SYSTEM_CLOCK.now()})
     if is_audited:
-        await put(store, ring, VERBS if store.shared else MAIN, Entry(SYSTEM_CLOCK.now(), "admin", tool=SAID))
+        await put(store.audit, ring, VERBS if store.shared else MAIN, Entry(SYSTEM_CLOCK.now(), "admin", tool=SAID))

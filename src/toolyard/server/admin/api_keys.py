@@ -24,7 +24,7 @@ class ApiKeyAdmin:
         self._store, self.now, self._changed = store, now, changed
 
     async def listed(self) -> list[ApiKey]:
-        return await self._store.keys()
+        return await self._store.listed()
 
     async def make(self, wanted: WantedKey) -> tuple[str, ApiKey]:
         """The key, which is said this once, and what is known of it."""
@@ -41,16 +41,16 @@ class ApiKeyAdmin:
             created=self.now(),
             expires=wanted.expires,
         )
-        if not await self._store.put_key(made):
+        if not await self._store.put(made):
             raise Refused(f"There is a key named {wanted.name} already; revoke it, or choose another name", "conflict")
         await self._changed()
         return key, made
 
     async def revoke(self, name: str) -> ApiKey:
-        if not await self._store.revoke_key(name):
+        if not await self._store.revoke(name):
             raise PathNotFound(f"There is no key named {name} that could be revoked")
         await self._changed()
-        return next(key for key in reversed(await self._store.keys()) if key.name == name)
+        return next(key for key in reversed(await self._store.listed()) if key.name == name)
 
 
 def routes(desk: ApiKeyAdmin) -> list[Route]:

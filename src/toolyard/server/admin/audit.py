@@ -27,21 +27,21 @@ class AuditReader:
         self._store, self._ring = store, ring
 
     async def chains(self) -> list[Chain]:
-        return await self._store.audit_chains()
+        return await self._store.chains()
 
     async def blocks(self, chain: str, after: int, since: float | None) -> list[AuditBlock]:
         """A few of them, in order; none: there are no more."""
-        return await self._store.audit_blocks(chain, after, AT_ONCE, since)
+        return await self._store.blocks(chain, after, AT_ONCE, since)
 
     async def verify(self, name: str, place: ChainPosition, known: Sequence[Mark]) -> tuple[ChainPosition, bool]:
         """From a place on, a few blocks: how far it is whole, and whether that is the end. Raises Broken. What a
         server drops meanwhile is not missing."""
         while True:
-            before = await self._store.audit_chain(name)
+            before = await self._store.chain(name)
             try:
                 return await self._verify(before, place, known)
             except Broken:
-                if (await self._store.audit_chain(name)).anchor == before.anchor:
+                if (await self._store.chain(name)).anchor == before.anchor:
                     raise
 
     async def _verify(self, before: Chain, place: ChainPosition, known: Sequence[Mark]) -> tuple[ChainPosition, bool]:
@@ -49,14 +49,14 @@ class AuditReader:
         that was read after them may be further on, but not behind."""
         check_known(self._ring, before, known)
         place = max(place, start_of(self._ring, before), key=lambda each: each.number)
-        blocks = await self._store.audit_blocks(before.name, place.number, AT_ONCE)
+        blocks = await self._store.blocks(before.name, place.number, AT_ONCE)
         for block in blocks:
             place = go_on(self._ring, before.name, place, block, known)
         if len(blocks) == AT_ONCE:
             return place, False
         if before.head is not None and before.head.number > place.number:
             check_end(self._ring, before, place)
-        after = await self._store.audit_chain(before.name)
+        after = await self._store.chain(before.name)
         if after.head is not None and after.head.number > place.number:
             return place, False
         check_end(self._ring, after, place)

@@ -80,7 +80,7 @@ def _identity(asked: ExplainQuery, keys: Iterable[Identity]) -> Identity:
 
 def routes(catalogue: Catalogue, rules: ExplainRules, store: ApiKeyStore, now: Callable[[], float]) -> list[Route]:
     async def ask(exchange: Exchange) -> Reply:
-        keys = [identity_of(key) for key in await store.keys() if key.state(now()) == "live"]
+        keys = [identity_of(key) for key in await store.listed() if key.state(now()) == "live"]
         return encode_explanation(explain(catalogue, rules, decode_asked(exchange.body), keys))
 
     return [Route("POST", PATH, ask, LIFECYCLE, reads_json=True, who="operator")]

@@ -136,7 +136,7 @@ class Yard:
         self.access = Access(settings.access, limited, asking)
         self.local = partial(Access((), limited, asking).caller, NOBODY)
         """Who started this process, as a caller: limits and approvals are about them too, rules are for others."""
-        self._keys = ApiKeys(self.store, read_keys(settings.api_keys), seam.now)
+        self._keys = ApiKeys(self.store.api_keys, read_keys(settings.api_keys), seam.now)
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
@@ -196,7 +196,7 @@ class Yard:
         self._recorded = recorded = DurableCalls(
             node, fingerprints, approvals, settings.sync_wait_s, settings.queue_limit, quotas
         )
-        self._vault = Vault(store, ring)
+        self._vault = Vault(store.sealed, ring)
         self.connecting = connecting = self._connect(seam)
         keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
         keepers += [connecting.connections] if connecting is not None else []
@@ -348,11 +348,11 @@ class Yard:
 
     def _admin(self, seam: Clock) -> list[Route]:
         """For the operator's own tools."""
-        keys = admin_keys.routes(admin_keys.ApiKeyAdmin(self.store, seam.now, self._keys.sync))
+        keys = admin_keys.routes(admin_keys.ApiKeyAdmin(self.store.api_keys, seam.now, self._keys.sync))
         secrets = admin_secrets.routes(admin_secrets.SecretAdmin(self._vault, seam.now, self.catalogue.all))
-        audit = audit_routes.routes(AuditReader(self.store, self._ring))
+        audit = audit_routes.routes(AuditReader(self.store.audit, self._ring))
         rules = ExplainRules(self.access, self.limiting.limits, self.settings.approvals)
-        why = explain_routes.routes(self.catalogue, rules, self.store, seam.now)
+        why = explain_routes.routes(self.catalogue, rules, self.store.api_keys, seam.now)
         users = admin_connections.routes(lambda: self._connecting(seam).connections)
         approving = approval_routes.admin_routes(self._decisions)
         offers = worker_tools.routes(self.store)

@@ -38,13 +38,24 @@ from ...model.writes import (
 )
 from ...supervision import Supervisor
 from ..hints import Hints, Topic, came, changed
-from ..values import Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
-from . import questions as asking
+from ..values import (
+    LEASE_TERMS,
+    RETENTION,
+    Begun,
+    ClaimFilter,
+    Filter,
+    Held,
+    Note,
+    Retention,
+    StoreDown,
+    StoredQuestion,
+    Usage,
+)
 from . import rows, sessions
 from .file import lock, opened
 from .rows import SQL, PendingHints
-from .trust import KeptForTrust
-from .writer import Writer
+from .trust import SqliteApiKeys, SqliteAudit, SqliteSealed
+from .writer import HintingWriter
 
 T = TypeVar("T")
 _log = logging.getLogger("toolyard.ledger")
@@ -53,7 +64,7 @@ TRIED_BYTES = 8192
 """What needs pages of its own, as a call may."""
 
 
-class SqliteStore(KeptForTrust):
+class SqliteStore:
     """Implements `contract.Store`."""
 
     shared = False
@@ -62,22 +73,24 @@ class SqliteStore(KeptForTrust):
         self,
         path: str,
         node: str,
-        timing: Timing,
+        retention: Retention = RETENTION,
+        terms: LeaseTerms = LEASE_TERMS,
         now: Callable[[], float] = time.time,
         supervisor: Supervisor | None = None,
     ) -> None:
-        self._supervisor = supervisor or Supervisor()
-        self._path, self.node, self._now, self._timing = Path(path), node, now, timing
-        self._key_ttl_s = max(timing.key_ttl_s, timing.retention_s)
-        self._lease_terms = LeaseTerms(timing.lease_s, timing.max_attempts)
+        self._path, self.node, self._now = Path(path), node, now
+        self._retention, self._terms = retention, terms
         self.hints = Hints()
+        self._writer = HintingWriter(self.hints, supervisor or Supervisor())
+        self.audit, self.sealed = SqliteAudit(self._writer), SqliteSealed(self._writer, now)
+        self.api_keys = SqliteApiKeys(self._writer, self.hints, now)
         self._slots: Counter[str] = Counter()
-        self._has_failed, self._tried_at = False, 0.0
+        self._tried_at = 0.0
 
     async def open(self) -> None:
         self._lock = await lock(self._path)
         try:
-            self._writer = Writer(opened(self._path), self._supervisor)
+            self._writer.start(opened(self._path))
         except SetupError:
             self._lock.close()
             raise
@@ -93,11 +106,11 @@ class SqliteStore(KeptForTrust):
         """Stands in line like any write. Only a real one shows whether there is room on the disk, so after one that
         failed, and from time to time, this makes one of the size of a call."""
         now = time.monotonic()
-        if not self._has_failed and now < self._tried_at + TRY_EVERY_S:
-            await self._write(lambda cursor: None)
+        if not self._writer.has_failed and now < self._tried_at + TRY_EVERY_S:
+            await self._writer.write(lambda cursor: None)
             return
-        await self._write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
-        self._has_failed, self._tried_at = False, now
+        await self._writer.write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
+        self._writer.has_failed, self._tried_at = False, now
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -110,12 +123,12 @@ class SqliteStore(KeptForTrust):
                 rows.refuse_long_queue(cursor, call, most_pending)
             return Begun(self._insert(cursor, call, told))
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def record(self, calls: Sequence[Ran]) -> int:
         now = self._now()
         try:
-            await self._write(lambda cursor: rows.record(cursor, calls, now))
+            await self._writer.write(lambda cursor: rows.record(cursor, calls, now))
         except StoreDown:
             raise
         except Exception:  # whatever is wrong with one of them
@@ -142,7 +155,7 @@ class SqliteStore(KeptForTrust):
             told.add((Topic.ENDED, seq))
             return None
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def hand_back(self, seq: int, attempt: int) -> None:
         await self._judged(NodeHandBack(seq, attempt, self.node))
@@ -157,26 +170,26 @@ class SqliteStore(KeptForTrust):
         return await self._judged(wait)
 
     async def find(self, key: CallKey) -> Begun | None:
-        return await self._write(lambda cursor: rows.known(cursor, key))
+        return await self._writer.write(lambda cursor: rows.known(cursor, key))
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
         where = "+tenant = ? AND +subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"  # by the id's index
-        return await self._write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
+        return await self._writer.write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
 
     async def row(self, seq: int) -> CallRecord | None:
-        return await self._write(lambda cursor: rows.call(cursor, "seq = ?", (seq,)))
+        return await self._writer.write(lambda cursor: rows.call(cursor, "seq = ?", (seq,)))
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         where, values = rows.where(wanted)
         sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
-        return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
+        return await self._writer.write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
     async def counted(self, newest: int) -> dict[State, int]:
-        return await self._write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
+        return await self._writer.write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
 
     async def unstarted(self, limit: int) -> list[CallRecord]:
         where, values = f"seq IN ({SQL.unstarted}) ORDER BY seq", {"node": self.node, "limit": limit}
-        return await self._write(lambda cursor: rows.calls(cursor, where, values))
+        return await self._writer.write(lambda cursor: rows.calls(cursor, where, values))
 
     async def restart(self, seq: int, attempt: int) -> int | None:
         restarted = await self._judged(Restart(seq, attempt, self.node))
@@ -190,7 +203,7 @@ class SqliteStore(KeptForTrust):
 
     async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
         values = [(progress, seq, attempt) for seq, attempt, progress in notes]
-        await self._write(lambda cursor: cursor.executemany(SQL.note_progress, values))
+        await self._writer.write(lambda cursor: cursor.executemany(SQL.note_progress, values))
 
     async def expire(self, limit: int) -> int:
         def write(cursor: apsw.Cursor, told: PendingHints) -> int:
@@ -198,18 +211,20 @@ class SqliteStore(KeptForTrust):
             due = cursor.execute(SQL.overdue, {"now": now, "limit": limit}).fetchall()
             for (seq,) in due:
                 before = rows.standing(cursor, "seq = ?", (seq,))
-                after = settle(before, now, self._lease_terms) if before else None
+                after = settle(before, now, self._terms) if before else None
                 if before is not None and after is not None:
                     self._save(cursor, told, before, after)
             if cursor.execute(SQL.drop_dead_workers, (now,)).fetchall():
                 told.add((Topic.WORKERS, ""))
             return len(due)
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def sweep(self, limit: int) -> int:
-        now, before = self._now(), self._now() - self._timing.retention_s
-        return await self._write(lambda cursor: rows.sweep(cursor, now, before, self._key_ttl_s, limit))
+        now, keep = self._now(), self._retention
+        return await self._writer.write(
+            lambda cursor: rows.sweep(cursor, now, now - keep.calls_s, keep.key_ttl_s, limit)
+        )
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -220,16 +235,16 @@ class SqliteStore(KeptForTrust):
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
                 for before in waiting:
-                    settled = settle(before, now, self._lease_terms)
-                    taken = Judged(claimed(before, wanted.who.holder, now, self._lease_terms))
+                    settled = settle(before, now, self._terms)
+                    taken = Judged(claimed(before, wanted.who.holder, now, self._terms))
                     self._save(cursor, told, before, settled or taken)
                     claims += [] if settled else rows.calls(cursor, "seq = ?", (before.seq,))
             return claims
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
-        return await self._change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
+        return await self._writer.change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
 
     async def answer(self, answer: Answer) -> Judged | None:
         return await self._judged(answer)
@@ -242,14 +257,14 @@ class SqliteStore(KeptForTrust):
             found = rows.standing(cursor, "session = ? AND request = ?", (session, request))
             return rows.call(cursor, "seq = ?", (found.seq,)) if found and who.may_see(found) else None
 
-        return await self._write(read)
+        return await self._writer.write(read)
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         def read(cursor: apsw.Cursor) -> list[CallRecord]:
             where, values = rows.claimable(cursor, wanted)
             return rows.calls(cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit))
 
-        return await self._write(read)
+        return await self._writer.write(read)
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -261,10 +276,10 @@ class SqliteStore(KeptForTrust):
             cursor.execute(SQL.create_session, (session.id, session.tenant, session.subject, tools, metadata, now))
             cursor.execute(SQL.count_session, (session.id, now))
 
-        await self._write(write)
+        await self._writer.write(write)
 
     async def session(self, tenant: str, subject: str, id: str) -> Session | None:
-        found = await self._write(lambda cursor: sessions.session(cursor, id))
+        found = await self._writer.write(lambda cursor: sessions.session(cursor, id))
         return found if found and (found.tenant, found.subject) == (tenant, subject) else None
 
     async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
@@ -278,86 +293,96 @@ class SqliteStore(KeptForTrust):
                 begun.append(known or Begun(self._insert(cursor, call, told)))
             return begun
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
-        row: Any = await self._write(
+        row: Any = await self._writer.write(
             lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone()
         )
         return None if row is None else SessionStanding(id, msgspec.json.decode(row[0]), *row[1:])
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
-        found: list[Any] = await self._write(
+        found: list[Any] = await self._writer.write(
             lambda cursor: cursor.execute(SQL.request_standings, (session,)).fetchall()
         )
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
     async def session_requests(self, session: str, turn: int | None) -> list[CallRecord]:
         where = "session = ?" if turn is None else f"session = ? AND turn = {turn:d}"
-        return await self._write(lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq", (session,)))
+        return await self._writer.write(lambda cursor: rows.calls(cursor, f"{where} ORDER BY seq", (session,)))
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        return await self._write(
+        return await self._writer.write(
             lambda cursor: [Event(*row) for row in cursor.execute(SQL.events, (session, after, limit))]
         )
 
     # -- workers -----------------------------------------------------------------------------------
 
     async def put_worker(self, worker: WorkerRecord) -> None:
-        until = self._now() + self._timing.lease_s
+        until = self._now() + self._terms.lease_s
         values = {"tenant": worker.tenant, "subject": worker.subject, "name": worker.name, "tools": worker.tools}
-        await self._write(lambda cursor: cursor.execute(SQL.put_worker, {**values, "lease_until": until}).fetchall())
+        await self._writer.write(
+            lambda cursor: cursor.execute(SQL.put_worker, {**values, "lease_until": until}).fetchall()
+        )
         self.hints.tell(Topic.WORKERS)
 
     async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
         now = self._now()
-        values = (now + self._timing.lease_s, tenant, subject, name, now)
-        return await self._write(lambda cursor: cursor.execute(SQL.beat_worker, values).fetchone() is not None)
+        values = (now + self._terms.lease_s, tenant, subject, name, now)
+        return await self._writer.write(lambda cursor: cursor.execute(SQL.beat_worker, values).fetchone() is not None)
 
     async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
         values = (tenant, subject, name)
-        dropped = await self._write(lambda cursor: cursor.execute(SQL.drop_worker, values).fetchone() is not None)
+        dropped = await self._writer.write(
+            lambda cursor: cursor.execute(SQL.drop_worker, values).fetchone() is not None
+        )
         self.hints.tell(Topic.WORKERS)
         return dropped
 
     async def workers(self) -> list[WorkerRecord]:
         now = self._now()
-        return await self._write(lambda cursor: [WorkerRecord(*row) for row in cursor.execute(SQL.workers, (now,))])
+        return await self._writer.write(
+            lambda cursor: [WorkerRecord(*row) for row in cursor.execute(SQL.workers, (now,))]
+        )
 
     # -- questions, notes, events of calls ---------------------------------------------------------
 
     async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
         held = (seq, attempt, self.node)
-        return await self._change(lambda cursor, told: asking.ask(cursor, told, held, name, question, now=self._now()))
+        return await self._writer.change(
+            lambda cursor, told: sessions.ask(cursor, told, held, name, question, now=self._now())
+        )
 
     async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
-        await self._change(lambda cursor, told: asking.answer(cursor, told, seq, answers, self._now()))
+        await self._writer.change(lambda cursor, told: sessions.answer(cursor, told, seq, answers, self._now()))
 
     async def questions(self, seq: int) -> list[StoredQuestion]:
-        return await self._write(lambda cursor: [StoredQuestion(*row) for row in cursor.execute(SQL.questions, (seq,))])
+        return await self._writer.write(
+            lambda cursor: [StoredQuestion(*row) for row in cursor.execute(SQL.questions, (seq,))]
+        )
 
     async def put_note(self, note: Note, keep_s: float) -> None:
         values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s)
-        await self._write(lambda cursor: cursor.execute(SQL.put_note, values))
+        await self._writer.write(lambda cursor: cursor.execute(SQL.put_note, values))
 
     async def add_note(self, note: Note, keep_s: float) -> bool:
         values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s, self._now())
-        return bool(await self._write(lambda cursor: rows.first(cursor, SQL.add_note, values)))
+        return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.add_note, values)))
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
         values = (kind, tenant, subject, name, self._now())
-        return await self._write(lambda cursor: rows.first(cursor, SQL.note, values))
+        return await self._writer.write(lambda cursor: rows.first(cursor, SQL.note, values))
 
     async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
         values = (kind, tenant, subject, name, self._now())
-        return bool(await self._write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
+        return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
 
     async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         values = [{"seq": seq, "number": number, "data": data} for seq, number, data in events]
-        await self._write(lambda cursor: cursor.executemany(SQL.add_call_event, values))
+        await self._writer.write(lambda cursor: cursor.executemany(SQL.add_call_event, values))
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
-        return await self._write(lambda cursor: rows.call_events(cursor, seq, after))
+        return await self._writer.write(lambda cursor: rows.call_events(cursor, seq, after))
 
     # -- what nodes share: there is one ---------------------------------------------------------------
 
@@ -375,7 +400,7 @@ class SqliteStore(KeptForTrust):
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
         given = {"tenant": tenant, "subject": subject, "most": most, "besides": besides, "now": self._now()}
-        return await self._write(lambda cursor: rows.count_held(cursor, what, given))
+        return await self._writer.write(lambda cursor: rows.count_held(cursor, what, given))
 
     async def full(self, per_caller: int, per_tenant: int) -> tuple[set[tuple[str, str]], set[str]]:
         def read(cursor: apsw.Cursor) -> tuple[set[tuple[str, str]], set[str]]:
@@ -383,7 +408,7 @@ class SqliteStore(KeptForTrust):
             tenants: Any = cursor.execute(SQL.full_tenants, (per_tenant,)).fetchall()
             return set(callers), {tenant for (tenant,) in tenants}
 
-        return await self._write(read)
+        return await self._writer.write(read)
 
     # -- what they share ---------------------------------------------------------------------------
 
@@ -391,14 +416,15 @@ class SqliteStore(KeptForTrust):
         now = self._now()
         seq = rows.insert(cursor, call, self.node, now)
         if call.keyed:
-            cursor.execute(SQL.take_key, (*rows.values(call.key), seq, call.fingerprint, now + self._key_ttl_s))
+            until = now + self._retention.key_ttl_s
+            cursor.execute(SQL.take_key, (*rows.values(call.key), seq, call.fingerprint, until))
         told.update(came(call))
         if call.session is not None:
             sessions.announce(cursor, told, seq, was_open=False, now=now)
         return seq
 
     async def _judged(self, write: Write) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, write))
+        return await self._writer.change(lambda cursor, told: self._judge(cursor, told, write))
 
     def _judge(self, cursor: apsw.Cursor, told: PendingHints, write: Write) -> Judged | None:
         """Between the look at the row and the write nobody else can come: there is one writer. No other node is ever
@@ -406,7 +432,7 @@ class SqliteStore(KeptForTrust):
         before = rows.standing_for(cursor, write)
         if before is None or not (isinstance(write, ByNumber) or write.who.may_touch(before)):
             return None
-        judged = judge(before, write, self._now(), self._lease_terms)
+        judged = judge(before, write, self._now(), self._terms)
         if judged.changed:
             self._save(cursor, told, before, judged)
         return judged
@@ -417,20 +443,3 @@ class SqliteStore(KeptForTrust):
         told.update(changed(before, after))
         if after.session is not None and is_news(before, after):
             sessions.announce(cursor, told, after.seq, was_open=before.state not in ENDED, now=self._now())
-
-    async def _change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
-        """A write, and hints about it once it is durable."""
-        told: PendingHints = set()
-        done = await self._write(lambda cursor: write(cursor, told))
-        for topic, key in told:
-            self.hints.tell(topic, key)
-        return done
-
-    async def _write(self, write: Callable[[apsw.Cursor], T]) -> T:
-        try:
-            return await self._writer.submit(write)
-        except apsw.Error as error:
-            self._has_failed = True
-            raise StoreDown(
-                "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
-            ) from error

@@ -22,7 +22,7 @@ from ..sealing.fingerprints import Fingerprints
 from ..sealing.ring import KeyRing
 from .chain import HEAD, ChainPosition, is_ours, place_after, sealed, signed
 from .entry import Entry, line_of
-from .retention import Retention
+from .retention import AuditRetention
 
 FLUSH_S = 0.05
 MOST_IN_A_BLOCK = 500
@@ -76,7 +76,7 @@ class Audit:
         self._store, self._ring, self.chain, self._now = store, ring, chain, now
         self.strict, self._with_input = settings.strict, settings.with_input
         self._fingerprint = Fingerprints(ring).of
-        self._retention = Retention(store, ring, settings.retention_s, now)
+        self._retention = AuditRetention(store, ring, settings.retention_s, now)
         self._waiting: list[Entry] = []
         self._batch: _Batch | None = None
         self._room, self._lost = 0, 0
@@ -90,7 +90,7 @@ class Audit:
 
     async def open(self) -> None:
         """Goes on where the chain ends, and says so. Raises StoreDown."""
-        if not is_ours(self._ring, await self._store.audit_chain(self.chain)):
+        if not is_ours(self._ring, await self._store.chain(self.chain)):
             _log.error(
                 "the audit log was signed with another key, and so was all that is sealed in this ledger: "
                 "put its key file back, or name its key first or second in secret_key"
@@ -225,7 +225,7 @@ class Audit:
             batch.block = signed(self._ring, batch.before, self.chain, batch.times, batch.lines)
         place = place_after(batch.before, batch.block)
         try:
-            if not await self._store.add_audit(batch.block, sealed(self._ring, HEAD, self.chain, place)):
+            if not await self._store.add(batch.block, sealed(self._ring, HEAD, self.chain, place)):
                 batch.block, self._place = None, await end_of(self._store, self.chain)
                 return False
         except ToolyardError as error:
@@ -268,17 +268,17 @@ async def put(store: AuditStore, ring: KeyRing, chain: str, entry: Entry) -> Non
     while True:
         place = await end_of(store, chain)
         block = signed(ring, place, chain, times, [line])
-        if await store.add_audit(block, sealed(ring, HEAD, chain, place_after(place, block))):
+        if await store.add(block, sealed(ring, HEAD, chain, place_after(place, block))):
             return
 
 
 async def end_of(store: AuditStore, name: str) -> ChainPosition:
     """Where the chain goes on: after its head, and after whatever stands behind that."""
-    chain = await store.audit_chain(name)
+    chain = await store.chain(name)
     marks = [mark for mark in (chain.head, chain.anchor) if mark is not None]
     last = max(marks, key=lambda mark: mark.number, default=None)
     place = ChainPosition() if last is None else ChainPosition(last.number, last.mac, last.count, last.at)
-    while blocks := await store.audit_blocks(name, place.number, AT_ONCE):
+    while blocks := await store.blocks(name, place.number, AT_ONCE):
         for block in blocks:
             place = place_after(place, block)
     return place

@@ -20,8 +20,8 @@ AT_ONCE = 16
 _log = logging.getLogger("toolyard.audit")
 
 
-class Retention:
-    """Drops what is older than `keep_s`, now and then."""
+class AuditRetention:
+    """Drops the blocks of the audit log that are older than `keep_s`, now and then."""
 
     def __init__(self, store: AuditStore, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
         self._store, self._ring, self._keep_s, self._now = store, ring, keep_s, now
@@ -40,23 +40,23 @@ class Retention:
 async def drop_old(store: AuditStore, ring: KeyRing, before: float) -> int:
     """Drops the blocks of all chains that end before that time. How many."""
     dropped = 0
-    for chain in await store.audit_chains():
+    for chain in await store.chains():
         try:
             dropped += await _drop(store, ring, chain, before)
         except Broken as broken:
-            if await store.audit_chain(chain.name) == chain:  # and not another node was faster
+            if await store.chain(chain.name) == chain:  # and not another node was faster
                 _log.error("what is old in the audit log is not dropped, for it was tampered with: %s", broken)
     return dropped
 
 
 async def _drop(store: AuditStore, ring: KeyRing, chain: Chain, before: float) -> int:
     place, dropped = start_of(ring, chain), 0
-    while blocks := await store.audit_blocks(chain.name, place.number, AT_ONCE):
+    while blocks := await store.blocks(chain.name, place.number, AT_ONCE):
         old = list(takewhile(lambda block: block.last_at < before, blocks))
         for block in old:
             place = go_on(ring, chain.name, place, block)
         if old:
-            dropped += await store.drop_audit(sealed(ring, ANCHOR, chain.name, place))
+            dropped += await store.drop(sealed(ring, ANCHOR, chain.name, place))
         if len(old) < len(blocks):
             break
     return dropped

@@ -84,7 +84,7 @@ class ApiKeys:
     async def sync(self) -> None:
         """Reads the ledger. One reads after the other, so that what was read earlier never counts for more."""
         async with self._reading:
-            keys = await self._store.keys()
+            keys = await self._store.listed()
             self._known = {key.digest: identity_of(key) for key in keys if key.revoked is None}
             self._known |= self._given
             self._noted = {key.digest: key.last_used or 0.0 for key in keys}
@@ -119,7 +119,7 @@ class ApiKeys:
     async def _note(self, every_s: float) -> None:
         uses = {digest: used for digest, used in self._used.items() if self._is_news(digest, used, every_s)}
         if uses:
-            await self._store.note_key_use(uses)
+            await self._store.note_use(uses)
             self._noted |= uses
 
     def _is_news(self, digest: bytes, used: float, every_s: float) -> bool:

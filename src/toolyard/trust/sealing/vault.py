@@ -44,11 +44,11 @@ class Vault:
     async def put(self, place: VaultPath, value: bytes, about: dict[str, Any], instead_of: int | None = None) -> bool:
         """Whether it was put: not where another version than that is there. `about` is no secret."""
         data = self._ring.seal(PURPOSE, value, _place(place))
-        return await self._shelf.put_sealed(Sealed(*_members(place), data, _encode(about)), instead_of)
+        return await self._shelf.put(Sealed(*_members(place), data, _encode(about)), instead_of)
 
     async def get(self, place: VaultPath) -> Opened | None:
         """Raises BrokenSeal where it was sealed by another ring, or for another place."""
-        found = await self._shelf.sealed(*_members(place))
+        found = await self._shelf.get(*_members(place))
         if found is None:
             return None
         value = self._ring.unseal(PURPOSE, found.data, _place(place))
@@ -59,14 +59,14 @@ class Vault:
     ) -> list[tuple[VaultPath, Opened]]:
         """What is known of things, without opening any: their values are empty."""
         shown = []
-        for each in await self._shelf.all_sealed(kind, tenant, owner):
+        for each in await self._shelf.listed(kind, tenant, owner):
             place = VaultPath(each.kind, each.tenant, each.owner, each.name)
             shown.append((place, Opened(b"", _about(each), each.version, each.changed)))
         return shown
 
     async def closed(self, kind: str) -> set[VaultPath]:
         """Those that no key opens."""
-        kept = await self._shelf.all_sealed(kind)
+        kept = await self._shelf.listed(kind)
         return {
             VaultPath(each.kind, each.tenant, each.owner, each.name) for each in kept if not opens(self._ring, each)
         }
@@ -79,7 +79,7 @@ class Vault:
     async def reseal(self) -> Resealed:
         """Seals everything, of every kind, with the ring's first key."""
         anew = before = lost = 0
-        for each in await self._shelf.all_sealed():
+        for each in await self._shelf.listed():
             place = VaultPath(each.kind, each.tenant, each.owner, each.name)
             if self._ring.is_newest(PURPOSE, each.data, _place(place)):
                 before += 1
@@ -94,7 +94,7 @@ class Vault:
 
     async def drop(self, place: VaultPath) -> bool:
         """Whether it was there."""
-        return await self._shelf.drop_sealed(*_members(place))
+        return await self._shelf.drop(*_members(place))
 
 
 def _about(thing: Sealed) -> dict[str, Any]:
