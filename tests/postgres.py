@@ -16,10 +16,11 @@ import asyncpg
 import pytest
 
 from tests import leftovers
+from toolyard.model.writes import LeaseTerms
 from toolyard.store.contract import Store
 from toolyard.store.postgres.schema import migrate
 from toolyard.store.postgres.store import PostgresStore
-from toolyard.store.values import Timing
+from toolyard.store.values import Retention
 
 CLOCK = """
 CREATE OR REPLACE FUNCTION ledger_now() RETURNS double precision LANGUAGE sql VOLATILE
@@ -113,10 +114,10 @@ class PostgresLedger:
         self.url = url
         self._now: float | None = now
 
-    async def open(self, node: str, timing: Timing) -> Store:
+    async def open(self, node: str, retention: Retention, terms: LeaseTerms) -> Store:
         if self._now is not None:
             await self.follow(self._now)
-        store = PostgresStore(self.url, node, timing)
+        store = PostgresStore(self.url, node, retention, terms)
         await store.open()
         return store
 

@@ -7,7 +7,6 @@ from toolyard.model.record import CallKey, NewCall
 from toolyard.model.writes import DIRECT
 from toolyard.store.contract import Store
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Timing
 
 TOOL = "Bench.Job"
 REFERENCE = f"{TOOL}@1.0.0"
@@ -25,10 +24,10 @@ async def opened(address: str) -> Store:
 def made(address: str) -> Store:
     kind, _, path = address.partition(":")
     if kind == "sqlite":
-        return SqliteStore(path, "bench", Timing())
+        return SqliteStore(path, "bench")
     from toolyard.store.postgres.store import PostgresStore
 
-    return PostgresStore(address, "bench", Timing())
+    return PostgresStore(address, "bench")
 
 
 async def enqueue(store: Store, numbers: "count[int]", many: int) -> int:

@@ -17,7 +17,6 @@ import pytest
 from toolyard import Client, ToolError
 from toolyard.lazy import load
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Timing
 
 from ..conformance.serving import environment
 from .operated import ADA, BOB, CALLERS, Yard, until, yard
@@ -241,7 +240,7 @@ def test_a_server_gets_a_ledger_that_a_verb_has_for_a_moment(tmp_path: Path) -> 
         with (tmp_path / "a.db.lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             asyncio.get_running_loop().call_later(0.2, lock.close)
-            store = SqliteStore(str(tmp_path / "a.db"), "node", Timing())
+            store = SqliteStore(str(tmp_path / "a.db"), "node")
             await store.open()
             assert lock.closed
             await store.close()

@@ -32,12 +32,12 @@ from toolyard.model.record import CallRecord
 from toolyard.model.run import Runner, Source
 from toolyard.model.tool import Authorization, Tool
 from toolyard.model.worker import ToolDefinition
-from toolyard.model.writes import Claimant
+from toolyard.model.writes import Claimant, LeaseTerms
 from toolyard.runners.inline import Inline
 from toolyard.runners.sandbox import Sandbox
 from toolyard.runners.threads import Threads
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Filter, Timing
+from toolyard.store.values import Filter, Retention
 from toolyard.trust.access.worker_rules import WorkerRule, WorkerRules
 from toolyard.trust.approvals.links import ApprovalLinks
 from toolyard.trust.approvals.rules import ApprovalRules
@@ -155,8 +155,8 @@ class Room:
         self.setting = setting = Setting(**changes)
         limits = setting.timeouts
         self.clock = ManualClock()
-        timing = Timing(retention_s=1000.0, key_ttl_s=5000.0, lease_s=30.0, max_attempts=setting.max_attempts)
-        self.store = store = SqliteStore(":memory:", "here", timing, now=self.clock)
+        terms = LeaseTerms(lease_s=30.0, max_attempts=setting.max_attempts)
+        self.store = store = SqliteStore(":memory:", "here", Retention(1000.0, 5000.0), terms, now=self.clock)
         self.ring = ring = KeyRing(lambda: b"m" * 32)
         self.catalogue = catalogue = Catalogue(tool for source in sources for tool in source.tools)
         self.kept, self.node, self.behind = Kept(), Node(store), WriteBehind(store)

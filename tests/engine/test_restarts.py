@@ -347,7 +347,7 @@ async def test_a_large_number_of_them_is_started_in_turn() -> None:
             await room.store.begin(call(str(number), reference="Kit.Safe@1.0.0", input=msgspec.json.encode({})))
         room.restart()
         await room.restarts.start_all()
-        assert await room.store.lost(1) == []
+        assert await room.store.unstarted(1) == []
         await until(lambda: len(ran) == 230)
 
 

@@ -230,8 +230,8 @@ class Scene(Struct):
 
     async def _revoked_key(self) -> str:
         key = "ty_" + secrets.token_hex(20)
-        await self.yard.store.put_key(ApiKey("old", sha256(key.encode()).digest(), "acme", "ada"))
-        await self.yard.store.revoke_key("old")
+        await self.yard.store.api_keys.put(ApiKey("old", sha256(key.encode()).digest(), "acme", "ada"))
+        await self.yard.store.api_keys.revoke("old")
         await self.yard._keys.sync()
         return key
 

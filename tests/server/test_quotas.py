@@ -20,7 +20,7 @@ from toolyard.server.http.limits import ServerLimits
 from toolyard.server.mcp.protocol.sessions import MOST_BYTES, McpSessions, SessionState, kept
 from toolyard.server.settings.table import exactly
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Held, Timing
+from toolyard.store.values import Held
 from toolyard.trust.limits.quotas import QUOTAS, Amount, Quotas, quotas_of
 from toolyard.trust.sealing.ring import KeyRing
 
@@ -299,7 +299,7 @@ def test_what_is_known_of_mcp_sessions_has_a_bound_in_bytes() -> None:
     """Also where there are few of them, and none is forgotten: it is read again."""
 
     async def scene() -> None:
-        store = SqliteStore(":memory:", "node", Timing())
+        store = SqliteStore(":memory:", "node")
         await store.open()
         numbers = itertools.count()
         quotas = Quotas(quotas_of({}, is_away=False), store)

@@ -77,7 +77,7 @@ def play(scene: Callable[[Yard], Awaitable[None]], **settings: Any) -> None:
 
 
 async def entries(yard: Yard) -> list[dict[str, Any]]:
-    blocks = await yard.store.audit_blocks("main", 0, 1000)
+    blocks = await yard.store.audit.blocks("main", 0, 1000)
     return [msgspec.json.decode(line) for block in blocks for line in block.entries.splitlines()]
 
 

@@ -136,7 +136,7 @@ def test_over_mcp_what_is_refused_is_audited_as_that() -> None:
         await made.older("owner", "tools/call", {"name": "Nope"}, session)
         assert made.yard.audit is not None
         await made.yard.audit.written()
-        blocks = await made.yard.store.audit_blocks("main", 0, 100)
+        blocks = await made.yard.store.audit.blocks("main", 0, 100)
         entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
         assert [(each["kind"], each["code"]) for each in entries if "wire" in each] == [
             ("call", "success"), ("refused", "KeyConflict"), ("refused", "RpcError"),

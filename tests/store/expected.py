@@ -6,7 +6,7 @@ from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord
 from toolyard.model.writes import Claimant
 
-from .ledgers import TIMING
+from .ledgers import TERMS
 
 ENDS = {
     "success": "completed",
@@ -71,7 +71,7 @@ class Expected:
         self.losses += 1
         if self.on_lost == "unknown":
             self.ends("outcome_unknown")
-        elif self.losses == TIMING.max_attempts:
+        elif self.losses == TERMS.max_attempts:
             self.ends("abandoned")
         else:
             self.is_given_back()
@@ -84,7 +84,7 @@ class Expected:
         self.is_renewed(now, moves=True)
 
     def is_renewed(self, now: float, moves: bool) -> None:
-        self.lease = now + TIMING.lease_s
+        self.lease = now + TERMS.lease_s
         if moves and self.run_s is not None:
             self.run = now + self.run_s
 

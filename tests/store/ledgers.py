@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
+from toolyard.model.writes import LeaseTerms
 from toolyard.store.contract import Store
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Timing
+from toolyard.store.values import Retention
 
-TIMING = Timing(retention_s=100.0, key_ttl_s=1000.0, lease_s=30.0, max_attempts=3)
+RETENTION = Retention(calls_s=100.0, keys_s=1000.0)
+TERMS = LeaseTerms(lease_s=30.0, max_attempts=3)
 
 
 class ManualClock:
@@ -31,17 +33,17 @@ class ManualClock:
 class Ledger(Protocol):
     """What is the same for all its nodes. `open` gives a store that is open already."""
 
-    async def open(self, node: str, timing: Timing) -> Store: ...
+    async def open(self, node: str, retention: Retention, terms: LeaseTerms) -> Store: ...
 
 
 class SqliteLedger:
     """A file: one node at a time."""
 
     def __init__(self, folder: Path, clock: ManualClock) -> None:
-        self._path, self._clock = folder / "ledger.db", clock
+        self.path, self._clock = folder / "ledger.db", clock
 
-    async def open(self, node: str, timing: Timing) -> Store:
-        store = SqliteStore(str(self._path), node, timing, now=self._clock)
+    async def open(self, node: str, retention: Retention, terms: LeaseTerms) -> Store:
+        store = SqliteStore(str(self.path), node, retention, terms, now=self._clock)
         await store.open()
         return store
 
@@ -53,16 +55,16 @@ class Opening:
         self._ledger = ledger
         self._open: list[Store] = []
 
-    async def __call__(self, node: str = "a", timing: Timing = TIMING) -> Store:
+    async def __call__(self, node: str = "a", retention: Retention = RETENTION, terms: LeaseTerms = TERMS) -> Store:
         """One more node."""
-        store = await self._ledger.open(node, timing)
+        store = await self._ledger.open(node, retention, terms)
         self._open.append(store)
         return store
 
-    async def instead_of(self, store: Store, node: str, timing: Timing = TIMING) -> Store:
+    async def instead_of(self, store: Store, node: str) -> Store:
         """The next start: that one is gone, and then there is another."""
         await self.close(store)
-        return await self(node, timing)
+        return await self(node)
 
     async def close(self, *stores: Store) -> None:
         for store in stores:

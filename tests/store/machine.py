@@ -343,7 +343,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_nobody_runs_is_lost(self) -> None:
-        lost = [row.seq for row in self.run(self.store.lost(MANY)) if row.key.tenant == self.tenant]
+        lost = [row.seq for row in self.run(self.store.unstarted(MANY)) if row.key.tenant == self.tenant]
         assert lost == [call.seq for call in self.calls if call.is_adrift(self.node)]
 
     @precondition(lambda self: any(call.code == UNKNOWN.code for call in self.calls))

@@ -32,7 +32,7 @@ from .calls import (
     wanted,
     worker_call,
 )
-from .ledgers import TIMING, ManualClock
+from .ledgers import TERMS, ManualClock
 
 
 async def claimed(store: Store, *asked: Any, **others: Any) -> list[str]:
@@ -48,7 +48,7 @@ async def test_a_claim_starts_the_next_attempt_held_by_who_asked(store: Store, c
     await clock.advance(1)
     (given,) = await store.claim(wanted())
     assert (given.state, given.attempt, given.holder) == (State.PROCESSING, 1, ADA.holder)
-    assert (given.started_at, given.lease_until) == (clock.now, clock.now + TIMING.lease_s)
+    assert (given.started_at, given.lease_until) == (clock.now, clock.now + TERMS.lease_s)
     assert (given.session, given.request, given.tool, given.input) == ("s", "r", "look_up", b'{"a":1}')
     assert given == await store.row(given.seq)
     assert await store.claim(wanted()) == []

@@ -21,7 +21,7 @@ from .calls import (
     there,
     worker_call,
 )
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
 HOSTED = request("hosted", queue="node", tool="Kit.Tool", reference=REFERENCE)
 
@@ -45,7 +45,7 @@ async def test_the_life_of_a_request(store: Store, clock: ManualClock) -> None:
     await store.beat([beat(), beat(progress=b"1")])
     await store.leave(hand_back())
     await store.beat([beat(SECOND)])
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     await store.expire(10)
     await store.answer(answer())
     assert await told(store) == [
@@ -128,7 +128,7 @@ async def test_a_request_that_is_claimed_by_its_answer_is_told_as_what_it_became
 async def test_a_claim_of_what_was_lost_is_told(store: Store, clock: ManualClock) -> None:
     await in_session(store, request())
     await store.beat([beat()])
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     await store.beat([beat(SECOND)])
     assert (await told(store))[-1].endswith("r PROCESSING 2")
 

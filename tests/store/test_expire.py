@@ -7,9 +7,9 @@ from toolyard.model.record import NewCall
 from toolyard.store.contract import Store
 
 from .calls import ADA, DONE, SECOND, WORKER, answer, beat, call, in_session, request, there, wanted, worker_call
-from .ledgers import TIMING, ManualClock
+from .ledgers import TERMS, ManualClock
 
-LEASE_S = TIMING.lease_s
+LEASE_S = TERMS.lease_s
 
 
 async def test_nothing_is_overdue_before_its_time(store: Store, clock: ManualClock) -> None:
@@ -70,7 +70,7 @@ async def test_a_lease_that_ran_out_is_a_loss(store: Store, clock: ManualClock) 
 
 async def test_after_so_many_losses_it_is_abandoned(store: Store, clock: ManualClock) -> None:
     await in_session(store, request())
-    for lost in range(1, TIMING.max_attempts + 1):
+    for lost in range(1, TERMS.max_attempts + 1):
         assert there((await store.beat([beat()]))[0]).reason is None
         await clock.advance(LEASE_S)
         assert await store.expire(10) == 1

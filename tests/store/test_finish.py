@@ -100,7 +100,7 @@ async def test_a_node_does_not_end_what_others_work_on(store: Store, new: NewCal
 async def test_what_is_handed_back_is_lost_without_a_loss(store: Store) -> None:
     begun = await store.begin(call())
     await store.hand_back(begun.seq, 1)
-    (lost,) = await store.lost(10)
+    (lost,) = await store.unstarted(10)
     assert (lost.seq, lost.state, lost.attempt, lost.holder, lost.losses) == (begun.seq, State.PENDING, 1, None, 0)
     assert there(await store.finish(begun.seq, 1, DONE)).state is State.PENDING
     assert await store.restart(begun.seq, 1) == 2
@@ -187,7 +187,7 @@ async def test_what_was_handed_back_and_cancelled_is_not_lost(store: Store) -> N
     begun = await store.begin(call())
     await store.hand_back(begun.seq, 1)
     await store.cancel(begun.seq)
-    assert await store.lost(10) == []
+    assert await store.unstarted(10) == []
     assert await store.restart(begun.seq, 1) is None
 
 

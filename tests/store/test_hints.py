@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolyard.model.api_key import ApiKey
+from toolyard.model.lifecycle import WaitingFor
 from toolyard.model.sealed import Sealed
 from toolyard.model.worker import WorkerRecord
 from toolyard.model.writes import Decision, WaitForAccount
@@ -31,7 +32,7 @@ from .calls import (
     wanted,
     worker_call,
 )
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
 
 class Heard(list[tuple[Topic, Hashable]]):
@@ -67,12 +68,12 @@ async def test_who_waits_for_work_is_told_of_it(store: Store, clock: ManualClock
         await store.leave(hand_back())
     assert heard, "given back"
     await store.beat([beat()])
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     with Heard(store, WORK) as heard:
         await store.expire(10)
     assert heard, "lost"
     await store.beat([beat()])
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     with Heard(store, WORK) as heard:
         await store.answer(answer(attempt=2))
     assert heard, "lost, as a late answer found out"
@@ -105,7 +106,7 @@ async def test_who_waits_for_an_end_is_told_of_it(store: Store, clock: ManualClo
         elif how == "expire":
             await store.expire(10)
         elif how == "give up":
-            await store.give_up(begun.seq, 1, DONE)
+            await store.give_up(begun.seq, 1, UNKNOWN)
         elif how == "resolve":
             await store.resolve(begun.seq, DONE)
         else:
@@ -122,7 +123,7 @@ async def test_who_watches_a_session_is_told_of_every_event(store: Store, clock:
     with Heard(store, watched) as heard:
         await store.claim(wanted())
     assert heard
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     with Heard(store, watched) as heard:
         await store.expire(10)
     assert heard
@@ -143,7 +144,7 @@ async def test_who_wants_to_know_of_workers_is_told(store: Store, clock: ManualC
         await store.drop_worker("default", "robot", "w")
     assert heard, "it went"
     await store.put_worker(WorkerRecord("default", "robot", "w", b"[1]"))
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     with Heard(store, workers) as heard:
         await store.expire(10)
     assert heard, "it was not heard of"
@@ -155,9 +156,9 @@ async def test_who_looks_after_what_waits_is_told_that_it_does_and_that_it_does_
         begun = await store.begin(call(waiting_for="authorization", queue_s=60.0))
     assert heard, "from its beginning"
     with Heard(store, waits, (Topic.DECIDED, begun.seq)) as heard:
-        await store.decide(Decision(begun.seq, "authorization"))
+        await store.release_wait(Decision(begun.seq, WaitingFor.AUTHORIZATION))
         assert heard == [(Topic.DECIDED, begun.seq)]
-        await store.decide(WaitForAccount(begun.seq, 0, "authorization", 60.0))
+        await store.hold(WaitForAccount(begun.seq, 0, WaitingFor.AUTHORIZATION, 60.0))
         assert heard[1:] == [waits], "again"
         await store.cancel(begun.seq)
     assert heard[2:] == [(Topic.DECIDED, begun.seq)]
@@ -165,9 +166,9 @@ async def test_who_looks_after_what_waits_is_told_that_it_does_and_that_it_does_
 
 async def test_who_looks_after_what_is_kept_is_told_of_what_is_new(store: Store) -> None:
     with Heard(store, (Topic.KEPT, "connection"), (Topic.KEPT, "secret")) as heard:
-        await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
+        await store.sealed.put(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
         assert heard == [(Topic.KEPT, "connection")]
-        await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"renewed", b"{}"), 1)
+        await store.sealed.put(Sealed("connection", "default", "ada", "idp", b"renewed", b"{}"), 1)
     assert len(heard) == 1, "a token that was renewed is nothing new"
 
 
@@ -200,9 +201,9 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
         await store.finish(begun.seq, 1, DONE)
         await store.add_turn("s", [request()])
         await store.put_worker(WorkerRecord("default", "robot", "w", b"[]"))
-        await store.put_key(ApiKey("agent", b"digest", "default", "agent"))
-        await store.decide(Decision(held.seq, "authorization", queue_s=60.0, then="approval"))
-        await store.put_sealed(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
+        await store.api_keys.put(ApiKey("agent", b"digest", "default", "agent"))
+        await store.release_wait(Decision(held.seq, WaitingFor.AUTHORIZATION, queue_s=60.0, then=WaitingFor.APPROVAL))
+        await store.sealed.put(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
         store.tell(Topic.HEARD, "a client's")
         assert await bell.wait(10)
 

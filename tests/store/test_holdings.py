@@ -9,7 +9,7 @@ from toolyard.store.contract import Store
 from toolyard.store.values import Held, Note
 
 from .calls import ADA, DONE, LARGE, UNKNOWN, answer, call, in_session, ran, request, session, wanted, worker_call
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import RETENTION, TERMS, ManualClock, Opening
 
 MOST = 2**40
 CHARGE = 1024
@@ -81,7 +81,7 @@ async def test_what_is_swept_gives_its_room_back(store: Store, clock: ManualCloc
     await store.answer(answer(ADA, claimed.attempt))
     await store.put_note(Note("some", "default", "ada", "one", LARGE), 10.0)
     assert await stored(store) > 3 * len(LARGE)
-    await clock.advance(TIMING.retention_s + 1)
+    await clock.advance(RETENTION.calls_s + 1)
     await store.sweep(100)
     await store.sweep(100)
     assert await store.full(1, 1) == (set(), set())
@@ -163,7 +163,7 @@ async def test_workers_are_counted_while_they_live(store: Store, clock: ManualCl
         await store.put_worker(WorkerRecord("default", "ada", name, b"[]"))
     assert await count(store, "workers") == (2, 2)
     assert await count(store, "workers", besides="one") == (1, 1)
-    await clock.advance(TIMING.lease_s + 1)
+    await clock.advance(TERMS.lease_s + 1)
     assert await count(store, "workers") == (0, 0)
 
 

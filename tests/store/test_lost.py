@@ -37,9 +37,9 @@ async def test_calls_of_a_node_that_is_gone_are_lost_and_can_be_started_again_on
     store: Store, make_store: Opening, clock: ManualClock
 ) -> None:
     begun = await store.begin(call())
-    assert await store.lost(10) == []
+    assert await store.unstarted(10) == []
     later = await make_store.instead_of(store, "b")
-    (lost,) = await later.lost(10)
+    (lost,) = await later.unstarted(10)
     assert (lost.seq, lost.on_lost, lost.attempt, lost.state) == (begun.seq, "rerun", 1, State.PROCESSING)
     await clock.advance(1)
     assert await later.restart(lost.seq, 1) == 2
@@ -49,7 +49,7 @@ async def test_calls_of_a_node_that_is_gone_are_lost_and_can_be_started_again_on
     assert await later.restart(lost.seq, 2) is None, "this node runs it"
     assert there(await later.finish(lost.seq, 1, DONE)).state is State.PROCESSING
     assert await later.finish(lost.seq, 2, DONE) is None
-    assert await later.lost(10) == []
+    assert await later.unstarted(10) == []
 
 
 @pytest.mark.parametrize("attempt", [0, 2])
@@ -79,8 +79,8 @@ async def test_lost_calls_come_oldest_first_and_not_too_many(store: Store) -> No
     begun = [await store.begin(call(f"call-{number}")) for number in range(4)]
     for each in reversed(begun):
         await store.hand_back(each.seq, 1)
-    assert [each.seq for each in await store.lost(3)] == [each.seq for each in begun[:3]]
-    assert len(await store.lost(10)) == 4
+    assert [each.seq for each in await store.unstarted(3)] == [each.seq for each in begun[:3]]
+    assert len(await store.unstarted(10)) == 4
 
 
 async def test_only_calls_of_nodes_are_lost(store: Store, make_store: Opening) -> None:
@@ -90,7 +90,7 @@ async def test_only_calls_of_nodes_are_lost(store: Store, make_store: Opening) -
     done = await store.begin(call("done"))
     await store.finish(done.seq, 1, DONE)
     later = await make_store.instead_of(store, "b")
-    assert await later.lost(10) == []
+    assert await later.unstarted(10) == []
     assert await later.restart(waits.seq, 0) is None
     assert not await later.give_up(waits.seq, 0, GIVEN_UP)
     assert there(await later.request(ADA, "s", "r")).state is State.PROCESSING
@@ -116,7 +116,7 @@ async def test_a_lost_call_is_given_up_once(store: Store, make_store: Opening, c
     assert not await later.give_up(begun.seq, 1, replace(GIVEN_UP, code="outcome_unknown"))
     assert await later.row(begun.seq) == row
     assert await later.restart(begun.seq, 1) is None
-    assert await later.lost(10) == []
+    assert await later.unstarted(10) == []
 
 
 async def test_what_was_handed_back_is_given_up_without_a_loss(store: Store) -> None:
@@ -167,7 +167,7 @@ async def test_a_person_lets_it_run_once_more(store: Store) -> None:
     assert (row.value, row.error, row.effects) == (None, None, None)
     assert row == await store.row(seq)
     assert await store.resolve(seq, None) is None
-    (lost,) = await store.lost(10)
+    (lost,) = await store.unstarted(10)
     assert lost.seq == seq
     assert await store.restart(seq, 1) == 2
     assert await store.finish(seq, 2, DONE) is None

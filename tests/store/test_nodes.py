@@ -11,10 +11,10 @@ from toolyard.store.contract import Store
 from toolyard.store.values import Filter
 
 from .calls import ADA, DONE, KEY, answer, beat, call, hand_back, in_session, request, session, there, wanted
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
 pytestmark = pytest.mark.needs_nodes
-LEASE_S = TIMING.lease_s
+LEASE_S = TERMS.lease_s
 
 
 async def test_one_key_begins_on_one_node(store: Store, make_store: Opening) -> None:
@@ -41,7 +41,7 @@ async def test_what_a_living_node_runs_is_not_lost(store: Store, make_store: Ope
     other = await make_store("b")
     begun = await store.begin(call())
     await clock.advance(LEASE_S / 2)
-    assert await other.lost(10) == []
+    assert await other.unstarted(10) == []
     assert await other.restart(begun.seq, 1) is None
     assert not await other.give_up(begun.seq, 1, DONE)
 
@@ -51,7 +51,7 @@ async def test_what_a_node_that_went_ran_is_lost_to_all_and_restarted_by_one(sto
     begun = [await store.begin(call(f"call-{number}")) for number in range(10)]
     await make_store.close(store)
     for other in others:
-        assert [each.seq for each in await other.lost(100)] == [each.seq for each in begun]
+        assert [each.seq for each in await other.unstarted(100)] == [each.seq for each in begun]
     for each in begun:
         started = await asyncio.gather(*(other.restart(each.seq, 1) for other in others * 3))
         assert [number for number in started if number] == [2]

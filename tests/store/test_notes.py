@@ -8,7 +8,7 @@ from toolyard.store.contract import Store
 from toolyard.store.values import Note
 
 from .calls import DONE, LARGE, call
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import RETENTION, ManualClock, Opening
 
 PLACE = ("session", "default", "ada", "one")
 
@@ -117,7 +117,7 @@ async def test_events_go_with_their_call_and_do_not_come_after_it(store: Store, 
     await store.add_call_events([(begun.seq, 1, b"a")])
     await store.finish(begun.seq, 1, DONE)
     await store.add_call_events([(begun.seq, 2, b"the end")])
-    await clock.advance(TIMING.retention_s + 1)
+    await clock.advance(RETENTION.calls_s + 1)
     kept = await store.begin(call("kept"))
     await store.add_call_events([(kept.seq, 1, b"kept")])
     assert await store.sweep(10) == 1

@@ -13,7 +13,7 @@ import pytest
 from tests.postgres import Server, execute, fetch
 from toolyard.model.errors import MalformedRequest, SetupError, ToolyardError
 from toolyard.model.lifecycle import State
-from toolyard.model.writes import DIRECT
+from toolyard.model.writes import DIRECT, LeaseTerms
 from toolyard.store.contract import Store
 from toolyard.store.hints import Topic
 from toolyard.store.postgres.connections import Pool
@@ -21,7 +21,7 @@ from toolyard.store.postgres.notifications import payloads_of
 from toolyard.store.postgres.rows import Told
 from toolyard.store.postgres.store import PostgresStore
 from toolyard.store.sql_files import migrations
-from toolyard.store.values import Begun, Filter, Note, SchemaTooNew, StoreDown, Timing
+from toolyard.store.values import Begun, Filter, Note, SchemaTooNew, StoreDown
 
 from .calls import (
     ADA,
@@ -43,7 +43,7 @@ from .calls import (
     wanted,
     worker_call,
 )
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import RETENTION, TERMS, ManualClock, Opening
 
 pytestmark = pytest.mark.kind("postgres")
 SOON_S = 20.0
@@ -67,7 +67,7 @@ def empty_url(postgres_server: Server) -> Any:
 
 
 async def test_nodes_that_start_together_make_one_ledger(empty_url: str, runner: asyncio.Runner) -> None:
-    nodes = [PostgresStore(empty_url, f"node-{number}", TIMING) for number in range(4)]
+    nodes = [PostgresStore(empty_url, f"node-{number}", RETENTION, TERMS) for number in range(4)]
     await asyncio.gather(*(node.open() for node in nodes))
     try:
         begun = await asyncio.gather(*(node.begin(call()) for node in nodes))
@@ -82,7 +82,7 @@ async def test_a_ledger_of_an_older_toolyard_is_brought_up_to_date(empty_url: st
     first = migrations("postgres")[0]
     version = "CREATE TABLE ledger_schema (version integer PRIMARY KEY)"
     await execute(empty_url, first.sql, version, "INSERT INTO ledger_schema VALUES (1)")
-    store = PostgresStore(empty_url, "a", TIMING)
+    store = PostgresStore(empty_url, "a", RETENTION, TERMS)
     await store.open()
     try:
         begun = await store.begin(call())
@@ -95,12 +95,12 @@ async def test_a_ledger_of_an_older_toolyard_is_brought_up_to_date(empty_url: st
 async def test_numbers_go_on_where_a_copy_of_the_database_left_its_sequence_behind(
     postgres_url: str, runner: asyncio.Runner
 ) -> None:
-    store = PostgresStore(postgres_url, "a", TIMING)
+    store = PostgresStore(postgres_url, "a", RETENTION, TERMS)
     await store.open()
     given = [(await store.begin(call(f"call-{number}"))).seq for number in range(3)]
     await store.close()
     await execute(postgres_url, "ALTER SEQUENCE calls_seq RESTART")
-    store = PostgresStore(postgres_url, "b", TIMING)
+    store = PostgresStore(postgres_url, "b", RETENTION, TERMS)
     await store.open()
     try:
         assert (await store.begin(call("later"))).seq > max(given)
@@ -111,7 +111,7 @@ async def test_numbers_go_on_where_a_copy_of_the_database_left_its_sequence_behi
 async def test_a_ledger_of_a_newer_toolyard_is_refused(postgres_url: str, runner: asyncio.Runner) -> None:
     await execute(postgres_url, "INSERT INTO ledger_schema VALUES (999)")
     with pytest.raises(SchemaTooNew, match="schema 999"):
-        await PostgresStore(postgres_url, "a", TIMING).open()
+        await PostgresStore(postgres_url, "a", RETENTION, TERMS).open()
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,13 @@ async def test_an_address_that_leads_nowhere_is_one_clear_sentence(
     postgres_url: str, runner: asyncio.Runner, change: Callable[[str], str], sentence: str
 ) -> None:
     with pytest.raises(SetupError, match=sentence) as refused:
-        await PostgresStore(change(postgres_url), "a", TIMING).open()
+        await PostgresStore(change(postgres_url), "a", RETENTION, TERMS).open()
     assert "s3cret" not in str(refused.value)
 
 
 async def test_a_server_that_is_not_there_is_down(runner: asyncio.Runner) -> None:
     with pytest.raises(StoreDown) as down:
-        await PostgresStore("postgresql://ada:s3cret@127.0.0.1:1/x", "a", TIMING).open()
+        await PostgresStore("postgresql://ada:s3cret@127.0.0.1:1/x", "a", RETENTION, TERMS).open()
     assert "s3cret" not in f"{down.value}{down.value.developer_message}"
 
 
@@ -173,7 +173,7 @@ async def test_who_watches_on_another_node_hears_of_work_of_sessions_and_of_work
     store: Store, make_store: Opening, postgres_url: str, clock: ManualClock
 ) -> None:
     """With nobody to tell it: the write was made by somebody else's hand."""
-    other = await make_store("b", Timing(lease_s=3600.0))
+    other = await make_store("b", terms=LeaseTerms(lease_s=3600.0))
     await in_session(store, request())
     hints = other.hints
     with (
@@ -205,9 +205,9 @@ async def test_calls_of_a_node_that_died_are_lost_when_its_lease_is_over(
     begun = await store.begin(call())
     assert await other.take_slot("Kit.Tool", 1)
     assert not await store.take_slot("Kit.Tool", 1)
-    await clock.advance(TIMING.lease_s + 1)  # no time passes for the thread that renews
-    assert [each.seq for each in await other.lost(10)] == [begun.seq]
-    assert await store.lost(10) == [], "it is not lost to who runs it"
+    await clock.advance(TERMS.lease_s + 1)  # no time passes for the thread that renews
+    assert [each.seq for each in await other.unstarted(10)] == [begun.seq]
+    assert await store.unstarted(10) == [], "it is not lost to who runs it"
     assert await store.take_slot("Kit.Tool", 1), "what a dead node held is free"
     assert await other.restart(begun.seq, 1) == 2
     assert there(await store.finish(begun.seq, 1, DONE)).holder == "b"
@@ -218,21 +218,21 @@ async def test_a_node_that_slept_renews_its_lease_with_the_next_call(
 ) -> None:
     other = await make_store("b")
     before = await store.begin(call("before"))
-    await clock.advance(TIMING.lease_s + 1)
-    assert [each.seq for each in await other.lost(10)] == [before.seq]
+    await clock.advance(TERMS.lease_s + 1)
+    assert [each.seq for each in await other.unstarted(10)] == [before.seq]
     await store.begin(call("after"))
-    assert await other.lost(10) == []
+    assert await other.unstarted(10) == []
 
 
 async def test_the_lease_is_renewed_while_the_loop_is_blocked(postgres_url: str, runner: asyncio.Runner) -> None:
-    timing = Timing(lease_s=1.5)
-    first, second = PostgresStore(postgres_url, "a", timing), PostgresStore(postgres_url, "b", timing)
+    terms = LeaseTerms(lease_s=1.5)
+    first, second = (PostgresStore(postgres_url, node, terms=terms) for node in "ab")
     await first.open()
     await second.open()
     try:
         await first.begin(call())
         time.sleep(4.0)  # noqa: ASYNC251
-        assert await second.lost(10) == []
+        assert await second.unstarted(10) == []
     finally:
         await first.close()
         await second.close()
@@ -440,7 +440,7 @@ async def test_what_has_ended_slows_nothing(store: Store, postgres_url: str, clo
         await store.answer(answer(WORKER, 1, request=there(claim.request), session=DIRECT))
         begun = await store.begin(call(f"own-{number}"))
         await store.finish(begun.seq, 1, DONE)
-        await store.lost(10)
+        await store.unstarted(10)
         await store.expire(10)
         await store.sweep(10)
         await store.get("default", "ada", f"call-{number}")

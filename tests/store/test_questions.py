@@ -14,7 +14,7 @@ from toolyard.store.hints import Topic
 from toolyard.store.values import StoredQuestion
 
 from .calls import DONE, UNKNOWN, WORKER, call, in_session, request, there, wanted, worker_call
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import RETENTION, ManualClock, Opening
 from .test_hints import Heard
 
 SURE, HOW_MANY = b'{"message":"Sure?"}', b'{"message":"How many?"}'
@@ -225,7 +225,7 @@ async def test_what_has_ended_waits_for_nothing_and_is_not_answered(
 async def test_a_lost_call_that_waited_is_given_up(store: Store, make_store: Opening) -> None:
     seq = await asking(store, "sure")
     later = await make_store.instead_of(store, "b")
-    assert [each.seq for each in await later.lost(10)] == [seq]
+    assert [each.seq for each in await later.unstarted(10)] == [seq]
     assert await later.give_up(seq, 1, UNKNOWN)
     row = there(await later.row(seq))
     assert (row.code, row.waiting_for, row.losses) == ("outcome_unknown", None, 1)
@@ -236,13 +236,13 @@ async def test_a_lost_call_that_waited_is_given_up(store: Store, make_store: Ope
 
 async def lost(store: Store, make_store: Opening, seq: int) -> Store:
     later = await make_store.instead_of(store, "b")
-    assert [each.seq for each in await later.lost(10)] == [seq]
+    assert [each.seq for each in await later.unstarted(10)] == [seq]
     return later
 
 
 async def handed_back(store: Store, make_store: Opening, seq: int) -> Store:
     await store.hand_back(seq, 1)
-    assert [each.seq for each in await store.lost(10)] == [seq]
+    assert [each.seq for each in await store.unstarted(10)] == [seq]
     return store
 
 
@@ -348,7 +348,7 @@ async def test_questions_and_answers_go_with_their_call(store: Store, clock: Man
     seq = await asking(store, "sure", "more")
     await store.answer_questions(seq, {"sure": b"1"})
     await store.finish(seq, 1, DONE)
-    await clock.advance(TIMING.retention_s + 1)
+    await clock.advance(RETENTION.calls_s + 1)
     kept = await store.begin(call("kept"))
     await store.ask(kept.seq, 1, "sure", SURE)
     await store.answer_questions(kept.seq, {"sure": b"2"})
@@ -362,7 +362,7 @@ async def test_a_call_finds_no_answers_of_one_that_was_removed(store: Store, clo
     seq = await asking(store, "sure")
     await store.answer_questions(seq, {"sure": b"1"})
     await store.finish(seq, 1, DONE)
-    await clock.advance(TIMING.retention_s + 1)
+    await clock.advance(RETENTION.calls_s + 1)
     assert await store.sweep(10) == 1
     begun = await store.begin(call("next"))
     assert await store.ask(begun.seq, 1, "sure", SURE) is None
@@ -377,7 +377,7 @@ async def test_nothing_of_a_call_that_was_removed_is_left_behind(
     await store.answer_questions(begun.seq, {"sure": b"1"})
     await store.add_call_events([(begun.seq, 1, b"x")])
     await store.finish(begun.seq, 1, DONE)
-    await clock.advance(TIMING.retention_s + 1)
+    await clock.advance(RETENTION.calls_s + 1)
     assert await store.sweep(10) == 1
     for table in ("questions", "answers", "call_events"):
         assert await fetch(postgres_url, f"SELECT seq FROM {table}") == []

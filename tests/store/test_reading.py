@@ -201,7 +201,7 @@ async def test_what_ran_already_and_is_large_is_kept_too(store: Store) -> None:
 async def test_what_is_large_of_lost_calls_is_brought(store: Store) -> None:
     begun = await store.begin(call(input=LARGE))
     await store.hand_back(begun.seq, 1)
-    (lost,) = await store.lost(1)
+    (lost,) = await store.unstarted(1)
     assert lost.input == LARGE
 
 

@@ -27,7 +27,7 @@ from .calls import (
     wanted,
     worker_call,
 )
-from .ledgers import TIMING, ManualClock
+from .ledgers import TERMS, ManualClock
 
 # --- heartbeats ----------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ async def test_the_first_heartbeat_claims_and_the_next_renew(store: Store, clock
     assert there(second).reason is None
     row = there(await store.request(ADA, "s", "r"))
     assert (row.state, row.attempt, row.holder) == (State.PROCESSING, 1, ADA.holder)
-    assert (row.lease_until, row.seen_at) == (clock.now + TIMING.lease_s, clock.now)
+    assert (row.lease_until, row.seen_at) == (clock.now + TERMS.lease_s, clock.now)
     assert (row.heartbeat, row.progress, row.started_at) == (4.0, b'{"done":1}', clock.now - 10)
 
 
@@ -137,7 +137,7 @@ async def test_another_answer_is_refused(store: Store) -> None:
 async def test_an_answer_from_an_attempt_that_was_superseded_is_stale(store: Store, clock: ManualClock) -> None:
     await in_session(store, request())
     await store.beat([beat()])
-    await clock.advance(TIMING.lease_s)
+    await clock.advance(TERMS.lease_s)
     (judged,) = await store.beat([beat(SECOND)])
     assert there(judged).standing.attempt == 2
     assert there(await store.answer(answer(attempt=1))).reason == "stale_attempt"

@@ -17,7 +17,7 @@ from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
 from toolyard.supervision import Supervisor
 
 from .calls import KEY, LARGE, call, there
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import RETENTION, TERMS, ManualClock, Opening
 
 pytestmark = pytest.mark.kind("sqlite")
 
@@ -74,7 +74,7 @@ async def test_nothing_that_was_kept_out_of_a_row_is_left_behind(
 ) -> None:
     begun = await store.begin(call(input=LARGE))
     await store.cancel(begun.seq)
-    await clock.advance(TIMING.retention_s + 1)
+    await clock.advance(RETENTION.calls_s + 1)
     assert await store.sweep(10) == 1
     await make_store.close(store)
     connection = apsw.Connection(str(tmp_path / "ledger.db"))
@@ -86,7 +86,7 @@ async def test_a_ledger_in_memory_works_alike_and_leaves_no_file(
     make_store: Opening, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    store = SqliteStore(":memory:", "a", TIMING, now=clock)
+    store = SqliteStore(":memory:", "a", RETENTION, TERMS, now=clock)
     await store.open()
     try:
         await store.begin(call())
@@ -100,7 +100,7 @@ async def test_a_ledger_is_one_by_whichever_name_it_is_opened(make_store: Openin
     await make_store()
     os.symlink(tmp_path / "ledger.db", tmp_path / "link.db")
     with pytest.raises(StoreInUse):
-        await SqliteStore(str(tmp_path / "link.db"), "b", TIMING).open()
+        await SqliteStore(str(tmp_path / "link.db"), "b", RETENTION, TERMS).open()
 
 
 async def test_what_cannot_be_written_is_not_recorded_and_the_check_says_so(

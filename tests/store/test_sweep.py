@@ -5,7 +5,7 @@ import pytest
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, Ending
 from toolyard.store.contract import Store
-from toolyard.store.values import Filter, Timing
+from toolyard.store.values import Filter, Retention
 
 from .calls import (
     ADA,
@@ -25,9 +25,9 @@ from .calls import (
     wanted,
     worker_call,
 )
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import RETENTION, ManualClock, Opening
 
-RETENTION_S, KEY_TTL_S = TIMING.retention_s, TIMING.key_ttl_s
+RETENTION_S, KEY_TTL_S = RETENTION.calls_s, RETENTION.keys_s
 
 
 async def finished(store: Store, call_id: str = "call-1") -> int:
@@ -87,7 +87,7 @@ async def test_a_taken_key_never_shows_a_call_that_came_later(store: Store, cloc
 
 
 async def test_a_key_outlives_its_payload_though_it_was_told_otherwise(make_store: Opening, clock: ManualClock) -> None:
-    store = await make_store(timing=Timing(retention_s=100.0, key_ttl_s=10.0))
+    store = await make_store(retention=Retention(calls_s=100.0, keys_s=10.0))
     seq = await finished(store)
     await clock.advance(50)
     await store.sweep(10)

@@ -5,7 +5,7 @@ import pytest
 from toolyard.store.contract import Store
 from toolyard.store.values import Usage
 
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
 MINUTE = 1_000_000 // 60
 
@@ -50,7 +50,7 @@ async def test_what_a_dead_node_said_is_gone_with_its_lease(
     b = await make_store("b")
     await heard(b, use(running=1))
     await b._lease.stop()  # type: ignore[attr-defined]
-    await clock.advance(TIMING.lease_s + 1)
+    await clock.advance(TERMS.lease_s + 1)
     assert await heard(store) == []
 
 
@@ -66,5 +66,5 @@ async def test_a_sweep_removes_what_nobody_hears(store: Store, make_store: Openi
     b = await make_store("b")
     await heard(b, use("idle", MINUTE - 9), use("busy", MINUTE - 9, running=1), use("new"))
     await store.sweep(10)
-    rows = await store._fetch("SELECT name FROM usage ORDER BY name")  # type: ignore[attr-defined]
+    rows = await store._ledger.fetch("SELECT name FROM usage ORDER BY name")  # type: ignore[attr-defined]
     assert [name for (name,) in rows] == [b"busy", b"new"]

@@ -5,9 +5,9 @@ import pytest
 from toolyard.model.worker import WorkerRecord
 from toolyard.store.contract import Store
 
-from .ledgers import TIMING, ManualClock, Opening
+from .ledgers import TERMS, ManualClock, Opening
 
-LEASE_S = TIMING.lease_s
+LEASE_S = TERMS.lease_s
 
 
 def worker(name: str = "w", tenant: str = "default", subject: str = "robot", tools: bytes = b"[]") -> WorkerRecord:

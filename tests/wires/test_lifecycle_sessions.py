@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from toolyard.model.errors import ToolError
-from toolyard.model.lifecycle import State
+from toolyard.model.lifecycle import State, WaitingFor
 from toolyard.model.session import Event, NewSession, RequestEvent, Session, SessionStanding, SessionTool
 from toolyard.model.tool import Authorization, Requirements
 from toolyard.model.worker import ToolDefinition
@@ -84,7 +84,7 @@ def test_a_session_is_shown_with_its_requests() -> None:
     done = pending | {"state": "COMPLETE", "attempt": 1}
     standing = SessionStanding("s-1", {"user": 7}, 1, 1)
     requests = [
-        RequestEvent("t-1", "find_locations", State.PENDING, 0, "approval"),
+        RequestEvent("t-1", "find_locations", State.PENDING, 0, WaitingFor.APPROVAL),
         RequestEvent("t-1", "find_locations", State.COMPLETE, 1),
     ]
     assert msgspec.json.decode(encode_session(standing, requests).body) == {

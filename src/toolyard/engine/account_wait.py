@@ -19,14 +19,13 @@ from ..model.caller import Caller
 from ..model.channel import Question, QuietChannel
 from ..model.errors import Challenge, MissingRequirements, ToolError, ToolyardError, Unavailable
 from ..model.judge import ended_by
-from ..model.lifecycle import Move, State
+from ..model.lifecycle import Move, State, WaitingFor
 from ..model.record import CallRecord, Ending, ending_of
 from ..model.sealed import KIND
 from ..model.writes import Decision, WaitForAccount
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import Filter, StoreDown
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ..trust.requirements.requirements import Requirer, in_words
 from ..trust.sealing.ring import BrokenSeal, KeyRing
 from .approvals import decision_of
@@ -65,7 +64,7 @@ class AccountWaits:
     async def follow(self) -> None:
         """Looks whenever there may be something to see. Until cancelled."""
         hints, seldom_s = self._store.hints, LOOK_SELDOM_S if self._store.shared else None
-        with hints.waiting(Topic.WAITING, AUTHORIZATION) as bell, hints.waiting(Topic.KEPT, KIND, bell):
+        with hints.waiting(Topic.WAITING, WaitingFor.AUTHORIZATION) as bell, hints.waiting(Topic.KEPT, KIND, bell):
             while True:
                 try:
                     pause_s = LOOK_AGAIN_S if await self.look() else seldom_s
@@ -78,11 +77,11 @@ class AccountWaits:
         """Once, at all of them. Whether there are any."""
         last: int | None = None
         while True:
-            wanted = Filter(None, state=State.PENDING, waiting_for=AUTHORIZATION, before=last, limit=AT_ONCE)
+            wanted = Filter(None, state=State.PENDING, waiting_for=WaitingFor.AUTHORIZATION, before=last, limit=AT_ONCE)
             found = await self._store.listed(wanted)
             for listed in found:
                 call = listed if listed.input else await self._store.row(listed.seq)
-                if call is not None and call.waiting_for == AUTHORIZATION:
+                if call is not None and call.waiting_for == WaitingFor.AUTHORIZATION:
                     await self._let_one_go(call)
             if len(found) < AT_ONCE:
                 return bool(found) or last is not None
@@ -104,16 +103,16 @@ class AccountWaits:
             raise
         except MissingRequirements as error:
             if (ending := ending_for(call, error)) is not None:
-                await self._store.decide(Decision(call.seq, AUTHORIZATION, ending))
+                await self._store.release_wait(Decision(call.seq, WaitingFor.AUTHORIZATION, ending))
             return
         except (ToolyardError, BrokenSeal, *UNREADABLE):
             return  # it still waits, and ends when it has waited too long
         work.uncount()  # it counts once it runs
         then = work.new.waiting_for
-        if then == APPROVAL and await decision_of(self._store, call) is not None:
+        if then == WaitingFor.APPROVAL and await decision_of(self._store, call) is not None:
             then = None  # a person said yes before the account was lost
         queue_s = self._claim_s if then is None and call.queue == "worker" else self._wait_s
-        await self._store.decide(Decision(call.seq, AUTHORIZATION, queue_s=queue_s, then=then))
+        await self._store.release_wait(Decision(call.seq, WaitingFor.AUTHORIZATION, queue_s=queue_s, then=then))
 
     async def _ready(self, call: CallRecord) -> PreparedCall:
         """Raises MissingRequirements while it is not."""
@@ -177,7 +176,7 @@ class AccountNeeds:
         ending = ending_for(call, error)
         what = "waits for an account" if ending is None else f"ends as {ending.code}"
         _log.warning("%s (call %s) cannot begin, and %s", call.reference, call.key.call_id, what)
-        await self._store.decide(WaitForAccount(call.seq, call.attempt, AUTHORIZATION, self._wait_s, ending))
+        await self._store.hold(WaitForAccount(call.seq, call.attempt, WaitingFor.AUTHORIZATION, self._wait_s, ending))
 
 
 def ending_for(call: CallRecord, error: MissingRequirements | Unavailable) -> Ending | None:

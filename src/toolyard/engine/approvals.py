@@ -5,13 +5,12 @@ import msgspec
 from ..model.errors import PathNotFound, Refused
 from ..model.json_value import decode
 from ..model.judge import ended_by
-from ..model.lifecycle import ENDED, Move, State
+from ..model.lifecycle import ENDED, Move, State, WaitingFor
 from ..model.record import CallRecord
 from ..model.writes import Decision
 from ..store.contract import Store
 from ..store.values import MOST_BYTES, Note
 from ..trust.approvals.links import ApprovalLinks, number_in
-from ..trust.approvals.rules import APPROVAL
 
 KIND, TRIES = "decision", "approval-tries"
 KEPT_S = 7 * 86400.0
@@ -35,12 +34,12 @@ class Approvals:
 
     async def page(self, tenant: str | None, limit: int) -> tuple[list[CallRecord], int]:
         """The same, and how many more there are: of all callers some, and no more than can be held at once."""
-        numbers, total = await self._store.waiting_calls(APPROVAL, tenant, limit)
+        numbers, total = await self._store.waiting_calls(WaitingFor.APPROVAL, tenant, limit)
         found: list[CallRecord] = []
         left = MOST_BYTES
         for seq in numbers:
             call = await self._store.row(seq)
-            if call is None or call.waiting_for != APPROVAL:
+            if call is None or call.waiting_for != WaitingFor.APPROVAL:
                 total -= 1
                 continue
             found.append(call)
@@ -50,7 +49,7 @@ class Approvals:
         return sorted(found, key=lambda call: call.seq), total - len(found)
 
     async def count(self) -> int:
-        return (await self._store.waiting_calls(APPROVAL, None, 1))[1]
+        return (await self._store.waiting_calls(WaitingFor.APPROVAL, None, 1))[1]
 
     async def find(self, id: str) -> CallRecord:
         """By its address. One that was not given out for this very call is none. Raises PathNotFound."""
@@ -77,7 +76,7 @@ class Approvals:
             call = await self.find(id)
         except PathNotFound:
             return "failed"
-        if call.waiting_for == APPROVAL:
+        if call.waiting_for == WaitingFor.APPROVAL:
             return "pending"
         return "failed" if call.state is State.ERROR and call.attempt == 0 else "completed"
 
@@ -108,7 +107,7 @@ class Approvals:
         because = f": {reason}" if reason else ""
         ending = None if approved else ended_by(Move.REJECT, f"A person said no{because}", "none")
         queue_s = self._claim_s if call.queue == "worker" else None
-        judged = await self._store.decide(Decision(call.seq, APPROVAL, ending, queue_s))
+        judged = await self._store.release_wait(Decision(call.seq, WaitingFor.APPROVAL, ending, queue_s))
         if judged is None or judged.reason is not None:
             raise await self._late(call)
         said = _encode({"approved": approved, "by": by, "reason": reason})

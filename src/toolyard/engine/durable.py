@@ -28,13 +28,13 @@ from ..model.errors import (
     ToolError,
     Unavailable,
 )
-from ..model.lifecycle import ENDED
+from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallKey, CallName, CallRecord, NewCall
 from ..model.run import Run
 from ..store.hints import Topic
 from ..store.values import Begun, Note
 from ..trust.approvals.links import ApprovalLinks
-from ..trust.approvals.rules import APPROVAL, ApprovalRules
+from ..trust.approvals.rules import ApprovalRules
 from ..trust.limits.meters import Admitted
 from ..trust.limits.quotas import Quotas
 from ..trust.sealing.fingerprints import Fingerprints
@@ -159,7 +159,7 @@ class DurableCalls:
     async def _decided(self, seq: int, wait: Wait) -> bool:
         async def came() -> bool:
             call = await self._store.row(seq)
-            return call is None or call.waiting_for != APPROVAL
+            return call is None or call.waiting_for != WaitingFor.APPROVAL
 
         return await holding(self._store, ((Topic.DECIDED, seq), (Topic.ENDED, seq)), wait, came)
 
@@ -400,7 +400,7 @@ class DurableCalls:
             work.stop_counting()
         else:
             work.uncount()
-            if held.waiting_for == APPROVAL:
+            if held.waiting_for == WaitingFor.APPROVAL:
                 raise _undecided(held.name, work)
             outcome = await self._joined(held.key, self._followed(held, prints), waiter)
             if isinstance(outcome.error, StillRunning):
@@ -440,7 +440,7 @@ class DurableCalls:
         known = begun.known
         if known is None or known.state in ENDED:
             return _answer(begun, key)
-        if known.waiting_for == APPROVAL:
+        if known.waiting_for == WaitingFor.APPROVAL:
             raise Undecided(known.name, known.tool, base_url)
         return await self._joined(key, self._followed(known, prints), waiter)
 
@@ -457,7 +457,7 @@ class DurableCalls:
             raise _conflict(key)
         if known is None or known.state in ENDED:
             return _answer(begun, key)
-        if known.waiting_for == APPROVAL:
+        if known.waiting_for == WaitingFor.APPROVAL:
             raise _undecided(known.name, work)
         if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)

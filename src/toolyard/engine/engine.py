@@ -25,6 +25,7 @@ from ..model.channel import Channel, QuietChannel
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
 from ..model.json_value import decode
+from ..model.lifecycle import WaitingFor
 from ..model.record import CallRecord, NewCall, new_call
 from ..model.run import Run, Runner
 from ..model.tool import Host, Tool
@@ -35,7 +36,6 @@ from ..runners.validation import compile_schema, explain
 from ..store.values import StoreDown
 from ..text.scrubber import scrubber_of
 from ..trust.access.access import refuse_lacking
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ..trust.limits.backoff import Backoff
 from ..trust.limits.limits import Limiter
 from ..trust.limits.meters import CountedCall
@@ -394,10 +394,10 @@ class Engine:
                 if not may_wait or not error.missing.can_come:
                     raise
                 arguments, run = self._checked(plan, tool, command, caller, channel, None)
-                waiting_for = AUTHORIZATION
+                waiting_for = WaitingFor.AUTHORIZATION
             if waiting_for is None and plan.may_need_approval and self._needs_approval(tool, command, caller):
                 self._approvals.refuse_where_nobody_can(tool.wire_name)
-                waiting_for = APPROVAL
+                waiting_for = WaitingFor.APPROVAL
         except BaseException:
             if admitted is not None:
                 admitted.end()
@@ -411,7 +411,7 @@ class Engine:
         """Whoever decides that sees the input as it came, and has a copy of its own."""
         return self._approvals.are_needed(tool, _decode(command.input_json), caller)
 
-    def _described(self, command: CallTool, run: Run, waiting_for: str | None = None) -> NewCall:
+    def _described(self, command: CallTool, run: Run, waiting_for: WaitingFor | None = None) -> NewCall:
         """What is recorded of a call before it runs, with what a later attempt would need of what was brought. What is
         kept here is filled in again then: it may have been renewed, or taken away."""
         new, tool = new_call(command, run), run.tool

@@ -12,7 +12,7 @@ from ..model.caller import Caller
 from ..model.channel import Asks, Channel, Question, QuietChannel
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.json_value import decode, decoder
-from ..model.lifecycle import ENDED
+from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallRecord
 from ..model.run import Run
 from ..runners.sandbox import Sandbox, Whose
@@ -20,7 +20,6 @@ from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import StoreDown, StoredQuestion
 from ..trust.approvals.links import ApprovalLinks
-from ..trust.approvals.rules import APPROVAL, AUTHORIZATION
 from .wait import Wait, holding
 
 LOOK_AGAIN_S = 1.0
@@ -98,11 +97,11 @@ class Questions:
 
     async def open(self, call: CallRecord, looks: Caller) -> list[Question]:
         """Those that a call waits for now. `looks` is its caller, as it is known now."""
-        if call.waiting_for == APPROVAL:
+        if call.waiting_for == WaitingFor.APPROVAL:
             return [self._links.question(call.tool, call.name)]
-        if call.waiting_for == AUTHORIZATION:
+        if call.waiting_for == WaitingFor.AUTHORIZATION:
             return await self._ask_for_accounts(call, looks)
-        return await self.unanswered(call) if call.waiting_for == "answer" else []
+        return await self.unanswered(call) if call.waiting_for == WaitingFor.ANSWER else []
 
     async def unanswered(self, call: CallRecord) -> list[Question]:
         """Those that nobody has answered, also of an attempt that was lost: the next one will ask them again."""

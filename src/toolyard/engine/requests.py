@@ -13,7 +13,7 @@ from ..model.caller import Caller
 from ..model.channel import Audience
 from ..model.errors import Forbidden, MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
 from ..model.judge import Judged, ended_by, reason_of
-from ..model.lifecycle import ENDED, Move
+from ..model.lifecycle import ENDED, Move, WaitingFor
 from ..model.record import CallRecord, Ending, ending_of
 from ..model.worker import Claim, Heartbeat, Renewal, Response
 from ..model.writes import Answer, Claimant, HandBack, HeartbeatWrite, Reason, WaitForAccount
@@ -22,7 +22,6 @@ from ..runners.scrub_thread import scrubbed, scrubbed_error
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import ClaimFilter, StoreDown
-from ..trust.approvals.rules import AUTHORIZATION
 from ..trust.sealing.ring import BrokenSeal
 from .account_wait import AccountNeeds
 from .engine import Engine
@@ -140,7 +139,7 @@ class Requests:
         except (BrokenSeal, Forbidden, *UNREADABLE) as error:
             why = NO_KEY if isinstance(error, BrokenSeal) else NO_INPUT
             ending = ended_by(Move.ABANDON, error.message if isinstance(error, Forbidden) else why)
-            await self._store.decide(WaitForAccount(call.seq, call.attempt, AUTHORIZATION, 0.0, ending))
+            await self._store.hold(WaitForAccount(call.seq, call.attempt, WaitingFor.AUTHORIZATION, 0.0, ending))
         except StoreDown:
             raise
         except (MissingRequirements, Unavailable) as error:

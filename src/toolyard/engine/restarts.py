@@ -58,7 +58,7 @@ class Restarts:
     async def start_all(self) -> None:
         """Starts every call that is unstarted now. Calls that come later are for the next time."""
         while True:
-            found = await self._store.lost(AT_ONCE)
+            found = await self._store.unstarted(AT_ONCE)
             started = [await self._start_one(call) for call in found if call.seq not in self._beginning]
             # Where nothing can be done about any of them, the same ones would be found again.
             if len(found) < AT_ONCE or not any(started):

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from .call import CallTool, Outcome
 from .errors import ToolError
 from .json_value import decode
-from .lifecycle import State
+from .lifecycle import State, WaitingFor
 from .run import Run
 
 _encode = msgspec.json.Encoder().encode
@@ -75,7 +75,7 @@ class NewCall(Struct):
     run_s: float | None = None
     total_s: float | None = None
     """How long it may wait to be claimed, run, and take in all."""
-    waiting_for: str | None = None
+    waiting_for: WaitingFor | None = None
     """What has to come before anybody runs it."""
     ending: "Ending | None" = None
     """Of a call that ended before it began: its tool is not there, its input does not fit."""
@@ -129,7 +129,7 @@ class CallRecord(Struct):
     on_lost: str
     state: State
     code: str | None
-    waiting_for: str | None
+    waiting_for: WaitingFor | None
     attempt: int
     holder: str | None
     created_at: float

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from .json_value import decoder
-from .lifecycle import State
+from .lifecycle import State, WaitingFor
 
 _log = logging.getLogger("toolyard.ledger")
 
@@ -107,7 +107,7 @@ class RequestEvent(Struct, frozen=True, rename="camel", omit_defaults=True):
     tool: str
     state: State
     attempt: int
-    waiting_for: str | None = None
+    waiting_for: WaitingFor | None = None
 
 
 class SessionEvent(Struct, frozen=True, rename="camel"):

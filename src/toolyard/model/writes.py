@@ -1,8 +1,8 @@
-"""Where a call stands, and what a write about it does to that: the lifecycle's rules, as pure functions.
+"""What is written about a call that is in the ledger: each kind of write as a value, and the state that it is about.
 
-A store locks a call's row, hands its standing in here with the time by its own clock, and writes down what comes out.
-So every store judges alike, and a late worker loses in one place. What is overdue is settled before anything else is
-judged: a lease that ran out a moment ago is lost, whether or not anybody has noticed it yet.
+Nothing is decided here. `model.judge` says what becomes of a `CallState` when one of these writes is made about it, and
+the stores carry that out. A write is a value, and not a method of the store, so that many can be made in one
+transaction, and so that the rules can be tested without a ledger.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from .call import LONGEST_CALL_ID
-from .lifecycle import State
+from .lifecycle import State, WaitingFor
 from .record import Ending, NewCall, Queue
 
 Reason = Literal["completed", "failed", "abandoned", "cancelled", "held", "stale_attempt", "conflict", "waiting"]
@@ -40,14 +40,18 @@ def call_id_of(session: str, request: str) -> str:
 
 
 class LeaseTerms(Struct, frozen=True):
-    """How long a claim holds without a heartbeat, and how many may be lost before the call is given up."""
+    """How long a claim, a worker's registration or a node's sign of life holds unless it is renewed, and how many
+    attempts at a call may be lost before it is given up."""
 
     lease_s: float = 30.0
     max_attempts: int = 3
 
 
 class CallState(Struct):
-    """What of a call changes while it lives."""
+    """The part of a call's row that the rules look at: whose it is, its times, and all that changes while it lives.
+
+    The fields have the names and the order of the columns: a store makes a CallState straight from a row. Those from
+    `queue_until` on are what a judged write saves."""
 
     seq: int
     tenant: str
@@ -63,7 +67,7 @@ class CallState(Struct):
     queue_until: float | None
     state: State
     code: str | None = None
-    waiting_for: str | None = None
+    waiting_for: WaitingFor | None = None
     attempt: int = 0
     losses: int = 0
     holder: str | None = None
@@ -80,8 +84,8 @@ class CallState(Struct):
 
 
 class Claimant(Struct, frozen=True):
-    """Whoever works on requests: `worker` tells apart those of one subject, `serves` are the tools it registered, and
-    `tenants` those besides its own whose calls of them it may have. None: everybody's."""
+    """Somebody who works on requests: `worker` tells apart those of one subject, `serves` are the tools it registered,
+    and `tenants` those besides its own whose calls of these tools it may have. None: those of all tenants."""
 
     tenant: str
     subject: str
@@ -91,11 +95,12 @@ class Claimant(Struct, frozen=True):
 
     @property
     def houses(self) -> list[str] | None:
-        """The tenants whose calls it may have."""
+        """All the tenants whose calls it may have, its own among them. None: all there are."""
         return None if self.tenants is None else sorted({self.tenant, *self.tenants})
 
     @property
     def holder(self) -> str:
+        """The name under which it holds calls. JSON, so that no two claimants can have the same one."""
         return msgspec.json.encode([self.tenant, self.subject, self.worker]).decode()
 
     def may_touch(self, call: CallState) -> bool:
@@ -113,13 +118,17 @@ class Claimant(Struct, frozen=True):
         return (call.tenant, call.subject) == (self.tenant, self.subject)
 
 
+# -- writes of those who work on requests, who know a call by its session and its id there ---------------------------
+
+
 class HeartbeatWrite(Struct, frozen=True):
-    """Somebody works on a request. The first one claims it."""
+    """Somebody works on a request. The first heartbeat claims it, the later ones renew the lease."""
 
     session: str
     request: str
     who: Claimant
     attempt: int | None = None
+    """The attempt that the writer says is its own. None: whichever this writer holds."""
     heartbeat: float | None = None
     """The caller's own clock: kept and shown, never judged by."""
     progress: bytes | None = None
@@ -128,13 +137,14 @@ class HeartbeatWrite(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """A request is done, or has failed."""
+    """Whoever works on a request says how it ended."""
 
     session: str
     request: str
     who: Claimant
     ending: Ending
     digest: bytes
+    """Of what was answered, so that the same answer sent again is accepted and another one is refused."""
     attempt: int | None = None
 
 
@@ -147,6 +157,60 @@ class HandBack(Struct, frozen=True):
     attempt: int | None = None
 
 
+# -- writes of nodes about the calls that they run themselves ---------------------------------------------------------
+
+
+class Finish(Struct, frozen=True):
+    """An attempt ended on the node that ran it."""
+
+    seq: int
+    attempt: int
+    node: str
+    ending: Ending
+
+
+class NodeHandBack(Struct, frozen=True):
+    """A node that stops leaves one of its calls to another node, or to its own next start."""
+
+    seq: int
+    attempt: int
+    node: str
+
+
+class Ask(Struct, frozen=True):
+    """A tool that runs on a node puts a question to its client."""
+
+    seq: int
+    attempt: int
+    node: str
+
+
+class Answered(Struct, frozen=True):
+    """None of the questions that a call asked is open any more."""
+
+    seq: int
+
+
+class Restart(Struct, frozen=True):
+    """A node takes the next attempt at a call that nobody runs. `attempt` is the one that was made before."""
+
+    seq: int
+    attempt: int
+    node: str
+
+
+class GiveUp(Struct, frozen=True):
+    """A node ends a call that nobody runs, and that cannot be run again, with an error."""
+
+    seq: int
+    attempt: int
+    node: str
+    ending: Ending
+
+
+# -- writes of the server about any call ------------------------------------------------------------------------------
+
+
 class Cancel(Struct, frozen=True):
     """Nobody wants the result any more."""
 
@@ -154,14 +218,14 @@ class Cancel(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What a call waited for has come, so it goes on, or waits for something else `then`; or, with an ending, never
-    will. `queue_s` is how long it may then wait."""
+    """What a call waited for has come, so that it goes on, or waits for something else `then`; or, with an ending, it
+    never will. `queue_s` is how long the call may wait after this."""
 
     seq: int
-    waiting_for: str
+    waiting_for: WaitingFor
     ending: Ending | None = None
     queue_s: float | None = None
-    then: str | None = None
+    then: WaitingFor | None = None
 
 
 class WaitForAccount(Struct, frozen=True):
@@ -170,11 +234,21 @@ class WaitForAccount(Struct, frozen=True):
 
     seq: int
     attempt: int
-    waiting_for: str
+    waiting_for: WaitingFor
     queue_s: float
     ending: Ending | None = None
 
 
-Write = HeartbeatWrite | Answer | HandBack | Cancel | Decision | WaitForAccount
-ByNumber = Cancel | Decision | WaitForAccount
+class Resolve(Struct, frozen=True):
+    """A person settles a call that ended as `outcome_unknown`: it ended so, or without an ending it is run again."""
+
+    seq: int
+    ending: Ending | None
+
+
+NodeWrite = Finish | NodeHandBack | Ask | Answered | Restart | GiveUp
+RequestWrite = HeartbeatWrite | Answer | HandBack
+"""What those who work on requests write. Which of them may touch a call is `Claimant.may_touch`."""
+ByNumber = Cancel | Decision | WaitForAccount | Resolve | NodeWrite
 """What the server itself writes, which may touch any call."""
+Write = RequestWrite | ByNumber

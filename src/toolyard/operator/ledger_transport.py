@@ -96,7 +96,7 @@ class LedgerTransport:
     async def _note(self, entry: Entry) -> None:
         """Writes to the audit log, unless it is off."""
         if self._is_audited:
-            await put(self._store, self._ring, VERBS if self._store.shared else MAIN, entry)
+            await put(self._store.audit, self._ring, VERBS if self._store.shared else MAIN, entry)
 
 
 def _address(settings: Settings) -> str:

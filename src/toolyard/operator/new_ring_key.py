@@ -50,7 +50,7 @@ async def _begin_anew(settings: Settings) -> str:
 
 async def _mark(store: Store, ring: KeyRing, *, is_audited: bool) -> None:
     """Leaves something in the ledger that fits the new key, and an entry in the audit log."""
-    await Vault(store, ring).put(MARK, b"", {"since": SYSTEM_CLOCK.now()})
+    await Vault(store.sealed, ring).put(MARK, b"", {"since": SYSTEM_CLOCK.now()})
     if is_audited:
         entry = Entry(SYSTEM_CLOCK.now(), AuditKind.ADMIN, tool=SAID)
-        await put(store, ring, VERBS if store.shared else MAIN, entry)
+        await put(store.audit, ring, VERBS if store.shared else MAIN, entry)

@@ -10,9 +10,10 @@ from pathlib import Path
 from ..lazy import load
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import SettingsError
+from ..model.writes import LeaseTerms
 from ..store.contract import Store
 from ..store.sqlite.store import SqliteStore
-from ..store.values import Timing
+from ..store.values import Retention
 from ..supervision import Supervisor
 from ..trust.audit.log import MAIN, Audit, AuditSettings
 from ..trust.sealing.ring import LENGTH, KeyRing, ring_from
@@ -29,15 +30,16 @@ def open_store(settings: Settings, clock: Clock, supervisor: Supervisor | None =
     """The store of the ledger that the settings name, not opened yet, and the ring of keys beside it. Raises
     SettingsError."""
     kind, _, path = settings.store.partition(":")
-    timing = Timing(settings.retention_s, settings.key_ttl_s, settings.lease_s, settings.max_attempts)
+    retention = Retention(settings.retention_s, settings.key_ttl_s)
+    terms = LeaseTerms(settings.lease_s, settings.max_attempts)
     if kind in ("postgresql", "postgres"):
         # Without the setting, each node would make a key in its own folder: nodes that share a ledger need the same
         # one.
-        shared: Store = load("postgres")(settings.store, clock.new_id(), timing, supervisor)
+        shared: Store = load("postgres")(settings.store, clock.new_id(), retention, terms, supervisor)
         return shared, ring_from(settings.secret_key, Path("toolyard.key"))
     if kind != "sqlite" or not path:
         raise SettingsError(f"store must be sqlite:FILE or postgresql://…, got {settings.store!r}")
-    store = SqliteStore(path, clock.new_id(), timing, now=clock.now, supervisor=supervisor)
+    store = SqliteStore(path, clock.new_id(), retention, terms, now=clock.now, supervisor=supervisor)
     if settings.store == MEMORY:  # its key is gone with it
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"), Path(path))
@@ -51,7 +53,7 @@ def audit_of(
     if settings.audit == "off":
         return None
     chosen = AuditSettings(settings.audit == "strict", settings.audit_input, settings.audit_retention_s)
-    return Audit(store, ring, store.node if store.shared else MAIN, chosen, clock.now, supervisor)
+    return Audit(store.audit, ring, store.node if store.shared else MAIN, chosen, clock.now, supervisor)
 
 
 async def has_keys(settings: Settings) -> bool:
@@ -63,6 +65,6 @@ async def has_keys(settings: Settings) -> bool:
     store, _ = open_store(settings, SYSTEM_CLOCK)
     await store.open()
     try:
-        return bool(await store.keys())
+        return bool(await store.api_keys.listed())
     finally:
         await store.close()

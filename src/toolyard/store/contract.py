@@ -31,24 +31,24 @@ from .values import Begun, ClaimFilter, Filter, Held, Note, StoredQuestion, Usag
 class AuditStore(Protocol):
     """Blocks of the audit log. They are added at a chain's end and dropped at its front; nothing changes one."""
 
-    async def add_audit(self, block: AuditBlock, head: Mark) -> bool:
+    async def add(self, block: AuditBlock, head: Mark) -> bool:
         """Adds a block and moves its chain's head there, in one write. Whether it is there now, which it also is when
         it was there before; False: the chain has another block of this number, and nothing was written."""
         ...
 
-    async def audit_chains(self) -> list[Chain]:
+    async def chains(self) -> list[Chain]:
         """All of which there is a block, a head or an anchor, by name."""
         ...
 
-    async def audit_chain(self, name: str) -> Chain:
+    async def chain(self, name: str) -> Chain:
         """One of them; where there is no such chain, one without head and anchor."""
         ...
 
-    async def audit_blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[AuditBlock]:
+    async def blocks(self, chain: str, after: int, limit: int, since: float | None = None) -> list[AuditBlock]:
         """Those after that number, in order, from the first that ends at `since` or later."""
         ...
 
-    async def drop_audit(self, anchor: Mark) -> int:
+    async def drop(self, anchor: Mark) -> int:
         """Drops a chain's blocks up to the anchor's number, and keeps the anchor unless there is a later one, in one
         write. How many."""
         ...
@@ -59,20 +59,20 @@ class ApiKeyStore(Protocol):
 
     hints: Hints
 
-    async def put_key(self, key: ApiKey) -> bool:
+    async def put(self, key: ApiKey) -> bool:
         """Records a key, created now. Whether it did: another that is neither revoked nor expired may have its name,
         and then nothing is written."""
         ...
 
-    async def keys(self) -> list[ApiKey]:
+    async def listed(self) -> list[ApiKey]:
         """All that there ever were, also revoked and expired ones, in the order they were made."""
         ...
 
-    async def revoke_key(self, name: str) -> bool:
+    async def revoke(self, name: str) -> bool:
         """Whether there was one of that name that was not revoked."""
         ...
 
-    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
+    async def note_use(self, uses: Mapping[bytes, float]) -> None:
         """When keys were last used, by their digests; the latest stays, whoever says so first. Nothing is promised
         of it."""
         ...
@@ -81,20 +81,20 @@ class ApiKeyStore(Protocol):
 class SealedStore(Protocol):
     """Sealed things, by (kind, tenant, owner, name). What is in them only the ring of keys can tell."""
 
-    async def put_sealed(self, thing: Sealed, instead_of: int | None = None) -> bool:
+    async def put(self, thing: Sealed, instead_of: int | None = None) -> bool:
         """In the place of the version that is named: 0 is none at all, None is whatever is there. It is kept as the
         next version. Whether it was put: another may have been faster."""
         ...
 
-    async def sealed(self, kind: str, tenant: str, owner: str, name: str) -> Sealed | None: ...
+    async def get(self, kind: str, tenant: str, owner: str, name: str) -> Sealed | None: ...
 
-    async def all_sealed(
+    async def listed(
         self, kind: str | None = None, tenant: str | None = None, owner: str | None = None
     ) -> list[Sealed]:
         """Those of a kind, a tenant and an owner, where one is named. In the order of their names."""
         ...
 
-    async def drop_sealed(self, kind: str, tenant: str, owner: str, name: str) -> bool:
+    async def drop(self, kind: str, tenant: str, owner: str, name: str) -> bool:
         """Whether it was there."""
         ...
 
@@ -129,9 +129,13 @@ class CallStore(Protocol):
         """Ends a call as cancelled unless it has ended. None: there is no such call."""
         ...
 
-    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
-        """What a call waits for has come, or never will: it goes on, or ends. Or it lacks something before it begins,
-        and waits. None: there is no such call."""
+    async def release_wait(self, decision: Decision) -> Judged | None:
+        """What a call waits for has come, or never will: it goes on, or ends. Of several decisions the first counts.
+        None: there is no such call."""
+        ...
+
+    async def hold(self, wait: WaitForAccount) -> Judged | None:
+        """A call that was about to begin lacks something, and waits for it, or ends. None: there is no such call."""
         ...
 
     async def find(self, key: CallKey) -> Begun | None:
@@ -160,9 +164,10 @@ class CallStore(Protocol):
         `newest` calls. A state without calls is left out."""
         ...
 
-    async def lost(self, limit: int) -> list[CallRecord]:
-        """Calls of `queue` `node` that nobody runs: their node is gone, or handed them back. Each is to be started
-        again or ended. The oldest first."""
+    async def unstarted(self, limit: int) -> list[CallRecord]:
+        """Calls of `queue` `node` that nobody runs (`model.judge.is_unstarted`): a person approved them, their account
+        was connected, they were handed back, or their node is gone. Each is to be started or ended. The oldest
+        first."""
         ...
 
     async def restart(self, seq: int, attempt: int) -> int | None:
@@ -357,19 +362,33 @@ class Store(
     QuestionStore,
     NoteStore,
     CallEventStore,
-    AuditStore,
-    ApiKeyStore,
-    SealedStore,
     UsageStore,
     HoldingStore,
     Protocol,
 ):
     """A ledger."""
 
+    hints: Hints
+    """Who is told when something changes."""
     node: str
     """The name this process holds calls under."""
     shared: bool
     """Whether other processes may be using the ledger now."""
+
+    @property
+    def audit(self) -> AuditStore:
+        """The audit log."""
+        ...
+
+    @property
+    def api_keys(self) -> ApiKeyStore:
+        """The API keys that were made here."""
+        ...
+
+    @property
+    def sealed(self) -> SealedStore:
+        """Secrets, accounts, and whatever else the vault keeps."""
+        ...
 
     def tell(self, topic: Topic, key: str | int = "") -> None:
         """A hint for whoever watches, on every node. It may be lost."""

@@ -6,9 +6,9 @@ from typing import Literal
 from msgspec import Struct
 
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
-from ..model.lifecycle import State
+from ..model.lifecycle import State, WaitingFor
 from ..model.record import CallKey, CallRecord
-from ..model.writes import Claimant
+from ..model.writes import Claimant, LeaseTerms
 
 
 class StoreInUse(SetupError):
@@ -24,13 +24,25 @@ class StoreDown(Unavailable):
     safe."""
 
 
-class Timing(Struct, frozen=True):
-    """How long things are kept and held."""
+class Retention(Struct, frozen=True):
+    """How long a ledger keeps what has ended: a call with its outcome for `calls_s`, and its key for `keys_s`."""
 
-    retention_s: float = 7 * 86400.0
-    key_ttl_s: float = 86400.0
-    lease_s: float = 30.0
-    max_attempts: int = 3
+    calls_s: float = 7 * 86400.0
+    keys_s: float = 86400.0
+
+    @property
+    def key_ttl_s(self) -> float:
+        """A key is never free before its call's outcome may go: until then a retry is answered with it."""
+        return max(self.keys_s, self.calls_s)
+
+
+RETENTION, LEASE_TERMS = Retention(), LeaseTerms()
+"""Where nothing else was said."""
+
+
+def waiting_for_of(column: str | None) -> WaitingFor | None:
+    """As it is read from a row."""
+    return None if column is None else WaitingFor(column)
 
 
 class Begun(Struct):
@@ -65,7 +77,7 @@ class Filter(Struct, frozen=True):
     limit: int = 50
     call_id: str | None = None
     wire: str | None = None
-    waiting_for: str | None = None
+    waiting_for: WaitingFor | None = None
 
 
 class StoredQuestion(Struct, frozen=True):

@@ -151,10 +151,10 @@ async def audited(stage: Scene) -> str:
     audit = stage.yard.audit
     assert audit is not None
     await audit.written()
-    blocks = await stage.yard.store.audit_blocks("main", 0, 100)
+    blocks = await stage.yard.store.audit.blocks("main", 0, 100)
     return b"\n".join(block.entries for block in blocks).decode()
 
 
 async def connections(stage: Scene) -> list[tuple[str, str]]:
     """Whose accounts are connected."""
-    return [(each.tenant, each.owner) for each in await stage.yard.store.all_sealed("connection")]
+    return [(each.tenant, each.owner) for each in await stage.yard.store.sealed.listed("connection")]

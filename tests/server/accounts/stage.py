@@ -87,7 +87,9 @@ class Scene:
 
     async def held(self, user: str) -> dict[str, Any]:
         """What is in the vault."""
-        opened = await Vault(self.yard.store, self.yard._ring).get(VaultPath("connection", "default", user, "idp"))
+        opened = await Vault(self.yard.store.sealed, self.yard._ring).get(
+            VaultPath("connection", "default", user, "idp")
+        )
         assert opened is not None
         return {**json.loads(opened.value), "about": opened.about}
 

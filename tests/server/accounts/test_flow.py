@@ -346,12 +346,12 @@ def test_what_became_of_it_is_in_the_audit_log_and_no_token_is(provider: Provide
         audit = stage.yard.audit
         assert audit is not None
         await audit.written()
-        blocks = await stage.yard.store.audit_blocks("main", 0, 100)
+        blocks = await stage.yard.store.audit.blocks("main", 0, 100)
         lines = b"\n".join(block.entries for block in blocks)
         assert b"connected idp" in lines
         assert b"failed idp: You did not allow it" in lines
         assert token.encode() not in lines
-        sealed = await stage.yard.store.all_sealed("connection")
+        sealed = await stage.yard.store.sealed.listed("connection")
         assert [(each.owner, each.name) for each in sealed] == [("ada", "idp")]
         assert token.encode() not in sealed[0].data + sealed[0].about
 
@@ -386,6 +386,6 @@ def test_an_id_token_for_another_departure_is_not_taken(provider: Provider) -> N
             done = await person.fill_in(await person.fill_in(page, login="ada", password="x"))
             assert (done.status, "did not give access" in done.text) == (400, True)
         assert await stage.status(link) == "failed"
-        assert await stage.yard.store.all_sealed("connection") == []
+        assert await stage.yard.store.sealed.listed("connection") == []
 
     play(story, provider)

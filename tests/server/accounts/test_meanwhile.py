@@ -312,7 +312,7 @@ async def kept(folder: Path) -> dict[str, Any]:
     yard = ledger_of(folder)
     await yard.store.open()
     try:
-        opened = await Vault(yard.store, yard._ring).get(PLACE)
+        opened = await Vault(yard.store.sealed, yard._ring).get(PLACE)
         assert opened is not None
         return dict(json.loads(opened.value))
     finally:
@@ -327,7 +327,7 @@ async def while_down(folder: Path) -> str:
         (call,) = await yard._decisions.approvals.waiting()
         assert call.sealed is None
         await yard._decisions.approvals.decide(call, approved=True, by="a test")
-        vault = Vault(yard.store, yard._ring)
+        vault = Vault(yard.store.sealed, yard._ring)
         opened = await vault.get(PLACE)
         assert opened is not None
         held = json.loads(opened.value)

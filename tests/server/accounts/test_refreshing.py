@@ -78,7 +78,10 @@ def test_a_claim_whose_holder_died_does_not_last(own: Provider) -> None:
         async with scene(own) as stage:
             await stage.connect()
             stage.clock.ahead = AN_HOUR
-            vault, place = Vault(stage.yard.store, stage.yard._ring), VaultPath("connection", "default", "local", "idp")
+            vault, place = (
+                Vault(stage.yard.store.sealed, stage.yard._ring),
+                VaultPath("connection", "default", "local", "idp"),
+            )
             opened = await vault.get(place)
             assert opened is not None
             claimed = json.loads(opened.value) | {"refreshing_until": stage.clock() + 20}
@@ -98,7 +101,10 @@ def test_a_new_token_is_kept_also_if_all_was_sealed_anew_meanwhile(own: Provider
     async def story() -> None:
         async with scene(own) as stage:
             await stage.connect()
-            vault, place = Vault(stage.yard.store, stage.yard._ring), VaultPath("connection", "default", "local", "idp")
+            vault, place = (
+                Vault(stage.yard.store.sealed, stage.yard._ring),
+                VaultPath("connection", "default", "local", "idp"),
+            )
             provider = stage.yard.connecting._providers["idp"]  # type: ignore[union-attr]
             refresh = provider.refresh
 
@@ -126,9 +132,9 @@ def test_a_refresh_token_that_is_dead_leads_to_a_new_challenge(own: Provider) ->
             stage.clock.ahead = AN_HOUR
             refused = await stage.call()
             assert (refused["status"], len(refused["missing_requirements"]["authorization"])) == (400, 1)
-            assert await stage.yard.store.all_sealed("connection") == []
+            assert await stage.yard.store.sealed.listed("connection") == []
             await stage.yard.audit.written()  # type: ignore[union-attr]
-            entries = b"".join(block.entries for block in await stage.yard.store.audit_blocks("main", 0, 100))
+            entries = b"".join(block.entries for block in await stage.yard.store.audit.blocks("main", 0, 100))
             assert b"refused idp: its refresh token is no longer good" in entries
             await stage.connect()
             assert (await stage.call())["status"] == 200
@@ -150,7 +156,7 @@ def test_while_the_provider_is_away_a_token_serves_until_its_end(tmp_path: Path)
             refused = await stage.call()
             assert (refused["status"], refused["retry_after_ms"]) == (400, 5000)
             assert "cannot be renewed at the moment" in refused["message"]
-            assert len(await stage.yard.store.all_sealed("connection")) == 1, "it is not lost"
+            assert len(await stage.yard.store.sealed.listed("connection")) == 1, "it is not lost"
 
     asyncio.run(story())
 
@@ -212,7 +218,10 @@ def test_a_claim_from_before_the_clock_was_set_back_does_not_last(own: Provider)
         async with scene(own) as stage:
             await stage.connect()
             stage.clock.ahead = AN_HOUR
-            vault, place = Vault(stage.yard.store, stage.yard._ring), VaultPath("connection", "default", "local", "idp")
+            vault, place = (
+                Vault(stage.yard.store.sealed, stage.yard._ring),
+                VaultPath("connection", "default", "local", "idp"),
+            )
             opened = await vault.get(place)
             assert opened is not None
             claimed = json.loads(opened.value) | {"refreshing_until": stage.clock() + AN_HOUR + 20}

@@ -28,7 +28,6 @@ from toolyard.server.admin.calls import CallAdmin
 from toolyard.server.admin.endpoint_file import Endpoint, EndpointFile, read
 from toolyard.server.ledger import ledger_file
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Timing
 
 Answer = tuple[int, Any]
 kit = Toolkit("Kit", version="1.0.0")
@@ -334,7 +333,7 @@ def test_callers_of_several_tenants_are_told_apart(tmp_path: Path) -> None:
 
 
 async def of_several_tenants(path: Path) -> None:
-    store = SqliteStore(str(path), "node", Timing())
+    store = SqliteStore(str(path), "node")
     await store.open()
     try:
         for tenant, subject in (("default", "ada"), ("other", "ada"), ("other", "bob")):

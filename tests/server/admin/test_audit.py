@@ -32,7 +32,7 @@ def test_every_route_is_for_operators_alone() -> None:
 
 def test_a_log_that_is_written_to_and_dropped_from_is_whole_all_the_time(tmp_path: Path) -> None:
     async def busy(store: Store) -> None:
-        log, desk, done = audit(store), AuditReader(store, RING), asyncio.Event()
+        log, desk, done = audit(store), AuditReader(store.audit, RING), asyncio.Event()
         await log.open()
 
         async def write() -> None:
@@ -40,7 +40,7 @@ def test_a_log_that_is_written_to_and_dropped_from_is_whole_all_the_time(tmp_pat
                 log.add(entry(number))
                 await log.written()
                 if number % 10 == 9:
-                    await drop_old(store, RING, 100.0 + number - 15)
+                    await drop_old(store.audit, RING, 100.0 + number - 15)
             done.set()
 
         async def check() -> int:
@@ -65,14 +65,14 @@ def test_a_long_log_is_checked_part_by_part_and_every_part_is_looked_at(tmp_path
         for number in range(3 * AT_ONCE):
             log.add(entry(number))
             await log.written()
-        desk, place, done, parts = AuditReader(store, RING), ChainPosition(), False, 0
+        desk, place, done, parts = AuditReader(store.audit, RING), ChainPosition(), False, 0
         while not done:
             place, done = await desk.verify(log.chain, place, [])
             parts += 1
         whole = await read(store)
         assert (place.number, place.count, parts) == (len(whole.blocks), len(whole.entries), 4)
         with pytest.raises(Broken):
-            await AuditReader(store, STRANGER).verify(log.chain, ChainPosition(), [])
+            await AuditReader(store.audit, STRANGER).verify(log.chain, ChainPosition(), [])
         with pytest.raises(Broken):
             await desk.verify("none", ChainPosition(), [whole.chain.head] if whole.chain.head else [])
         await log.close()

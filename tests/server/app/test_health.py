@@ -96,7 +96,9 @@ async def serving(store: str) -> AsyncIterator[Served]:
 
 async def grow(served: Served, most_pages: int) -> None:
     store: Any = served.yard.store
-    await store._writer.submit(lambda cursor: cursor.execute(f"PRAGMA max_page_count = {most_pages:d}").fetchall())
+    await store._writer._writer.submit(
+        lambda cursor: cursor.execute(f"PRAGMA max_page_count = {most_pages:d}").fetchall()
+    )
 
 
 async def stuff(served: Served) -> None:
@@ -106,7 +108,7 @@ async def stuff(served: Served) -> None:
     taken = "INSERT INTO blobs (data) VALUES (zeroblob(4000))"
     with suppress(apsw.FullError):
         while True:
-            await store._writer.submit(lambda cursor: cursor.execute(taken))
+            await store._writer._writer.submit(lambda cursor: cursor.execute(taken))
 
 
 def test_a_ledger_that_is_full_is_seen_and_reads_do_not_hide_it(tmp_path: Path) -> None:

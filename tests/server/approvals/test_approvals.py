@@ -744,7 +744,7 @@ def test_links_codes_and_results_are_one_calls_whatever_number_another_has() -> 
         (approval,) = await waiting(made)
         page = Page(made, challenge["url"])
         await page.open()
-        await made.yard.store._write(  # type: ignore[attr-defined]
+        await made.yard.store._writer.write(  # type: ignore[attr-defined]
             lambda cursor: cursor.execute("DELETE FROM calls; UPDATE numbers SET last = 0").fetchall()
         )
         challenge_of(await oxp(made, role="neighbour", input={"order": "bob's", "cents": 2}))
@@ -880,7 +880,7 @@ def test_an_operator_is_told_what_asks_for_it(rules: list[dict[str, Any]], says:
 
 
 async def audited(made: Scene) -> list[dict[str, Any]]:
-    blocks = await made.yard.store.audit_blocks("main", 0, 100)
+    blocks = await made.yard.store.audit.blocks("main", 0, 100)
     entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
     return [each for each in entries if each["kind"] == "approval"]
 

@@ -88,7 +88,7 @@ async def decided(made: Scene) -> list[tuple[Any, ...]]:
 
 
 async def _entries(made: Scene) -> list[dict[str, Any]]:
-    blocks = await made.yard.store.audit_blocks("main", 0, 100)
+    blocks = await made.yard.store.audit.blocks("main", 0, 100)
     return [json.loads(line) for block in blocks for line in block.entries.splitlines()]
 
 

@@ -168,13 +168,13 @@ async def opened(made: Scene, ask: Callable[[], Awaitable[Answer]]) -> "asyncio.
 
 async def put_key(made: Scene) -> None:
     key = "ty_" + secrets.token_hex(20)
-    await made.yard.store.put_key(ApiKey("mortal", sha256(key.encode()).digest(), "acme", "ada"))
+    await made.yard.store.api_keys.put(ApiKey("mortal", sha256(key.encode()).digest(), "acme", "ada"))
     await made.yard._keys.sync()
     made.credentials[WAITER] = {b"authorization": b"Bearer " + key.encode()}
 
 
 async def revoke(made: Scene) -> None:
-    await made.yard.store.revoke_key("mortal")
+    await made.yard.store.api_keys.revoke("mortal")
     await made.yard._keys.sync()
 
 

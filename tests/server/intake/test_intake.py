@@ -66,7 +66,7 @@ def test_a_call_that_meets_a_defect_is_counted_and_written_down(way: str, monkey
     async def scene(made: Scene) -> None:
         monkeypatch.setattr(Engine, "call", broken)
         assert (await WAYS[way](made)).status == 500
-        blocks = await made.yard.store.audit_blocks("main", 0, 100)
+        blocks = await made.yard.store.audit.blocks("main", 0, 100)
         entries = [json.loads(line) for block in blocks for line in block.entries.splitlines()]
         assert [(each["kind"], each["code"]) for each in entries if "wire" in each] == [("call", "ZeroDivisionError")]
         assert (way, "Safe.Keep", "ZeroDivisionError") in made.yard.metrics.calls

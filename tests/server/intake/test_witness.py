@@ -25,7 +25,7 @@ def run(scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
 
 async def written(made: Scene) -> list[dict[str, Any]]:
     """What is stored now, without waiting for anything."""
-    blocks = await made.yard.store.audit_blocks("main", 0, 1000)
+    blocks = await made.yard.store.audit.blocks("main", 0, 1000)
     return [json.loads(line) for block in blocks for line in block.entries.splitlines()]
 
 
@@ -157,7 +157,7 @@ def test_no_secret_is_in_it() -> None:
         for role in made.credentials:
             await oxp(made, "Safe.Keep", role, context=context)
             await oxp(made, "Safe.Miss", role, context=context)
-        blocks = await made.yard.store.audit_blocks("main", 0, 1000)
+        blocks = await made.yard.store.audit.blocks("main", 0, 1000)
         everything = b"".join(block.entries for block in blocks)
         credentials = [each[b"authorization"][7:] for each in made.credentials.values() if each]
         secrets = [SECRET.encode(), *credentials]
@@ -171,10 +171,10 @@ def test_a_strict_server_without_its_log_answers_nothing() -> None:
         async def down(*_: object) -> bool:
             raise StoreDown("down", retry_after_ms=1)
 
-        made.yard.store.add_audit = down  # type: ignore[method-assign, assignment]
+        made.yard.store.audit.add = down  # type: ignore[method-assign, assignment]
         reply = await oxp(made, "Safe.Keep")
         assert reply.status == 400
         assert reply.json["retry_after_ms"] > 0
-        del made.yard.store.add_audit
+        del made.yard.store.audit.add
 
     run(scene)

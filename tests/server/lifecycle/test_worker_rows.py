@@ -219,7 +219,7 @@ def test_garbage_in_any_other_table_keeps_no_server_from_starting(
             store, held = made.yard.store, HeldSecrets(made.yard._vault, lambda: 1.0)
             await held.put(WhichSecret("KEY", "acme"), "kept", ())
             await held.put(WhichSecret("OTHER", "acme"), "kept", ())
-            await store.put_key(ApiKey("broken", b"d" * 32, "acme", "ada"))
+            await store.api_keys.put(ApiKey("broken", b"d" * 32, "acme", "ada"))
             await made.send("owner", "POST", "/v1/sessions", {})
             lost = NewCall(CallKey("acme", "ada", "oxp", "lost"), True, "oxp", "Needy.Use", "Needy.Use@1.0.0", b"{}")
             lost.on_lost = "rerun"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -11,7 +11,7 @@ from toolyard.model.audit import AuditBlock, Chain, Mark
 from toolyard.model.errors import ToolyardError
 from toolyard.store.contract import AuditStore, Store
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import StoreDown, Timing
+from toolyard.store.values import StoreDown
 from toolyard.trust.audit.chain import verify
 from toolyard.trust.audit.entry import AuditKind, Entry
 from toolyard.trust.audit.log import MAIN, Audit, AuditSettings
@@ -36,15 +36,22 @@ class Log(msgspec.Struct):
         verify(RING, self.chain, self.blocks, known)
 
 
-async def read(store: AuditStore, chain: str = MAIN) -> Log:
-    return Log(await store.audit_chain(chain), await store.audit_blocks(chain, 0, 1_000_000))
+class HasAudit(Protocol):
+    """A store, or what stands for one."""
+
+    @property
+    def audit(self) -> AuditStore: ...
+
+
+async def read(store: HasAudit, chain: str = MAIN) -> Log:
+    return Log(await store.audit.chain(chain), await store.audit.blocks(chain, 0, 1_000_000))
 
 
 def in_file(path: Path, work: Callable[[Store], Awaitable[T]]) -> T:
     """Over a ledger that is opened for it."""
 
     async def run() -> T:
-        store = SqliteStore(str(path), "a", Timing())
+        store = SqliteStore(str(path), "a")
         await store.open()
         try:
             return await work(store)
@@ -54,8 +61,8 @@ def in_file(path: Path, work: Callable[[Store], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def audit(store: AuditStore, chain: str = MAIN, now: Callable[[], float] = lambda: 100.0, **settings: Any) -> Audit:
-    return Audit(store, RING, chain, AuditSettings(**settings), now)
+def audit(store: HasAudit, chain: str = MAIN, now: Callable[[], float] = lambda: 100.0, **settings: Any) -> Audit:
+    return Audit(store.audit, RING, chain, AuditSettings(**settings), now)
 
 
 def entry(number: int = 0, **members: Any) -> Entry:
@@ -67,13 +74,17 @@ class Flaky:
 
     def __init__(self, store: Store) -> None:
         self._store, self.away, self.forgets = store, False, False
-        self.audit_chain, self.audit_chains = store.audit_chain, store.audit_chains
-        self.audit_blocks, self.drop_audit = store.audit_blocks, store.drop_audit
+        self.chain, self.chains = store.audit.chain, store.audit.chains
+        self.blocks, self.drop = store.audit.blocks, store.audit.drop
 
-    async def add_audit(self, block: AuditBlock, head: Mark) -> bool:
+    @property
+    def audit(self) -> AuditStore:
+        return self
+
+    async def add(self, block: AuditBlock, head: Mark) -> bool:
         if self.away:
             raise down()
-        done = await self._store.add_audit(block, head)
+        done = await self._store.audit.add(block, head)
         if self.forgets:
             self.forgets = False
             raise down()

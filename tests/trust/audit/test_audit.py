@@ -14,7 +14,7 @@ import pytest
 
 from toolyard.store.contract import Store
 from toolyard.store.postgres.store import PostgresStore
-from toolyard.store.values import StoreDown, Timing
+from toolyard.store.values import StoreDown
 from toolyard.trust.audit import log as writing
 from toolyard.trust.audit import retention
 from toolyard.trust.audit.chain import Broken, verify
@@ -183,7 +183,8 @@ def test_what_waits_for_the_store_holds_no_input_that_will_not_be_written(
 def test_entries_are_put_by_several_who_have_no_log_open(tmp_path: Path) -> None:
     async def verbs(store: Store) -> None:
         for number in range(3):
-            await asyncio.gather(*(writing.put(store, RING, writing.VERBS, entry(4 * number + n)) for n in range(4)))
+            entries = [entry(4 * number + n) for n in range(4)]
+            await asyncio.gather(*(writing.put(store.audit, RING, writing.VERBS, each) for each in entries))
         found = await read(store, writing.VERBS)
         found.verify()
         assert len(found.entries) == 12
@@ -317,15 +318,15 @@ def test_what_is_old_goes_and_the_rest_is_still_whole(tmp_path: Path) -> None:
     async def dropping(store: Store) -> None:
         await _ten_blocks(store)
         whole = await read(store)
-        assert await drop_old(store, RING, 104.0) == 4
+        assert await drop_old(store.audit, RING, 104.0) == 4
         left = await read(store)
         left.verify()
         assert left.blocks == whole.blocks[4:]
         assert [block.last_at for block in left.blocks] == [104.0, 105.0, 106.0, 107.0, 108.0, 109.0]
-        assert await drop_old(store, RING, 104.0) == 0
+        assert await drop_old(store.audit, RING, 104.0) == 0
         assert whole.chain.head is not None
         left.verify((whole.chain.head,))
-        assert await drop_old(store, RING, 1000.0) == 6
+        assert await drop_old(store.audit, RING, 1000.0) == 6
         (await read(store)).verify((whole.chain.head,))
         log = audit(store)
         await log.open()
@@ -360,7 +361,7 @@ def test_evidence_is_not_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     in_file(tmp_path / "a.db", _ten_blocks)
     with apsw.Connection(str(tmp_path / "a.db")) as connection:
         connection.execute("DROP TRIGGER audit_stays; UPDATE audit SET entries = x'7b7d' WHERE number = 3")
-    assert in_file(tmp_path / "a.db", lambda store: drop_old(store, RING, 1000.0)) == 0
+    assert in_file(tmp_path / "a.db", lambda store: drop_old(store.audit, RING, 1000.0)) == 0
     assert "chain main, block 3" in caplog.text
 
 
@@ -378,11 +379,10 @@ def test_an_accident_changes_nothing(tmp_path: Path) -> None:
 ENDLESS = """
 import asyncio, sys
 from tests.trust.audit.logs import audit, entry
-from toolyard.store.values import Timing
 from toolyard.store.sqlite.store import SqliteStore
 
 async def run():
-    store = SqliteStore(sys.argv[1], "a", Timing())
+    store = SqliteStore(sys.argv[1], "a")
     await store.open()
     log = audit(store)
     await log.open()
@@ -422,7 +422,7 @@ def test_a_killed_server_leaves_a_whole_chain_and_the_next_one_goes_on(tmp_path:
 
 def test_each_node_has_a_chain_of_its_own(postgres_url: str) -> None:
     async def nodes() -> None:
-        stores = [PostgresStore(postgres_url, name, Timing()) for name in ("one", "two")]
+        stores = [PostgresStore(postgres_url, name) for name in ("one", "two")]
         logs = [audit(store, store.node) for store in stores]
         for store, log in zip(stores, logs, strict=True):
             await store.open()
@@ -438,7 +438,7 @@ def test_each_node_has_a_chain_of_its_own(postgres_url: str) -> None:
             assert (outcomes(found)[0], outcomes(found)[-1]) == ("began", "closed")
             with pytest.raises(Broken):
                 verify(STRANGER, found.chain, found.blocks)
-        assert await drop_old(stores[1], RING, 1e9) > 2
+        assert await drop_old(stores[1].audit, RING, 1e9) > 2
         for name in ("one", "two"):
             (await read(stores[0], name)).verify()
         await asyncio.gather(*(store.close() for store in stores))
@@ -448,7 +448,7 @@ def test_each_node_has_a_chain_of_its_own(postgres_url: str) -> None:
 
 def test_an_entry_is_in_the_database_before_it_is_answered(postgres_url: str) -> None:
     async def strict() -> None:
-        store, other = PostgresStore(postgres_url, "one", Timing()), PostgresStore(postgres_url, "two", Timing())
+        store, other = PostgresStore(postgres_url, "one"), PostgresStore(postgres_url, "two")
         await store.open()
         await other.open()
         log = audit(store, "one", strict=True)

@@ -34,11 +34,11 @@ async def _build(store: Store) -> None:
             for part in range(3):
                 log.add(entry(number, rule=f"{chain}-{part}"))
             await log.written()
-    assert await drop_old(store, RING, 103.0) == 6
+    assert await drop_old(store.audit, RING, 103.0) == 6
 
 
 async def _logs(store: Store) -> Logs:
-    return {chain.name: await read(store, chain.name) for chain in await store.audit_chains()}
+    return {chain.name: await read(store, chain.name) for chain in await store.audit.chains()}
 
 
 @pytest.fixture(scope="module")

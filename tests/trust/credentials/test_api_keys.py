@@ -12,7 +12,8 @@ from toolyard.model.api_key import ApiKey
 from toolyard.model.caller import LOCAL, Caller
 from toolyard.model.errors import NotAuthenticated
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import StoreDown, Timing
+from toolyard.store.sqlite.trust import SqliteApiKeys
+from toolyard.store.values import StoreDown
 from toolyard.trust.access.access import Access
 from toolyard.trust.access.identity import Identity
 from toolyard.trust.credentials import api_keys
@@ -31,27 +32,38 @@ class Ledger(SqliteStore):
     def __init__(self) -> None:
         self.now, self.reads, self.is_down = 1000.0, 0, False
         self.noted: list[Mapping[bytes, float]] = []
-        super().__init__(":memory:", "a", Timing(), now=lambda: self.now)
-
-    async def keys(self) -> list[ApiKey]:
-        self.reads += 1
-        if self.is_down:
-            raise StoreDown("down", retry_after_ms=1)
-        return await super().keys()
-
-    async def note_key_use(self, uses: Mapping[bytes, float]) -> None:
-        if self.is_down:
-            raise StoreDown("down", retry_after_ms=1)
-        self.noted.append(dict(uses))
-        await super().note_key_use(uses)
+        super().__init__(":memory:", "a", now=lambda: self.now)
+        self.api_keys = Counting(self)
 
     def book(self, given: Mapping[bytes, Identity] | None = None) -> ApiKeys:
-        return ApiKeys(self, given or {}, lambda: self.now)
+        return ApiKeys(self.api_keys, given or {}, lambda: self.now)
 
     async def read_twice(self) -> None:
         """Whoever follows has seen everything up to now."""
         seen = self.reads
         await until(lambda: self.reads >= seen + 2)
+
+
+class Counting(SqliteApiKeys):
+    """The ledger's keys."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger._writer, ledger.hints, lambda: ledger.now)
+        self._ledger = ledger
+
+    async def listed(self) -> list[ApiKey]:
+        self._ledger.reads += 1
+        self._refuse()
+        return await super().listed()
+
+    async def note_use(self, uses: Mapping[bytes, float]) -> None:
+        self._refuse()
+        self._ledger.noted.append(dict(uses))
+        await super().note_use(uses)
+
+    def _refuse(self) -> None:
+        if self._ledger.is_down:
+            raise StoreDown("down", retry_after_ms=1)
 
 
 def with_ledger(scenario: Callable[[Ledger], Coroutine[Any, Any, None]]) -> None:
@@ -92,7 +104,7 @@ def key(name: str = "agent", digest: bytes = ONE, **more: Any) -> ApiKey:
 
 def test_a_key_of_the_ledger_is_for_what_it_says() -> None:
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(ApiKey("ci", ONE, "acme", "robot", ("Kit.*",), ("a", "b"), expires=2000.0))
+        await ledger.api_keys.put(ApiKey("ci", ONE, "acme", "robot", ("Kit.*",), ("a", "b"), expires=2000.0))
         book = ledger.book(GIVEN)
         await book.sync()
         assert book.find(ONE) == Identity(
@@ -105,7 +117,7 @@ def test_a_key_of_the_ledger_is_for_what_it_says() -> None:
 
 def test_a_key_without_scopes_has_none_and_one_of_the_settings_is_not_limited() -> None:
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(key())
+        await ledger.api_keys.put(key())
         book = ledger.book(GIVEN)
         await book.sync()
         mine, given = book.find(ONE), book.find(digest_of(KEY.encode()))
@@ -117,7 +129,7 @@ def test_a_key_without_scopes_has_none_and_one_of_the_settings_is_not_limited() 
 
 def test_a_key_expires_by_the_clock_alone() -> None:
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(key(expires=1010.0))
+        await ledger.api_keys.put(key(expires=1010.0))
         book = ledger.book()
         await book.sync()
         ledger.now = 1009.9
@@ -134,10 +146,10 @@ def test_once_there_was_a_key_there_always_was_one() -> None:
         assert book.has_any, "nobody knows yet"
         await book.sync()
         assert not book.has_any
-        await ledger.put_key(key())
+        await ledger.api_keys.put(key())
         await book.sync()
         assert book.has_any
-        await ledger.revoke_key("agent")
+        await ledger.api_keys.revoke("agent")
         await book.sync()
         assert book.has_any
         assert book.find(ONE) is None
@@ -165,9 +177,9 @@ def test_a_hint_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         await book.sync()
         async with following(book):
             await asyncio.sleep(0)
-            await ledger.put_key(key())
+            await ledger.api_keys.put(key())
             await until(lambda: book.find(ONE))
-            await ledger.revoke_key("agent")
+            await ledger.api_keys.revoke("agent")
             await until(lambda: book.find(ONE) is None)
 
     with_ledger(scenario)
@@ -182,9 +194,9 @@ def test_without_hints_it_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> No
         book = ledger.book()
         await book.sync()
         async with following(book):
-            await ledger.put_key(key())
+            await ledger.api_keys.put(key())
             await until(lambda: book.find(ONE))
-            await ledger.revoke_key("agent")
+            await ledger.api_keys.revoke("agent")
             await until(lambda: book.find(ONE) is None)
 
     with_ledger(scenario)
@@ -194,7 +206,7 @@ def test_while_the_ledger_is_down_what_was_read_before_counts(monkeypatch: pytes
     monkeypatch.setattr(api_keys, "LOOK_AGAIN_S", 0.001)
 
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(key())
+        await ledger.api_keys.put(key())
         book = ledger.book()
         await book.sync()
         async with following(book):
@@ -202,7 +214,7 @@ def test_while_the_ledger_is_down_what_was_read_before_counts(monkeypatch: pytes
             await ledger.read_twice()
             assert book.find(ONE) is not None
             assert book.find(TWO) is None
-            await ledger.revoke_key("agent")
+            await ledger.api_keys.revoke("agent")
             ledger.is_down = False
             await until(lambda: book.find(ONE) is None)
         ledger.is_down = True
@@ -218,8 +230,8 @@ def test_a_use_is_written_behind_once_a_minute(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(api_keys, "LOOK_AGAIN_S", 0.001)
 
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(key())
-        await ledger.put_key(key("other", TWO))
+        await ledger.api_keys.put(key())
+        await ledger.api_keys.put(key("other", TWO))
         book = ledger.book(GIVEN)
         await book.sync()
         async with following(book):
@@ -242,7 +254,7 @@ def test_a_use_is_written_behind_once_a_minute(monkeypatch: pytest.MonkeyPatch) 
 
 def test_another_nodes_word_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(key())
+        await ledger.api_keys.put(key())
         book, other = ledger.book(), ledger.book()
         await book.sync()
         book.find(ONE)
@@ -260,7 +272,7 @@ def test_another_nodes_word_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_left_is_written_at_the_end() -> None:
     async def scenario(ledger: Ledger) -> None:
-        await ledger.put_key(key())
+        await ledger.api_keys.put(key())
         book = ledger.book()
         await book.sync()
         book.find(ONE)
@@ -270,7 +282,7 @@ def test_what_is_left_is_written_at_the_end() -> None:
         await book.close()
         await book.close()
         assert ledger.noted == [{ONE: 1000.0}, {ONE: 1001.0}]
-        assert [each.last_used for each in await ledger.keys()] == [1001.0]
+        assert [each.last_used for each in await ledger.api_keys.listed()] == [1001.0]
 
     with_ledger(scenario)
 
@@ -298,7 +310,7 @@ def test_who_comes_without_a_key_is_local_until_there_is_one() -> None:
             admit({})
         await book.sync()
         assert admit({}).names == LOCAL.names
-        await ledger.put_key(key(digest=digest_of(KEY.encode())))
+        await ledger.api_keys.put(key(digest=digest_of(KEY.encode())))
         await book.sync()
         with pytest.raises(NotAuthenticated, match="Credentials are needed"):
             admit({})
@@ -313,8 +325,8 @@ def test_what_is_not_valid_is_refused_in_the_same_words() -> None:
 
     async def scenario(ledger: Ledger) -> None:
         for name in names:
-            await ledger.put_key(key(name, digest_of(keys[name]), expires=1001.0 if name == "expired" else None))
-        await ledger.revoke_key("revoked")
+            await ledger.api_keys.put(key(name, digest_of(keys[name]), expires=1001.0 if name == "expired" else None))
+        await ledger.api_keys.revoke("revoked")
         ledger.now = 1002.0
         book = ledger.book()
         await book.sync()

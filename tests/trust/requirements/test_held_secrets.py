@@ -32,7 +32,7 @@ def send() -> None:
 
 
 def held(store: Store) -> HeldSecrets:
-    return HeldSecrets(Vault(store, RING), lambda: 100.0)
+    return HeldSecrets(Vault(store.sealed, RING), lambda: 100.0)
 
 
 async def given(store: Store, caller: Caller = ADA, tool: Tool = SEND, **context: str) -> dict[str, str]:
@@ -128,10 +128,10 @@ def test_one_that_does_not_fit_the_tool_leaves_it_to_the_next(tmp_path: Path) ->
 def test_who_can_write_to_the_ledger_cannot_give_it_to_another_tool(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
         await held(store).put(WhichSecret("KEY", "acme"), "kept", ("Mail.*",))
-        kept = await store.sealed(KIND, "acme", "", "KEY")
+        kept = await store.sealed.get(KIND, "acme", "", "KEY")
         assert kept is not None
-        assert await store.put_sealed(msgspec.structs.replace(kept, about=b'{"tools":[],"since":1}'))
-        assert await store.put_sealed(msgspec.structs.replace(kept, owner="ada"))
+        assert await store.sealed.put(msgspec.structs.replace(kept, about=b'{"tools":[],"since":1}'))
+        assert await store.sealed.put(msgspec.structs.replace(kept, owner="ada"))
         assert await given(store) == {}
 
     in_file(tmp_path / "a.db", work)
@@ -139,7 +139,7 @@ def test_who_can_write_to_the_ledger_cannot_give_it_to_another_tool(tmp_path: Pa
 
 def test_one_that_no_key_opens_is_missing_and_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work(store: Store) -> None:
-        await HeldSecrets(Vault(store, STRANGER), lambda: 100.0).put(WhichSecret("KEY", "acme"), "kept", ())
+        await HeldSecrets(Vault(store.sealed, STRANGER), lambda: 100.0).put(WhichSecret("KEY", "acme"), "kept", ())
         assert await given(store) == {}
 
     in_file(tmp_path / "a.db", work)
@@ -156,6 +156,6 @@ def test_they_are_listed_without_values_and_removed_one_by_one(tmp_path: Path) -
         assert await secrets.remove(one)
         assert not await secrets.remove(one)
         assert [each.which for each in await secrets.listed()] == [two]
-        assert (await Vault(store, RING).get(VaultPath(KIND, "acme", "", "A"))) is not None
+        assert (await Vault(store.sealed, RING).get(VaultPath(KIND, "acme", "", "A"))) is not None
 
     in_file(tmp_path / "a.db", work)

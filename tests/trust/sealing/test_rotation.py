@@ -73,7 +73,7 @@ def test_the_audit_log_is_whole_across_keys(tmp_path: Path) -> None:
         before.add(entry(1))
         await before.close()
         old = await read(store)
-        after = Audit(store, ring, MAIN, AuditSettings(), lambda: 200.0)
+        after = Audit(store.audit, ring, MAIN, AuditSettings(), lambda: 200.0)
         await after.open()
         after.add(entry(2))
         await after.close()
@@ -173,12 +173,12 @@ def test_things_of_every_kind_are_sealed_anew_and_known_for_what_they_were(tmp_p
 
     async def work(store: Store) -> None:
         for place in places:
-            await Vault(store, old).put(place, place.name.encode(), {"since": 1})
-        await Vault(store, KeyRing(lambda: b"s" * 32)).put(VaultPath("secret", "acme", "", "LOST"), b"x", {})
-        assert await Vault(store, both).reseal() == Resealed(2, 0, 1)
-        assert await Vault(store, both).reseal() == Resealed(0, 2, 1)
+            await Vault(store.sealed, old).put(place, place.name.encode(), {"since": 1})
+        await Vault(store.sealed, KeyRing(lambda: b"s" * 32)).put(VaultPath("secret", "acme", "", "LOST"), b"x", {})
+        assert await Vault(store.sealed, both).reseal() == Resealed(2, 0, 1)
+        assert await Vault(store.sealed, both).reseal() == Resealed(0, 2, 1)
         for place in places:
-            opened = await Vault(store, new).get(place)
+            opened = await Vault(store.sealed, new).get(place)
             assert opened is not None
             assert (opened.value, opened.about) == (place.name.encode(), {"since": 1})
 

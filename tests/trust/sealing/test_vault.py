@@ -16,7 +16,7 @@ CANARY = b"canary-in-the-vault"
 
 def test_a_thing_is_opened_where_it_was_put(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
-        vault = Vault(store, RING)
+        vault = Vault(store.sealed, RING)
         assert await vault.get(HERE) is None
         assert await vault.put(HERE, CANARY, {"tools": ["Sms.*"]})
         opened = await vault.get(HERE)
@@ -31,19 +31,19 @@ def test_a_thing_is_opened_where_it_was_put(tmp_path: Path) -> None:
 
 
 def test_nothing_of_it_is_in_the_file(tmp_path: Path) -> None:
-    in_file(tmp_path / "a.db", lambda store: Vault(store, RING).put(HERE, CANARY, {}))
+    in_file(tmp_path / "a.db", lambda store: Vault(store.sealed, RING).put(HERE, CANARY, {}))
     assert not [path for path in tmp_path.iterdir() if CANARY in path.read_bytes()]
 
 
 def test_another_ring_or_place_does_not_open_it(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
-        await Vault(store, RING).put(HERE, CANARY, {})
+        await Vault(store.sealed, RING).put(HERE, CANARY, {})
         with pytest.raises(BrokenSeal):
-            await Vault(store, STRANGER).get(HERE)
-        stolen = await store.sealed("secret", "acme", "", "TWILIO")
+            await Vault(store.sealed, STRANGER).get(HERE)
+        stolen = await store.sealed.get("secret", "acme", "", "TWILIO")
         assert stolen is not None
-        await store.put_sealed(type(stolen)("secret", "other", "", "TWILIO", stolen.data))
+        await store.sealed.put(type(stolen)("secret", "other", "", "TWILIO", stolen.data))
         with pytest.raises(BrokenSeal):
-            await Vault(store, RING).get(VaultPath("secret", "other", "", "TWILIO"))
+            await Vault(store.sealed, RING).get(VaultPath("secret", "other", "", "TWILIO"))
 
     in_file(tmp_path / "a.db", work)

@@ -30,7 +30,7 @@ class AccountParts:
         providers = {each.id: OAuthProvider(each, now) for each in settings.providers}
         issuers = {each.issuer: found for each in settings.issuers if (found := _at(each, now)) is not None}
         self._providers, self._challenges = providers, Challenges(store, ring, now)
-        self.connections = Accounts(Vault(store, ring), providers, now, did)
+        self.connections = Accounts(Vault(store.sealed, ring), providers, now, did)
         self.authorizing = connect_flow.ConnectFlow(
             providers, self._challenges, self.connections, Redirects(connect_flow.KIND, store, ring), did
         )

@@ -16,7 +16,7 @@ from .operation import Operation, OperatorParts
 
 async def list_keys(parts: OperatorParts, exchange: Exchange) -> Reply:
     """All keys, the oldest first, also those that are revoked or expired."""
-    return wire.encode_keys(await parts.store.keys(), parts.now())
+    return wire.encode_keys(await parts.store.api_keys.listed(), parts.now())
 
 
 async def make_key(parts: OperatorParts, exchange: Exchange) -> Reply:
@@ -35,7 +35,7 @@ async def make_key(parts: OperatorParts, exchange: Exchange) -> Reply:
         created=now,
         expires=wanted.expires,
     )
-    if not await parts.store.put_key(made):
+    if not await parts.store.api_keys.put(made):
         raise Refused(f"There is a key named {wanted.name} already; revoke it, or choose another name", "conflict")
     await _changed(parts)
     return wire.encode_new_key(made, key, now)
@@ -44,11 +44,11 @@ async def make_key(parts: OperatorParts, exchange: Exchange) -> Reply:
 async def revoke_key(parts: OperatorParts, exchange: Exchange) -> Reply:
     """Revokes a key for good. Raises PathNotFound where no key of that name can be revoked."""
     name = exchange.parameters["name"]
-    if not await parts.store.revoke_key(name):
+    if not await parts.store.api_keys.revoke(name):
         raise PathNotFound(f"There is no key named {name} that could be revoked")
     await _changed(parts)
     # Several keys may have had this name, one after another; the newest is the one that was revoked now.
-    revoked = next(key for key in reversed(await parts.store.keys()) if key.name == name)
+    revoked = next(key for key in reversed(await parts.store.api_keys.listed()) if key.name == name)
     return wire.encode_key(revoked, parts.now())
 
 

@@ -29,22 +29,22 @@ class AuditReader:
         self._store, self._ring = store, ring
 
     async def chains(self) -> list[Chain]:
-        return await self._store.audit_chains()
+        return await self._store.chains()
 
     async def blocks(self, chain: str, after: int, since: float | None) -> list[AuditBlock]:
         """The next few blocks after that number, in order; an empty list at the end of the chain."""
-        return await self._store.audit_blocks(chain, after, AT_ONCE, since)
+        return await self._store.blocks(chain, after, AT_ONCE, since)
 
     async def verify(self, name: str, place: ChainPosition, known: Sequence[Mark]) -> tuple[ChainPosition, bool]:
         """Checks a few blocks from a position on. Returns how far the chain is whole, and whether that is its end.
         Raises Broken, but not for blocks that a server dropped meanwhile because they were old."""
         while True:
-            before = await self._store.audit_chain(name)
+            before = await self._store.chain(name)
             try:
                 return await self._verify(before, place, known)
             except Broken:
                 # Dropping old blocks moves the anchor: the check is then made again, from the new anchor on.
-                if (await self._store.audit_chain(name)).anchor == before.anchor:
+                if (await self._store.chain(name)).anchor == before.anchor:
                     raise
 
     async def _verify(self, before: Chain, place: ChainPosition, known: Sequence[Mark]) -> tuple[ChainPosition, bool]:
@@ -52,14 +52,14 @@ class AuditReader:
         them; a head that was read after them may be further on, but not behind."""
         check_known(self._ring, before, known)
         place = max(place, start_of(self._ring, before), key=lambda each: each.number)
-        blocks = await self._store.audit_blocks(before.name, place.number, AT_ONCE)
+        blocks = await self._store.blocks(before.name, place.number, AT_ONCE)
         for block in blocks:
             place = go_on(self._ring, before.name, place, block, known)
         if len(blocks) == AT_ONCE:
             return place, False
         if before.head is not None and before.head.number > place.number:
             check_end(self._ring, before, place)
-        after = await self._store.audit_chain(before.name)
+        after = await self._store.chain(before.name)
         if after.head is not None and after.head.number > place.number:
             return place, False
         check_end(self._ring, after, place)
@@ -93,7 +93,7 @@ async def verify(parts: OperatorParts, exchange: Exchange) -> Reply:
 
 
 def _reader(parts: OperatorParts) -> AuditReader:
-    return AuditReader(parts.store, parts.ring)
+    return AuditReader(parts.store.audit, parts.ring)
 
 
 OPERATIONS = (

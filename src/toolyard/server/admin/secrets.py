@@ -85,7 +85,7 @@ async def rotate(parts: OperatorParts, exchange: Exchange) -> Reply:
 
 def _secrets(parts: OperatorParts) -> SecretAdmin:
     served = None if parts.server is None else parts.server.catalogue.all
-    return SecretAdmin(Vault(parts.store, parts.ring), parts.now, served)
+    return SecretAdmin(Vault(parts.store.sealed, parts.ring), parts.now, served)
 
 
 OPERATIONS = (

@@ -139,7 +139,7 @@ class Yard:
         self.access = Access(settings.access, limited, asking)
         self.local = partial(Access((), limited, asking).caller, NOBODY)
         """Who started this process, as a caller: limits and approvals are about them too, rules are for others."""
-        self._keys = ApiKeys(self.store, read_keys(settings.api_keys), seam.now)
+        self._keys = ApiKeys(self.store.api_keys, read_keys(settings.api_keys), seam.now)
         tokens = token_verifier(
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
         )
@@ -201,7 +201,7 @@ class Yard:
         approving = Approvals(store, links, settings.claim_wait_s, settings.approval_wait_s)
         self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
-        self._vault = Vault(store, ring)
+        self._vault = Vault(store.sealed, ring)
         self.connecting = connecting = self._connect(seam)
         keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
         keepers += [connecting.connections] if connecting is not None else []

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from ...catalogue import Catalogue
 from ...model.errors import PathNotFound, Refused, RequestError, ToolNotFound
-from ...model.lifecycle import State
+from ...model.lifecycle import State, WaitingFor
 from ...model.record import CallRecord
 from ...trust.approvals.links import PATH
-from ...trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ...wires.contract import JSON, Reply
 from ...wires.errors import encode
 from ...wires.lifecycle.approvals import MOST_REASON
@@ -72,7 +71,7 @@ class ApprovalPages:
             fields = self._forms.read(exchange, exchange.path)
         except RequestError as error:
             return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
-        if call.waiting_for != APPROVAL:
+        if call.waiting_for != WaitingFor.APPROVAL:
             # Its code is good for nothing any more, and nobody is told whether it was right.
             return await self._shown(exchange, browser, call, "Nothing was decided: this call does not wait for it")
         if await self._approvals.is_closed(call):
@@ -99,10 +98,10 @@ class ApprovalPages:
             f"An operator sees all of it in the console, or with <code>toolyard show</code> {code(call.key.call_id)}"
         )
         body = table(row for row in rows if row[1]) + f"<h2>Input</h2>{json_text(call.input or b'{}', where)}"
-        if call.waiting_for == APPROVAL and await self._approvals.is_closed(call):
+        if call.waiting_for == WaitingFor.APPROVAL and await self._approvals.is_closed(call):
             wrong = TOO_MANY
             body += alert(wrong)
-        elif call.waiting_for == APPROVAL:
+        elif call.waiting_for == WaitingFor.APPROVAL:
             form = self._forms.form(browser, exchange.path, FIELDS)
             body += (alert(wrong) if wrong else "") + form
         else:
@@ -139,7 +138,7 @@ def _standing(call: CallRecord) -> str:
         return f"The call ended before the tool ran ({call.code}). Nothing was done."
     if call.state is State.ERROR:
         return f"The tool was started, and the call ended as {call.code}. Whoever asked is told so."
-    if call.waiting_for == AUTHORIZATION:
+    if call.waiting_for == WaitingFor.AUTHORIZATION:
         return "The tool runs as soon as the user's account is connected, which whoever asked is told."
     if call.state is State.PENDING and call.queue == "worker":
         return "The tool runs as soon as a worker takes the call up. There is nothing more to do here."

@@ -7,11 +7,10 @@ from html import escape
 from ...engine.approvals import Approvals
 from ...model.caller import caller_name
 from ...model.errors import PathNotFound, Refused
-from ...model.lifecycle import ENDED, State
+from ...model.lifecycle import ENDED, State, WaitingFor
 from ...model.record import CallRecord
 from ...store.contract import Store
 from ...store.values import Filter
-from ...trust.approvals.rules import APPROVAL
 from ..http import query
 from ..pages.layout import age, shown
 from .html import NOTHING, brief, code, facts, grid, json_text, whole_json
@@ -63,7 +62,7 @@ class CallsPage:
     async def show_input(self, visit: Visit) -> PageContent:
         """The input, however long it is: whoever decides about a call may read all that they decide about."""
         call = await self._call(visit)
-        back = f"<p>{visit.link('/approvals', 'Approvals')}</p>" if call.waiting_for == APPROVAL else ""
+        back = f"<p>{visit.link('/approvals', 'Approvals')}</p>" if call.waiting_for == WaitingFor.APPROVAL else ""
         body = whole_json(call.input) if call.input else "<p>It is not kept any more.</p>"
         return PageContent(
             f"Input of call {call.seq}", f"<p>{visit.link(f'/calls/{call.seq}', 'The call')}</p>{back}{body}"
@@ -129,7 +128,7 @@ def _stands(call: CallRecord) -> str:
 
 def _waits(visit: Visit, call: CallRecord) -> str:
     waits = call.waiting_for or ""
-    return visit.link("/approvals", waits) if waits == APPROVAL else shown(waits)
+    return visit.link("/approvals", waits) if waits == WaitingFor.APPROVAL else shown(waits)
 
 
 def _progress(call: CallRecord) -> str:

@@ -13,7 +13,7 @@ from ...model.errors import ToolyardError
 from ...model.lifecycle import State
 from ...model.record import NewCall, Ran
 from ..hints import came as came_with
-from ..values import Begun, Timing, key_conflict, queue_full
+from ..values import Begun, key_conflict, queue_full
 from .batches import MOST_BYTES_AT_ONCE
 from .connections import Connection
 from .rows import SQL, Row, Told, columns, found_by, key_values, new_values, ran_values, text
@@ -32,16 +32,12 @@ class Beginning(Struct):
     outcome: Begun | ToolyardError | None = None
 
 
-class Terms(Struct, frozen=True):
-    """Under whose name calls are held, and for how long."""
+class BeginTerms(Struct, frozen=True):
+    """What a call that begins is given: the node that runs it, that node's lease, and how long it keeps its key."""
 
     node: str
     lease_s: float
     key_ttl_s: float
-
-    @classmethod
-    def of(cls, node: str, timing: Timing) -> "Terms":
-        return cls(node, timing.lease_s, max(timing.key_ttl_s, timing.retention_s))
 
 
 async def number(connection: Connection, calls: Sequence[Beginning]) -> None:
@@ -51,7 +47,7 @@ async def number(connection: Connection, calls: Sequence[Beginning]) -> None:
 
 
 async def begin(
-    connection: Connection, again: bool, calls: Sequence[Beginning], terms: Terms, told: Told
+    connection: Connection, again: bool, calls: Sequence[Beginning], terms: BeginTerms, told: Told
 ) -> list[Happened]:
     """Gives each its outcome."""
     came: list[Happened] = []
@@ -67,7 +63,7 @@ async def begin(
 
 
 async def begin_in_session(
-    connection: Connection, again: bool, session: str, call: Beginning, terms: Terms, told: Told
+    connection: Connection, again: bool, session: str, call: Beginning, terms: BeginTerms, told: Told
 ) -> None:
     """One call of a session, which is told of it."""
     async with connection.transaction():
@@ -76,7 +72,7 @@ async def begin_in_session(
 
 
 async def insert(
-    connection: Connection, calls: Sequence[Beginning], terms: Terms, told: Told, turn: int | None = None
+    connection: Connection, calls: Sequence[Beginning], terms: BeginTerms, told: Told, turn: int | None = None
 ) -> list[Happened]:
     """Those whose key is free."""
     rows = [new_values(each.call, each.seq, each.call.turn if turn is None else turn) for each in calls]
@@ -100,7 +96,7 @@ async def find_known(connection: Connection, calls: Sequence[Beginning]) -> None
 
 
 async def add_turn(
-    connection: Connection, again: bool, session: str, calls: Sequence[Beginning], terms: Terms, told: Told
+    connection: Connection, again: bool, session: str, calls: Sequence[Beginning], terms: BeginTerms, told: Told
 ) -> None:
     """The tool uses of a message, all or none."""
     for each in calls:

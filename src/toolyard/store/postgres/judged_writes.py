@@ -1,21 +1,24 @@
-"""Writes that are judged: the rows are locked, the time is taken, `model.standing` judges, and all that changed is
-written at once. Everything here runs within a transaction."""
+"""Writes that are judged: the rows are locked, the time is taken, `model.judge` judges, and all that changed is written
+at once. Everything here runs within a transaction.
 
-from collections.abc import Callable, Sequence
+The lock comes before the clock: whoever waited for a row judges by the time at which it has it, so that a lease cannot
+run out between the judgement and the write. Rows are locked in the order of their numbers, so that two nodes that
+judge the same calls never wait for each other in a circle.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from ...model.judge import Judged, is_news, judge
-from ...model.lifecycle import ENDED, State
+from ...model.judge import Judged, frees_key, is_news, judge, settle, was_made
+from ...model.lifecycle import ENDED
 from ...model.record import Ending
-from ...model.writes import DIRECT, Answer, CallState, HandBack, HeartbeatWrite, LeaseTerms
+from ...model.writes import ByNumber, CallState, LeaseTerms, RequestWrite, Write
 from ..hints import changed
 from .connections import Connection
 from .rows import SQL, Row, Told, columns, standing_of, text
 from .session_events import Happened, announce
-
-Request = HeartbeatWrite | Answer | HandBack
 
 
 class LockedCall(Struct):
@@ -27,31 +30,29 @@ class LockedCall(Struct):
 
 
 class JudgedChange(Struct):
+    """One step of a call, to be saved: several writes of a batch may be about the same call, one after the other."""
+
     before: CallState
     after: Judged
     tool: str
 
 
-Decide = Callable[[LockedCall, float, bool], Judged | None]
-"""What becomes of a call at that time, and whether this very write may have been made before; None: nothing."""
-
-
-async def decide(
-    connection: Connection, again: bool, decisions: Sequence[tuple[int, Decide]], told: Told
+async def judge_calls(
+    connection: Connection, again: bool, writes: Sequence[ByNumber], terms: LeaseTerms, told: Told
 ) -> list[Judged | None]:
-    """About calls by their numbers. None also where there is no such call."""
-    locked, now = await _lock(connection, SQL.lock_calls, sorted({seq for seq, _ in decisions}))
+    """Writes about calls by their numbers. None: there is no such call."""
+    locked, now = await _lock(connection, SQL.lock_calls, sorted({write.seq for write in writes}))
     calls = {call.standing.seq: call for call in locked}
     changes: list[JudgedChange] = []
-    judged = [_decided(calls.get(seq), made, now, again, changes) for seq, made in decisions]
+    judged = [_judged(calls.get(write.seq), write, now, again, terms, changes) for write in writes]
     await _save(connection, told, changes)
     return judged
 
 
 async def judge_requests(
-    connection: Connection, again: bool, writes: Sequence[Request], limits: LeaseTerms, told: Told
+    connection: Connection, again: bool, writes: Sequence[RequestWrite], terms: LeaseTerms, told: Told
 ) -> list[Judged | None]:
-    """None: there is no such request for whoever wrote."""
+    """Writes of those who work on requests. None: there is no such request for whoever wrote."""
     wanted = sorted({(text(write.session), text(write.request)) for write in writes})
     locked, now = await _lock(connection, SQL.lock_requests, *columns(wanted))
     calls = {(call.standing.session, call.standing.request): call for call in locked}
@@ -61,38 +62,37 @@ async def judge_requests(
         call = calls.get((text(write.session), text(write.request)))
         if call is not None and not write.who.may_touch(call.standing):
             call = None
-        judged.append(_decided(call, _judging(write, limits), now, again, changes))
+        judged.append(_judged(call, write, now, again, terms, changes))
     await _save(connection, told, changes)
     return judged
 
 
-def _judging(write: Request, limits: LeaseTerms) -> Decide:
-    def judged(call: LockedCall, now: float, again: bool) -> Judged:
-        if again and isinstance(write, HandBack) and _was_left(call.standing, write):
-            return Judged(call.standing, changed=False)
-        return judge(call.standing, write, now, limits)
-
-    return judged
-
-
-def _was_left(call: CallState, write: HandBack) -> bool:
-    return call.state is State.PENDING and write.attempt in (None, call.attempt)
+async def settle_calls(connection: Connection, seqs: Sequence[int], terms: LeaseTerms, told: Told) -> int:
+    """Does to calls what is overdue, if it still is now that they are locked. How many were changed."""
+    locked, now = await _lock(connection, SQL.lock_calls, sorted(seqs))
+    settled = [(call, settle(call.standing, now, terms)) for call in locked]
+    changes = [JudgedChange(call.standing, after, call.tool) for call, after in settled if after is not None]
+    await _save(connection, told, changes)
+    return len(changes)
 
 
-def _decided(
-    call: LockedCall | None, made: Decide, now: float, again: bool, changes: list[JudgedChange]
+def _judged(
+    call: LockedCall | None, write: Write, now: float, again: bool, terms: LeaseTerms, changes: list[JudgedChange]
 ) -> Judged | None:
+    """`again`: this write was made before, and nobody knows what became of it."""
     if call is None:
         return None
-    judged = made(call, now, again)
-    if judged is not None and judged.changed:
+    if again and was_made(call.standing, write):
+        return Judged(call.standing, changed=False)
+    judged = judge(call.standing, write, now, terms, is_held=call.held)
+    if judged.changed:
         changes.append(JudgedChange(call.standing, judged, call.tool))
         call.standing = judged.standing
     return judged
 
 
 async def _lock(connection: Connection, sql: str, *given: Any) -> tuple[list[LockedCall], float]:
-    """The time is the last row's: by then all are locked."""
+    """The calls, and the time at which the last of them was locked."""
     rows = await connection.fetch(sql, *given)
     locked = [LockedCall(standing_of(standing), tool, held) for *standing, tool, held, _ in rows]
     return locked, max((row[-1] for row in rows), default=0.0)
@@ -106,7 +106,10 @@ async def _save(connection: Connection, told: Told, changes: Sequence[JudgedChan
     await connection.execute(SQL.save, [_values(after, endings.get(seq)) for seq, after in last.items()])
     news = [change for change in changes if is_news(change.before, change.after.standing)]
     await announce(connection, told, [_happened(change) for change in news])
-    freed = [seq for seq, ending in endings.items() if ending.releases_key and last[seq].session in (None, DIRECT)]
+    for change in changes:
+        if change.before.state in ENDED and change.after.ending is None:  # a person has it run once more
+            await connection.execute(SQL.reopen, change.before.seq, change.after.standing.deadline_at)
+    freed = [seq for seq, ending in endings.items() if frees_key(last[seq].session, ending)]
     if freed:
         await connection.execute(SQL.release_keys, freed)
     for change in changes:

@@ -8,10 +8,10 @@ looks at what is watched, now and then; it is the poller that is relied on.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,7 @@ LOOK_SELDOM = 5
 LISTEN_AGAIN_S, STILL_THERE_S = 0.5, 5.0
 LONGEST_PAYLOAD = 7900
 LONGEST_CHANNEL = 63
+T = TypeVar("T")
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -105,6 +106,35 @@ def _payloads(node: str, topic: Topic, keys: list[Any]) -> Iterator[str]:
         half = len(keys) // 2
         yield from _payloads(node, topic, keys[:half])
         yield from _payloads(node, topic, keys[half:])
+
+
+class HintingPool:
+    """The pool of connections whose commits are flushed, as most parts of the store use it: what was written is hinted
+    at on this node at once, and on the others soon after, but never before it is durable."""
+
+    def __init__(self, pool: Pool, hints: Hints, sender: Sender) -> None:
+        self._pool, self._hints, self._sender = pool, hints, sender
+
+    async def write(self, work: Callable[..., Awaitable[T]]) -> T:
+        """`work(connection, again, told=…)`, and hints of what it tells once it is durable."""
+        told: Told = set()
+        done = await self._pool.write(partial(work, told=told))
+        self.tell(told)
+        return done
+
+    async def execute(self, sql: str, *values: Any) -> list[Any]:
+        """A write that has the same effect when it is made twice."""
+        rows: list[Any] = await self._pool.write(lambda connection, _: connection.fetch(sql, *values))
+        return rows
+
+    async def fetch(self, sql: str, *values: Any) -> list[Any]:
+        rows: list[Any] = await self._pool.read(lambda connection: connection.fetch(sql, *values))
+        return rows
+
+    def tell(self, told: Told) -> None:
+        for topic, key in told:
+            self._hints.tell(topic, key)
+        self._sender.add(told)
 
 
 class Listener:

@@ -1,20 +1,20 @@
 """Requests that others work on: they claim them, give signs of life, and answer.
 
 A sign of life from whoever holds a request, and its answer, are each one statement for many of them, which changes only
-what `model.standing` would let it change. All others are judged one by one, under lock.
+what `model.judge` would. All others are judged one by one, under lock.
 """
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ...model.judge import Judged
+from ...model.judge import Judged, timed
 from ...model.record import CallRecord
-from ...model.writes import DIRECT, Answer, CallState, Claimant, HandBack, HeartbeatWrite, LeaseTerms
+from ...model.writes import DIRECT, Answer, CallState, Claimant, HandBack, HeartbeatWrite, LeaseTerms, RequestWrite
 from ..hints import Topic
 from ..values import ClaimFilter
 from .connections import Connection
-from .judged_writes import Request, judge_requests
+from .judged_writes import judge_requests
 from .rows import SQL, Row, Told, call_of, columns, ending_values, like, standing_of, text
 from .session_events import Happened, announce
 
@@ -25,18 +25,18 @@ Place = tuple[str, str]
 
 
 async def claim(
-    connection: Connection, again: bool, wanted: ClaimFilter, token: int, limits: LeaseTerms, told: Told
+    connection: Connection, again: bool, wanted: ClaimFilter, token: int, terms: LeaseTerms, told: Told
 ) -> list[CallRecord]:
     """`token` is a number that no other claim has."""
     async with connection.transaction():
         claims = await _claimed_before(connection, token) if again else []
         if not claims:
-            claims = await _claim(connection, wanted, token, limits)
+            claims = await _claim(connection, wanted, token, terms)
             await announce(connection, told, [_claimed(call) for call in claims])
     return sorted(claims, key=lambda call: (call.created_at, call.seq))
 
 
-async def _claim(connection: Connection, wanted: ClaimFilter, token: int, limits: LeaseTerms) -> list[CallRecord]:
+async def _claim(connection: Connection, wanted: ClaimFilter, token: int, terms: LeaseTerms) -> list[CallRecord]:
     """Where others claim at the same moment, looks further until there is enough or no more. Where they take all that
     is looked at there is nothing, and the next look finds what they left."""
     claims: list[CallRecord] = []
@@ -44,7 +44,7 @@ async def _claim(connection: Connection, wanted: ClaimFilter, token: int, limits
     while True:
         limit = wanted.limit - len(claims)
         rows = await connection.fetch(
-            SQL.claim, token, *_claimable(wanted), limit, look_at, limits.lease_s, wanted.who.houses, left
+            SQL.claim, token, *_claimable(wanted), limit, look_at, terms.lease_s, wanted.who.houses, left
         )
         claims += [call_of(row) for _, *row in rows]
         left = wanted.most_bytes - sum(call.size for call in claims)
@@ -89,19 +89,19 @@ class _Whos:
 
 
 async def beat(
-    connection: Connection, again: bool, beats: Sequence[HeartbeatWrite], limits: LeaseTerms, told: Told
+    connection: Connection, again: bool, beats: Sequence[HeartbeatWrite], terms: LeaseTerms, told: Told
 ) -> list[Judged | None]:
     whos, first = _Whos(), _first_of_each(enumerate(beats))
     rows = [(*place, each.attempt, whos.number(each.who), each.heartbeat, each.progress) for place, (_, each) in first]
     verdicts: list[Judged | None] = [None] * len(beats)
     places = {place: index for place, (index, _) in first}
-    for standing in await _written(connection, SQL.beat, whos, [limits.lease_s], rows):
+    for standing in await _written(connection, SQL.beat, whos, [terms.lease_s], rows):
         verdicts[places[_place(standing)]] = Judged(standing)
-    return await _and_the_others(connection, again, beats, verdicts, limits, told)
+    return await _and_the_others(connection, again, beats, verdicts, terms, told)
 
 
 async def answer(
-    connection: Connection, again: bool, answers: Sequence[Answer | HandBack], limits: LeaseTerms, told: Told
+    connection: Connection, again: bool, answers: Sequence[Answer | HandBack], terms: LeaseTerms, told: Told
 ) -> list[Judged | None]:
     """Those that a session has to be told of, and those that free a key, are judged."""
     plain = [(index, each) for index, each in enumerate(answers) if isinstance(each, Answer) and _is_plain(each)]
@@ -114,9 +114,9 @@ async def answer(
     places = dict(first)
     for standing in await _written(connection, SQL.answer, whos, [], rows):
         index, each = places[_place(standing)]
-        verdicts[index] = Judged(standing, ending=each.ending)
+        verdicts[index] = Judged(standing, ending=timed(standing, each.ending, standing.finished_at or 0.0))
         told.add((Topic.ENDED, standing.seq))
-    return await _and_the_others(connection, again, answers, verdicts, limits, told)
+    return await _and_the_others(connection, again, answers, verdicts, terms, told)
 
 
 def _is_plain(answer: Answer) -> bool:
@@ -148,15 +148,15 @@ async def _written(
 async def _and_the_others(
     connection: Connection,
     again: bool,
-    writes: Sequence[Request],
+    writes: Sequence[RequestWrite],
     verdicts: list[Judged | None],
-    limits: LeaseTerms,
+    terms: LeaseTerms,
     told: Told,
 ) -> list[Judged | None]:
     left = [index for index, verdict in enumerate(verdicts) if verdict is None]
     if left:
         async with connection.transaction():
-            judged = await judge_requests(connection, again, [writes[index] for index in left], limits, told)
+            judged = await judge_requests(connection, again, [writes[index] for index in left], terms, told)
         for index, verdict in zip(left, judged, strict=True):
             verdicts[index] = verdict
     return verdicts

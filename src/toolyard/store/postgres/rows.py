@@ -11,7 +11,7 @@ from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.writes import CallState, request_id
 from ..hints import Topic
 from ..sql_files import statements
-from ..values import Begun, begun_of
+from ..values import Begun, begun_of, waiting_for_of
 
 Told = set[tuple[Topic, Hashable]]
 """What to give hints of once the write is durable."""
@@ -81,13 +81,13 @@ def ran_values(call: Ran, seq: int) -> Row:
 def call_of(row: Sequence[Any]) -> CallRecord:
     seq, tenant, subject, family, call_id, keyed, *rest = row
     record = CallRecord(seq, CallKey(tenant, subject, family, call_id), keyed, *rest)
-    record.state = _STATES[record.state]
+    record.state, record.waiting_for = _STATES[record.state], waiting_for_of(record.waiting_for)
     return record
 
 
 def standing_of(row: Sequence[Any]) -> CallState:
     standing = CallState(*row)
-    standing.state = _STATES[standing.state]
+    standing.state, standing.waiting_for = _STATES[standing.state], waiting_for_of(standing.waiting_for)
     return standing
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...model.lifecycle import ENDED, State
+from ...model.lifecycle import ENDED, State, WaitingFor
 from ...model.session import RequestEvent, SessionCounts, SessionEvent
 from ...model.writes import DIRECT
 from ..hints import Topic
@@ -22,7 +22,7 @@ class Happened(Struct):
     was_open: bool
     state: State
     attempt: int
-    waiting_for: str | None
+    waiting_for: WaitingFor | None
 
 
 async def lock_sessions(connection: Connection, ids: Sequence[str]) -> dict[str, SessionCounts]:

@@ -11,37 +11,64 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from ...model.errors import ToolyardError
 from ...model.json_value import decode
-from ...model.judge import Judged
+from ...model.judge import Judged, is_accepted
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding, session_of
 from ...model.worker import WorkerRecord
-from ...model.writes import DIRECT, Answer, Claimant, Decision, HandBack, HeartbeatWrite, LeaseTerms, WaitForAccount
+from ...model.writes import (
+    DIRECT,
+    Answer,
+    ByNumber,
+    Cancel,
+    Claimant,
+    Decision,
+    Finish,
+    GiveUp,
+    HandBack,
+    HeartbeatWrite,
+    LeaseTerms,
+    NodeHandBack,
+    Resolve,
+    Restart,
+    WaitForAccount,
+)
 from ...supervision import SupervisedTask, Supervisor
 from ..hints import Hints, Topic
-from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
+from ..values import (
+    LEASE_TERMS,
+    MOST_BYTES,
+    RETENTION,
+    Begun,
+    ClaimFilter,
+    Filter,
+    Held,
+    Note,
+    Retention,
+    StoreDown,
+    StoredQuestion,
+    Usage,
+)
 from . import begin as beginning
-from . import holdings, queries, usage
+from . import holdings, queries
 from . import node_calls as running
 from . import questions as asking
 from . import requests as working
 from .batches import Batches
-from .begin import Beginning, Terms
+from .begin import Beginning, BeginTerms
 from .connections import Connection, Pool, store_down
-from .judged_writes import Decide
 from .lease import NOT_FLUSHED, Lease
-from .node_calls import Finish
-from .notifications import Listener, Poller, Sender, channel_of
-from .rows import SQL, Told, call_of, columns, encode, found_by, key_values, standing_of, text
+from .notifications import HintingPool, Listener, Poller, Sender, channel_of
+from .rows import SQL, call_of, columns, encode, found_by, key_values, standing_of, text
 from .schema import migrate
-from .slots import NodeSlots
-from .trust import KeptForTrust
+from .shared_limits import NodeSlots, share_usage
+from .trust import PostgresApiKeys, PostgresAudit, PostgresSealed
 
 T = TypeVar("T")
 CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
@@ -51,34 +78,42 @@ FEW_CLAIMS = 8
 _log = logging.getLogger("toolyard.ledger")
 
 
-class PostgresStore(KeptForTrust):
+class PostgresStore:
     """Implements `contract.Store`."""
 
     shared = True
 
-    def __init__(self, url: str, node: str, timing: Timing, supervisor: Supervisor | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        node: str,
+        retention: Retention = RETENTION,
+        terms: LeaseTerms = LEASE_TERMS,
+        supervisor: Supervisor | None = None,
+    ) -> None:
         self._supervisor = supervisor or Supervisor()
-        self._url, self.node, self._timing = url, node, timing
-        self._terms, self._limits = Terms.of(node, timing), LeaseTerms(timing.lease_s, timing.max_attempts)
+        self._url, self.node, self._retention, self._terms = url, node, retention, terms
+        self._begin_terms = BeginTerms(node, terms.lease_s, retention.key_ttl_s)
         self.hints = Hints()
         self._link, self._unflushed = Pool(url, CONNECTIONS), Pool(url, UNFLUSHED_CONNECTIONS, NOT_FLUSHED)
-        self._lease, self._slots = Lease(url, node, timing.lease_s), NodeSlots(self._unflushed, node)
+        self._lease, self._slots = Lease(url, node, terms.lease_s), NodeSlots(self._unflushed, node)
         self._sender = Sender(self._unflushed, node)
+        self._ledger = HintingPool(self._link, self.hints, self._sender)
+        self.audit, self.sealed = PostgresAudit(self._link), PostgresSealed(self._ledger)
+        self.api_keys = PostgresApiKeys(self._ledger, self._unflushed, self.hints)
         self._begins = Batches("calls that begin", self._begin_all, lambda begun: len(begun.call.input))
         self._records = Batches("calls that ran", self._record_all)
         self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
         self._beats = Batches("heartbeats", self._beat_all)
         self._answers = Batches("answers", self._answer_all, _answer_size)
-        self._decisions = Batches("decisions", self._decide_all)
+        self._writes = Batches("decisions", self._judge_all)
         self._claiming = asyncio.Lock()
         self._hearing: list[SupervisedTask] = []
         self._tried_at = 0.0
 
     async def open(self) -> None:
         channel = channel_of(await migrate(self._url))
-        await self._unflushed.write(
-            lambda connection, _: connection.execute(SQL.renew, self.node, self._timing.lease_s)
-        )
+        await self._unflushed.write(lambda connection, _: connection.execute(SQL.renew, self.node, self._terms.lease_s))
         keep = self._supervisor
         self._lease.start(keep)  # nothing after this fails
         for batches in self._batches:
@@ -91,7 +126,7 @@ class PostgresStore(KeptForTrust):
         ]
 
     def tell(self, topic: Topic, key: str | int = "") -> None:
-        self._tell({(topic, key)})
+        self._ledger.tell({(topic, key)})
 
     async def close(self) -> None:
         for batches in self._batches:
@@ -122,11 +157,11 @@ class PostgresStore(KeptForTrust):
         async with connection.transaction():
             await connection.execute(SQL.check_locks)
             if really:
-                await connection.execute(SQL.renew, self.node, self._timing.lease_s)
+                await connection.execute(SQL.renew, self.node, self._terms.lease_s)
 
     @property
     def _batches(self) -> tuple[Batches[Any, Any], ...]:
-        return self._begins, self._records, self._finishes, self._beats, self._answers, self._decisions
+        return self._begins, self._records, self._finishes, self._beats, self._answers, self._writes
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -136,7 +171,9 @@ class PostgresStore(KeptForTrust):
             return begun
         made = Beginning(call, most_pending)
         await self._link.read(partial(beginning.number, calls=[made]))
-        await self._write(partial(beginning.begin_in_session, session=call.session, call=made, terms=self._terms))
+        await self._ledger.write(
+            partial(beginning.begin_in_session, session=call.session, call=made, terms=self._begin_terms)
+        )
         return _begun(made)
 
     async def record(self, calls: Sequence[Ran]) -> int:
@@ -147,54 +184,58 @@ class PostgresStore(KeptForTrust):
         return failed
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
-        (winner,) = await self._finishes.submit([Finish(seq, attempt, ending)])
+        (winner,) = await self._finishes.submit([Finish(seq, attempt, self.node, ending)])
         return winner
 
     async def hand_back(self, seq: int, attempt: int) -> None:
-        await self._decide(seq, running.handing_back(attempt, self.node))
+        await self._judged(NodeHandBack(seq, attempt, self.node))
 
     async def cancel(self, seq: int) -> Judged | None:
-        return await self._decide(seq, running.cancelling(seq, self._limits))
+        return await self._judged(Cancel(seq))
 
-    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
-        return await self._decide(decision.seq, running.deciding(decision, self._limits))
+    async def release_wait(self, decision: Decision) -> Judged | None:
+        return await self._judged(decision)
+
+    async def hold(self, wait: WaitForAccount) -> Judged | None:
+        return await self._judged(wait)
 
     async def find(self, key: CallKey) -> Begun | None:
         wanted = [(value,) for value in (0, *key_values(key))]
-        rows = await self._fetch(SQL.known, *wanted)
+        rows = await self._ledger.fetch(SQL.known, *wanted)
         return next((found_by(key, fingerprint, row) for _, _, fingerprint, *row in rows), None)
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
         sql, values = queries.newest(tenant, subject, call_id)
-        return next((call_of(row) for row in await self._fetch(sql, *values)), None)
+        return next((call_of(row) for row in await self._ledger.fetch(sql, *values)), None)
 
     async def row(self, seq: int) -> CallRecord | None:
-        return next((call_of(row) for row in await self._fetch(SQL.row, seq)), None)
+        return next((call_of(row) for row in await self._ledger.fetch(SQL.row, seq)), None)
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         sql, values = queries.listed(wanted)
-        return [call_of(row) for row in await self._fetch(sql, *values)]
+        return [call_of(row) for row in await self._ledger.fetch(sql, *values)]
 
     async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
-        found = await self._fetch(SQL.waiting_calls, waiting_for, None if tenant is None else text(tenant), limit)
+        found = await self._ledger.fetch(
+            SQL.waiting_calls, waiting_for, None if tenant is None else text(tenant), limit
+        )
         return [seq for seq, _ in found], found[0][1] if found else 0
 
     async def counted(self, newest: int) -> dict[State, int]:
-        return {State(state): count for state, count in await self._fetch(SQL.counted, newest) if count}
+        return {State(state): count for state, count in await self._ledger.fetch(SQL.counted, newest) if count}
 
-    async def lost(self, limit: int) -> list[CallRecord]:
-        return [call_of(row) for row in await self._fetch(SQL.lost, self.node, limit)]
+    async def unstarted(self, limit: int) -> list[CallRecord]:
+        return [call_of(row) for row in await self._ledger.fetch(SQL.unstarted, self.node, limit)]
 
     async def restart(self, seq: int, attempt: int) -> int | None:
-        restarted = await self._decide(seq, running.restarting(attempt, self.node))
-        return None if restarted is None else restarted.standing.attempt
+        restarted = await self._judged(Restart(seq, attempt, self.node))
+        return restarted.standing.attempt if is_accepted(restarted) else None
 
     async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
-        return await self._decide(seq, running.giving_up(attempt, self.node, ending)) is not None
+        return is_accepted(await self._judged(GiveUp(seq, attempt, self.node, ending)))
 
     async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
-        resolved = await self._write(partial(running.resolve, seq=seq, ending=ending))
-        return await self.row(seq) if resolved else None
+        return await self.row(seq) if is_accepted(await self._judged(Resolve(seq, ending))) else None
 
     async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
         if notes:
@@ -202,14 +243,14 @@ class PostgresStore(KeptForTrust):
             await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_progress, self.node, *values))
 
     async def expire(self, limit: int) -> int:
-        return await self._write(partial(running.expire, limit=limit, limits=self._limits))
+        return await self._ledger.write(partial(running.expire, limit=limit, terms=self._terms))
 
     async def sweep(self, limit: int) -> int:
         return await self._link.write(
             partial(
                 running.sweep,
-                retention_s=self._timing.retention_s,
-                key_ttl_s=self._terms.key_ttl_s,
+                retention_s=self._retention.calls_s,
+                key_ttl_s=self._retention.key_ttl_s,
                 limit=limit,
             )
         )
@@ -218,11 +259,11 @@ class PostgresStore(KeptForTrust):
 
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         """Large ones of this node go one after another: at the same time they would only be in each other's way."""
-        work = partial(working.claim, wanted=wanted, token=secrets.randbits(62), limits=self._limits)
+        work = partial(working.claim, wanted=wanted, token=secrets.randbits(62), terms=self._terms)
         if wanted.limit <= FEW_CLAIMS:
-            return await self._write(work)
+            return await self._ledger.write(work)
         async with self._claiming:
-            return await self._write(work)
+            return await self._ledger.write(work)
 
     async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
         return await self._beats.submit(beats)
@@ -236,14 +277,14 @@ class PostgresStore(KeptForTrust):
         return judged
 
     async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
-        for row in await self._fetch(SQL.request, text(session), text(request)):
+        for row in await self._ledger.fetch(SQL.request, text(session), text(request)):
             standing = standing_of(row)
             return await self.row(standing.seq) if who.may_see(standing) else None
         return None
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         sql, values = queries.requests(wanted)
-        return [call_of(row) for row in await self._fetch(sql, *values)]
+        return [call_of(row) for row in await self._ledger.fetch(sql, *values)]
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -251,77 +292,77 @@ class PostgresStore(KeptForTrust):
         values = (
             session.id, session.tenant, text(session.subject), encode(session.tools), encode(session.metadata),
         )  # fmt: skip
-        await self._execute(SQL.create_session, *values)
+        await self._ledger.execute(SQL.create_session, *values)
 
     async def session(self, tenant: str, subject: str, id: str) -> Session | None:
-        rows = await self._fetch(SQL.session, text(id), tenant, text(subject))
+        rows = await self._ledger.fetch(SQL.session, text(id), tenant, text(subject))
         return session_of(id, rows[0]) if rows else None
 
     async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
         made = [Beginning(call) for call in calls]
         if made:
             await self._link.read(partial(beginning.number, calls=made))
-            await self._write(partial(beginning.add_turn, session=session, calls=made, terms=self._terms))
+            await self._ledger.write(partial(beginning.add_turn, session=session, calls=made, terms=self._begin_terms))
         return [_begun(each) for each in made]
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
-        rows = await self._fetch(SQL.session_standing, text(id), tenant, text(subject))
+        rows = await self._ledger.fetch(SQL.session_standing, text(id), tenant, text(subject))
         return SessionStanding(id, decode(rows[0][0]), *rows[0][1:]) if rows else None
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
-        found = await self._fetch(SQL.request_standings, text(session))
+        found = await self._ledger.fetch(SQL.request_standings, text(session))
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
     async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
-        found = await self._fetch(SQL.session_requests, text(session), turn, after, MOST_BYTES)
+        found = await self._ledger.fetch(SQL.session_requests, text(session), turn, after, MOST_BYTES)
         return [call_of(row) for row in found]
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        return [Event(*row) for row in await self._fetch(SQL.events, text(session), after, limit)]
+        return [Event(*row) for row in await self._ledger.fetch(SQL.events, text(session), after, limit)]
 
     # -- workers -----------------------------------------------------------------------------------
 
     async def put_worker(self, worker: WorkerRecord) -> None:
-        values = (worker.tenant, text(worker.subject), text(worker.name), worker.tools, self._timing.lease_s)
-        await self._execute(SQL.put_worker, *values)
-        self._tell({(Topic.WORKERS, "")})
+        values = (worker.tenant, text(worker.subject), text(worker.name), worker.tools, self._terms.lease_s)
+        await self._ledger.execute(SQL.put_worker, *values)
+        self._ledger.tell({(Topic.WORKERS, "")})
 
     async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
-        return bool(await self._execute(SQL.beat_worker, tenant, text(subject), text(name), self._timing.lease_s))
+        return bool(await self._ledger.execute(SQL.beat_worker, tenant, text(subject), text(name), self._terms.lease_s))
 
     async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
         async def drop(connection: Connection, again: bool) -> bool:
             return bool(await connection.fetch(SQL.drop_worker, tenant, text(subject), text(name))) or again
 
         dropped = await self._link.write(drop)
-        self._tell({(Topic.WORKERS, "")})
+        self._ledger.tell({(Topic.WORKERS, "")})
         return dropped
 
     async def workers(self) -> list[WorkerRecord]:
-        return [WorkerRecord(*row) for row in await self._fetch(SQL.workers)]
+        return [WorkerRecord(*row) for row in await self._ledger.fetch(SQL.workers)]
 
     # -- questions, notes, events of calls ---------------------------------------------------------
 
     async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
         held = (seq, attempt, self.node)
-        return await self._write(partial(asking.ask, held=held, name=name, question=question))
+        return await self._ledger.write(partial(asking.ask, held=held, name=name, question=question))
 
     async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
-        await self._write(partial(asking.answer, seq=seq, answers=answers))
+        await self._ledger.write(partial(asking.answer, seq=seq, answers=answers))
 
     async def questions(self, seq: int) -> list[StoredQuestion]:
-        return [StoredQuestion(*row) for row in await self._fetch(SQL.questions, seq)]
+        return [StoredQuestion(*row) for row in await self._ledger.fetch(SQL.questions, seq)]
 
     async def put_note(self, note: Note, keep_s: float) -> None:
         values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
-        await self._execute(SQL.put_note, *values)
+        await self._ledger.execute(SQL.put_note, *values)
 
     async def add_note(self, note: Note, keep_s: float) -> bool:
         values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
-        return bool(await self._execute(SQL.add_note, *values))
+        return bool(await self._ledger.execute(SQL.add_note, *values))
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
-        rows = await self._fetch(SQL.note, text(kind), tenant, text(subject), text(name))
+        rows = await self._ledger.fetch(SQL.note, text(kind), tenant, text(subject), text(name))
         return rows[0][0] if rows else None
 
     async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
@@ -333,10 +374,10 @@ class PostgresStore(KeptForTrust):
 
     async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         if events:
-            await self._execute(SQL.add_call_events, *columns(events))
+            await self._ledger.execute(SQL.add_call_events, *columns(events))
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
-        return [(number, data) for number, data in await self._fetch(SQL.call_events, seq, after)]
+        return [(number, data) for number, data in await self._ledger.fetch(SQL.call_events, seq, after)]
 
     # -- slots -------------------------------------------------------------------------------------
 
@@ -349,7 +390,7 @@ class PostgresStore(KeptForTrust):
     # -- what is limited ---------------------------------------------------------------------------
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
-        return await self._unflushed.write(partial(usage.share, node=self.node, news=news))
+        return await self._unflushed.write(partial(share_usage, node=self.node, news=news))
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
         return await self._link.read(
@@ -363,12 +404,12 @@ class PostgresStore(KeptForTrust):
 
     async def _begin_all(self, calls: list[Beginning]) -> list[Begun | ToolyardError]:
         await self._link.read(partial(beginning.number, calls=calls))
-        await self._write(partial(beginning.begin, calls=calls, terms=self._terms))
+        await self._ledger.write(partial(beginning.begin, calls=calls, terms=self._begin_terms))
         return [call.outcome or store_down("a key was taken and freed all the time") for call in calls]
 
     async def _record_all(self, calls: list[Ran]) -> list[bool]:
         """Which of them were written."""
-        numbers = [seq for (seq,) in await self._fetch(SQL.numbers, len(calls))]
+        numbers = [seq for (seq,) in await self._ledger.fetch(SQL.numbers, len(calls))]
         try:
             await self._link.write(partial(beginning.record, calls=list(zip(numbers, calls, strict=True))))
         except StoreDown:
@@ -381,43 +422,20 @@ class PostgresStore(KeptForTrust):
         return [True] * len(calls)
 
     async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
-        return await self._write(partial(running.finish, done=done, node=self.node))
+        return await self._ledger.write(partial(running.finish, done=done, node=self.node, terms=self._terms))
 
     async def _beat_all(self, beats: list[HeartbeatWrite]) -> list[Judged | None]:
-        return await self._write(partial(working.beat, beats=beats, limits=self._limits))
+        return await self._ledger.write(partial(working.beat, beats=beats, terms=self._terms))
 
     async def _answer_all(self, answers: list[Answer | HandBack]) -> list[Judged | None]:
-        return await self._write(partial(working.answer, answers=answers, limits=self._limits))
+        return await self._ledger.write(partial(working.answer, answers=answers, terms=self._terms))
 
-    async def _decide_all(self, decisions: list[tuple[int, Decide]]) -> list[Judged | None]:
-        return await self._write(partial(running.settle_calls, decisions=decisions))
+    async def _judge_all(self, writes: list[ByNumber]) -> list[Judged | None]:
+        return await self._ledger.write(partial(running.write, writes=writes, terms=self._terms))
 
-    async def _decide(self, seq: int, decision: Decide) -> Judged | None:
-        (judged,) = await self._decisions.submit([(seq, decision)])
+    async def _judged(self, write: ByNumber) -> Judged | None:
+        (judged,) = await self._writes.submit([write])
         return judged
-
-    # -- what they share ---------------------------------------------------------------------------
-
-    async def _write(self, work: Callable[..., Awaitable[T]]) -> T:
-        """`work(connection, again, told=…)`, and hints of what it tells once it is durable."""
-        told: Told = set()
-        done = await self._link.write(partial(work, told=told))
-        self._tell(told)
-        return done
-
-    def _tell(self, told: Told) -> None:
-        for topic, key in told:
-            self.hints.tell(topic, key)
-        self._sender.add(told)
-
-    async def _fetch(self, sql: str, *values: Any) -> list[Any]:
-        rows: list[Any] = await self._link.read(lambda connection: connection.fetch(sql, *values))
-        return rows
-
-    async def _execute(self, sql: str, *values: Any) -> list[Any]:
-        """A write that has the same effect when it is made twice."""
-        rows: list[Any] = await self._link.write(lambda connection, _: connection.fetch(sql, *values))
-        return rows
 
 
 def _answer_size(answer: Answer | HandBack) -> int:

@@ -6,13 +6,13 @@ from typing import Any
 import apsw
 import msgspec
 
-from ...model.judge import Judged
-from ...model.lifecycle import State
+from ...model.judge import Judged, frees_key
+from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.writes import ByNumber, CallState, Write, request_id
 from ..hints import Topic
 from ..sql_files import statements
-from ..values import Begun, ClaimFilter, Filter, Held, begun_of, only_stars, queue_full
+from ..values import Begun, ClaimFilter, Filter, Held, begun_of, only_stars, queue_full, waiting_for_of
 
 SQL = statements("sqlite")
 MOST_AT_ONCE = 100
@@ -25,8 +25,6 @@ Charges = dict[tuple[str, str], int]
 """By tenant and subject."""
 PendingHints = set[tuple[Topic, Hashable]]
 """What to give hints of once the transaction is durable."""
-PENDING_AGAIN = (State.PENDING, None, None, 0.0, None, None, None, None)
-"""In the place of an ending."""
 
 encode = msgspec.json.Encoder().encode
 _CHANGING = CallState.__struct_fields__[CallState.__struct_fields__.index("queue_until") :]
@@ -93,7 +91,7 @@ def calls_within(cursor: apsw.Cursor, where: str, values: Any, most_bytes: int) 
 def made(row: tuple[Any, ...]) -> CallRecord:
     seq, tenant, subject, family, call_id, keyed, *rest = row
     record = CallRecord(seq, CallKey(tenant, subject, family, call_id), bool(keyed), *rest)
-    record.state = State(record.state)
+    record.state, record.waiting_for = State(record.state), waiting_for_of(record.waiting_for)
     return record
 
 
@@ -215,7 +213,7 @@ def standings(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> list[
 
 def _standing(row: tuple[Any, ...]) -> CallState:
     found = CallState(*row)
-    found.state = State(found.state)
+    found.state, found.waiting_for = State(found.state), waiting_for_of(found.waiting_for)
     return found
 
 
@@ -225,14 +223,17 @@ def standing_for(cursor: apsw.Cursor, write: Write) -> CallState | None:
     return standing(cursor, "session = ? AND request = ?", (write.session, write.request))
 
 
-def save(cursor: apsw.Cursor, judged: Judged) -> None:
+def save(cursor: apsw.Cursor, before: CallState, judged: Judged) -> None:
+    """Writes what was judged: the state, how the call ended, and whether that frees its key."""
     after, ended = judged.standing, judged.ending
     cursor.execute(_SAVE, (*(getattr(after, name) for name in _CHANGING), after.seq))
     if ended is not None:
         kept = _kept(cursor, ended.value)
         cursor.execute(SQL.end, (ended.duration_ms, *kept, ended.error, after.seq))
-        if ended.releases_key and after.queue != "session":
+        if frees_key(after.session, ended):
             cursor.execute(SQL.release_key, {"seq": after.seq})
+    elif before.state in ENDED:
+        cursor.execute(SQL.reopen, (after.deadline_at, after.seq))
 
 
 def claimable(cursor: apsw.Cursor, wanted: ClaimFilter) -> tuple[str, tuple[Any, ...]]:

@@ -1,6 +1,8 @@
-"""store/sqlite/sessions.py"""
+"""What calls and their clients say to each other in SQLite's ledger: sessions, the events they hear of their requests,
+and the questions that running calls ask. Nothing here commits or awaits: each function is a part of a transaction.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -10,8 +12,12 @@ from ...model.record import CallKey, NewCall
 from ...model.session import RequestEvent, Session, SessionCounts, SessionEvent, session_of
 from ...model.writes import DIRECT
 from ..hints import Topic
-from ..values import Begun, key_conflict
-from .rows import SQL, PendingHints, encode, known
+from ..values import Begun, key_conflict, waiting_for_of
+from .rows import SQL, PendingHints, encode, first, known
+
+Held = tuple[int, int, str]
+"""A call, an attempt at it, and the node that runs it."""
+
 
 # -- sessions --------------------------------------------------------------------------------------
 
@@ -63,7 +69,7 @@ def announce(cursor: apsw.Cursor, told: PendingHints, seq: int, *, was_open: boo
     id, before, is_open = row[0], there.status, row[3] not in ENDED
     there.open += is_open - was_open
     there.revision += 1
-    event = RequestEvent(row[1], row[2], State(row[3]), row[4], row[5])
+    event = RequestEvent(row[1], row[2], State(row[3]), row[4], waiting_for_of(row[5]))
     cursor.execute(SQL.add_event, (id, there.revision, "request", encode(event)))
     if there.status != before:
         there.revision += 1
@@ -71,3 +77,29 @@ def announce(cursor: apsw.Cursor, told: PendingHints, seq: int, *, was_open: boo
         cursor.execute(SQL.add_event, (id, there.revision, "session", changed))
     cursor.execute(SQL.save_session, (there.revision, there.turn, there.open, now, id))
     told.add((Topic.SESSION, id))
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def ask(cursor: apsw.Cursor, told: PendingHints, held: Held, name: str, question: bytes, *, now: float) -> bytes | None:
+    """What it was answered with before; None where it is open now, or nothing was done."""
+    seq = held[0]
+    if first(cursor, SQL.runs_here, held) is None:
+        return None
+    answer: bytes | None = first(cursor, SQL.answered, (seq, name))
+    if answer is None:
+        cursor.execute(SQL.add_question, {"seq": seq, "name": name, "question": question, "now": now})
+        cursor.execute(SQL.wait_for_answer, (seq,))
+        told.add((Topic.QUESTION, seq))
+    return answer
+
+
+def answer(cursor: apsw.Cursor, told: PendingHints, seq: int, answers: Mapping[str, bytes], now: float) -> None:
+    if first(cursor, SQL.lives, (seq,)) is None:
+        return
+    for name, given in answers.items():
+        values = {"seq": seq, "name": name, "answer": given, "now": now}
+        if cursor.execute(SQL.answer_question, values).fetchall():
+            told.add((Topic.QUESTION, seq))
+    cursor.execute(SQL.wait_no_more, {"seq": seq})

@@ -15,8 +15,8 @@ import apsw
 
 from ...model.errors import SetupError
 from ...model.json_value import decode
-from ...model.judge import Judged, claimed, is_news, judge, settle
-from ...model.lifecycle import State
+from ...model.judge import Judged, claimed, frees_key, is_accepted, is_news, judge, settle
+from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding
 from ...model.worker import WorkerRecord
@@ -27,21 +27,37 @@ from ...model.writes import (
     Cancel,
     Claimant,
     Decision,
+    GiveUp,
     HandBack,
     HeartbeatWrite,
     LeaseTerms,
+    NodeHandBack,
+    Resolve,
+    Restart,
     WaitForAccount,
     Write,
 )
 from ...supervision import Supervisor
 from ..hints import Hints, Topic, came, changed
-from ..values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, StoreDown, StoredQuestion, Timing, Usage
-from . import questions as asking
+from ..values import (
+    LEASE_TERMS,
+    MOST_BYTES,
+    RETENTION,
+    Begun,
+    ClaimFilter,
+    Filter,
+    Held,
+    Note,
+    Retention,
+    StoreDown,
+    StoredQuestion,
+    Usage,
+)
 from . import rows, sessions
 from .file import MEMORY, lock, opened
 from .rows import SQL, PendingHints
-from .trust import KeptForTrust
-from .writer import Writer
+from .trust import SqliteApiKeys, SqliteAudit, SqliteSealed
+from .writer import HintingWriter
 
 T = TypeVar("T")
 _log = logging.getLogger("toolyard.ledger")
@@ -50,7 +66,7 @@ TRIED_BYTES = 8192
 """What needs pages of its own, as a call may."""
 
 
-class SqliteStore(KeptForTrust):
+class SqliteStore:
     """Implements `contract.Store`."""
 
     shared = False
@@ -59,24 +75,26 @@ class SqliteStore(KeptForTrust):
         self,
         path: str,
         node: str,
-        timing: Timing,
+        retention: Retention = RETENTION,
+        terms: LeaseTerms = LEASE_TERMS,
         now: Callable[[], float] = time.time,
         supervisor: Supervisor | None = None,
     ) -> None:
-        self._supervisor = supervisor or Supervisor()
-        self._path, self.node, self._now, self._timing = Path(path), node, now, timing
-        self._key_ttl_s = max(timing.key_ttl_s, timing.retention_s)
-        self._limits = LeaseTerms(timing.lease_s, timing.max_attempts)
+        self._path, self.node, self._now = Path(path), node, now
+        self._retention, self._terms = retention, terms
         self.hints = Hints()
+        self._writer = HintingWriter(self.hints, supervisor or Supervisor())
+        self.audit, self.sealed = SqliteAudit(self._writer), SqliteSealed(self._writer, now)
+        self.api_keys = SqliteApiKeys(self._writer, self.hints, now)
         self._slots: Counter[str] = Counter()
-        self._has_failed, self._tried_at = False, 0.0
+        self._tried_at = 0.0
         self._file: tuple[int, int] | None = None
         """Which one it is, where it is one."""
 
     async def open(self) -> None:
         self._lock = await lock(self._path)
         try:
-            self._writer = Writer(opened(self._path), self._supervisor)
+            self._writer.start(opened(self._path))
             self._file = None if str(self._path) == MEMORY else _identity(self._path)
         except SetupError:
             self._lock.close()
@@ -94,11 +112,11 @@ class SqliteStore(KeptForTrust):
         failed, and from time to time, this makes one of the size of a call."""
         self._refuse_gone()
         now = time.monotonic()
-        if not self._has_failed and now < self._tried_at + TRY_EVERY_S:
-            await self._write(lambda cursor: None)
+        if not self._writer.has_failed and now < self._tried_at + TRY_EVERY_S:
+            await self._writer.write(lambda cursor: None)
             return
-        await self._write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
-        self._has_failed, self._tried_at = False, now
+        await self._writer.write(lambda cursor: cursor.execute(SQL.check, (TRIED_BYTES,)))
+        self._writer.has_failed, self._tried_at = False, now
 
     def _refuse_gone(self) -> None:
         """A file that somebody has removed, or put another in the place of, takes writes that nobody will ever read.
@@ -126,12 +144,12 @@ class SqliteStore(KeptForTrust):
                 rows.refuse_long_queue(cursor, call, most_pending)
             return Begun(self._insert(cursor, call, told))
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def record(self, calls: Sequence[Ran]) -> int:
         now = self._now()
         try:
-            await self._write(lambda cursor: rows.record(cursor, calls, now))
+            await self._writer.write(lambda cursor: rows.record(cursor, calls, now))
         except StoreDown:
             raise
         except Exception:  # whatever is wrong with one of them
@@ -142,86 +160,76 @@ class SqliteStore(KeptForTrust):
         return 0
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
+        """The one write about a call that comes with every call, so it is a single conditional statement: `judge` of a
+        `Finish`, in SQL."""
+
         def write(cursor: apsw.Cursor, told: PendingHints) -> CallRecord | None:
             values = rows.ending(cursor, ending, self._now())
-            if not self._moved(cursor, told, SQL.finish, (*values, seq, attempt, self.node), seq):
+            ended = cursor.execute(SQL.finish, (*values, seq, attempt, self.node)).fetchone()
+            if ended is None:  # the fence: that attempt does not hold the call any more
                 return rows.call(cursor, "seq = ?", (seq,))
-            if ending.releases_key:
+            session: Any = ended[0]
+            if session is not None:
+                sessions.announce(cursor, told, seq, was_open=True, now=self._now())
+            if frees_key(session, ending):
                 cursor.execute(SQL.release_key, {"seq": seq})
             told.add((Topic.ENDED, seq))
             return None
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def hand_back(self, seq: int, attempt: int) -> None:
-        values = (seq, attempt, self.node)
-        await self._change(lambda cursor, told: self._moved(cursor, told, SQL.hand_back, values, seq))
+        await self._judged(NodeHandBack(seq, attempt, self.node))
 
     async def cancel(self, seq: int) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, Cancel(seq)))
+        return await self._judged(Cancel(seq))
 
-    async def decide(self, decision: Decision | WaitForAccount) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, decision))
+    async def release_wait(self, decision: Decision) -> Judged | None:
+        return await self._judged(decision)
+
+    async def hold(self, wait: WaitForAccount) -> Judged | None:
+        return await self._judged(wait)
 
     async def find(self, key: CallKey) -> Begun | None:
-        return await self._write(lambda cursor: rows.known(cursor, key))
+        return await self._writer.write(lambda cursor: rows.known(cursor, key))
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
         where = "+tenant = ? AND +subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"  # by the id's index
-        return await self._write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
+        return await self._writer.write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
 
     async def row(self, seq: int) -> CallRecord | None:
-        return await self._write(lambda cursor: rows.call(cursor, "seq = ?", (seq,)))
+        return await self._writer.write(lambda cursor: rows.call(cursor, "seq = ?", (seq,)))
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         where, values = rows.where(wanted)
         sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
-        return await self._write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
+        return await self._writer.write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
 
     async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
         values = {"waiting_for": waiting_for, "tenant": tenant, "limit": limit}
-        found: list[Any] = await self._write(lambda cursor: cursor.execute(SQL.waiting_calls, values).fetchall())
+        found: list[Any] = await self._writer.write(lambda cursor: cursor.execute(SQL.waiting_calls, values).fetchall())
         return [seq for seq, _ in found], found[0][1] if found else 0
 
     async def counted(self, newest: int) -> dict[State, int]:
-        return await self._write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
+        return await self._writer.write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
 
-    async def lost(self, limit: int) -> list[CallRecord]:
-        where, values = f"seq IN ({SQL.lost}) ORDER BY seq", {"node": self.node, "limit": limit}
-        return await self._write(lambda cursor: rows.calls(cursor, where, values))
+    async def unstarted(self, limit: int) -> list[CallRecord]:
+        where, values = f"seq IN ({SQL.unstarted}) ORDER BY seq", {"node": self.node, "limit": limit}
+        return await self._writer.write(lambda cursor: rows.calls(cursor, where, values))
 
     async def restart(self, seq: int, attempt: int) -> int | None:
-        def write(cursor: apsw.Cursor, told: PendingHints) -> int | None:
-            values = {"node": self.node, "now": self._now(), "seq": seq, "attempt": attempt}
-            return attempt + 1 if self._moved(cursor, told, SQL.restart, values, seq) else None
-
-        return await self._change(write)
+        restarted = await self._judged(Restart(seq, attempt, self.node))
+        return restarted.standing.attempt if is_accepted(restarted) else None
 
     async def give_up(self, seq: int, attempt: int, ending: Ending) -> bool:
-        def write(cursor: apsw.Cursor, told: PendingHints) -> bool:
-            values = rows.ending(cursor, ending, self._now())
-            ended = self._moved(cursor, told, SQL.give_up, (*values, seq, attempt, self.node), seq)
-            if ended:
-                told.add((Topic.ENDED, seq))
-            return ended
-
-        return await self._change(write)
+        return is_accepted(await self._judged(GiveUp(seq, attempt, self.node, ending)))
 
     async def resolve(self, seq: int, ending: Ending | None) -> CallRecord | None:
-        def write(cursor: apsw.Cursor, told: PendingHints) -> CallRecord | None:
-            state, code, at, _, *rest = rows.ending(cursor, ending, self._now()) if ending else rows.PENDING_AGAIN
-            if not self._moved(cursor, told, SQL.resolve, (state, code, at, *rest, seq), seq, was_open=False):
-                return None
-            if ending is None:
-                cursor.execute(SQL.reopen, {"now": self._now(), "seq": seq})
-            told.update({(Topic.ENDED, seq), (Topic.PENDING, "")})
-            return rows.call(cursor, "seq = ?", (seq,))
-
-        return await self._change(write)
+        return await self.row(seq) if is_accepted(await self._judged(Resolve(seq, ending))) else None
 
     async def note_progress(self, notes: Sequence[tuple[int, int, bytes]]) -> None:
         values = [(progress, seq, attempt) for seq, attempt, progress in notes]
-        await self._write(lambda cursor: cursor.executemany(SQL.note_progress, values))
+        await self._writer.write(lambda cursor: cursor.executemany(SQL.note_progress, values))
 
     async def expire(self, limit: int) -> int:
         def write(cursor: apsw.Cursor, told: PendingHints) -> int:
@@ -229,18 +237,20 @@ class SqliteStore(KeptForTrust):
             due = cursor.execute(SQL.overdue, {"now": now, "limit": limit}).fetchall()
             for (seq,) in due:
                 before = rows.standing(cursor, "seq = ?", (seq,))
-                after = settle(before, now, self._limits) if before else None
+                after = settle(before, now, self._terms) if before else None
                 if before is not None and after is not None:
                     self._save(cursor, told, before, after)
             if cursor.execute(SQL.drop_dead_workers, (now,)).fetchall():
                 told.add((Topic.WORKERS, ""))
             return len(due)
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def sweep(self, limit: int) -> int:
-        now, before = self._now(), self._now() - self._timing.retention_s
-        return await self._write(lambda cursor: rows.sweep(cursor, now, before, self._key_ttl_s, limit))
+        now, keep = self._now(), self._retention
+        return await self._writer.write(
+            lambda cursor: rows.sweep(cursor, now, now - keep.calls_s, keep.key_ttl_s, limit)
+        )
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -251,8 +261,8 @@ class SqliteStore(KeptForTrust):
             found = f"{where} ORDER BY seq LIMIT ?"
             while waiting := rows.standings(cursor, found, (*values, wanted.limit - len(claims))):
                 for before in waiting:
-                    settled = settle(before, now, self._limits)
-                    taken = Judged(claimed(before, wanted.who.holder, now, self._limits))
+                    settled = settle(before, now, self._terms)
+                    taken = Judged(claimed(before, wanted.who.holder, now, self._terms))
                     self._save(cursor, told, before, settled or taken)
                     if settled is None:
                         claims += rows.calls(cursor, "seq = ?", (before.seq,))
@@ -261,23 +271,23 @@ class SqliteStore(KeptForTrust):
                             return claims
             return claims
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
-        return await self._change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
+        return await self._writer.change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
 
     async def answer(self, answer: Answer) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, answer))
+        return await self._judged(answer)
 
     async def leave(self, hand_back: HandBack) -> Judged | None:
-        return await self._change(lambda cursor, told: self._judge(cursor, told, hand_back))
+        return await self._judged(hand_back)
 
     async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
         def read(cursor: apsw.Cursor) -> CallRecord | None:
             found = rows.standing(cursor, "session = ? AND request = ?", (session, request))
             return rows.call(cursor, "seq = ?", (found.seq,)) if found and who.may_see(found) else None
 
-        return await self._write(read)
+        return await self._writer.write(read)
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         def read(cursor: apsw.Cursor) -> list[CallRecord]:
@@ -286,7 +296,7 @@ class SqliteStore(KeptForTrust):
                 cursor, f"{where} ORDER BY seq LIMIT ?", (*values, wanted.limit), wanted.most_bytes
             )
 
-        return await self._write(read)
+        return await self._writer.write(read)
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -298,10 +308,10 @@ class SqliteStore(KeptForTrust):
             cursor.execute(SQL.create_session, (session.id, session.tenant, session.subject, tools, metadata, now))
             cursor.execute(SQL.count_session, (session.id, now))
 
-        await self._write(write)
+        await self._writer.write(write)
 
     async def session(self, tenant: str, subject: str, id: str) -> Session | None:
-        found = await self._write(lambda cursor: sessions.session(cursor, id))
+        found = await self._writer.write(lambda cursor: sessions.session(cursor, id))
         return found if found and (found.tenant, found.subject) == (tenant, subject) else None
 
     async def add_turn(self, session: str, calls: Sequence[NewCall]) -> list[Begun]:
@@ -315,16 +325,16 @@ class SqliteStore(KeptForTrust):
                 begun.append(known or Begun(self._insert(cursor, call, told)))
             return begun
 
-        return await self._change(write)
+        return await self._writer.change(write)
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
-        row: Any = await self._write(
+        row: Any = await self._writer.write(
             lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone()
         )
         return None if row is None else SessionStanding(id, decode(row[0]), *row[1:])
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
-        found: list[Any] = await self._write(
+        found: list[Any] = await self._writer.write(
             lambda cursor: cursor.execute(SQL.request_standings, (session,)).fetchall()
         )
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
@@ -332,70 +342,80 @@ class SqliteStore(KeptForTrust):
     async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
         of_turn = "" if turn is None else f" AND turn = {turn:d}"
         where = f"session = ?{of_turn} AND seq > ? ORDER BY seq"
-        return await self._write(lambda cursor: rows.calls_within(cursor, where, (session, after), MOST_BYTES))
+        return await self._writer.write(lambda cursor: rows.calls_within(cursor, where, (session, after), MOST_BYTES))
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        return await self._write(
+        return await self._writer.write(
             lambda cursor: [Event(*row) for row in cursor.execute(SQL.events, (session, after, limit))]
         )
 
     # -- workers -----------------------------------------------------------------------------------
 
     async def put_worker(self, worker: WorkerRecord) -> None:
-        until = self._now() + self._timing.lease_s
+        until = self._now() + self._terms.lease_s
         values = {"tenant": worker.tenant, "subject": worker.subject, "name": worker.name, "tools": worker.tools}
-        await self._write(lambda cursor: cursor.execute(SQL.put_worker, {**values, "lease_until": until}).fetchall())
+        await self._writer.write(
+            lambda cursor: cursor.execute(SQL.put_worker, {**values, "lease_until": until}).fetchall()
+        )
         self.hints.tell(Topic.WORKERS)
 
     async def beat_worker(self, tenant: str, subject: str, name: str) -> bool:
         now = self._now()
-        values = (now + self._timing.lease_s, tenant, subject, name, now)
-        return await self._write(lambda cursor: cursor.execute(SQL.beat_worker, values).fetchone() is not None)
+        values = (now + self._terms.lease_s, tenant, subject, name, now)
+        return await self._writer.write(lambda cursor: cursor.execute(SQL.beat_worker, values).fetchone() is not None)
 
     async def drop_worker(self, tenant: str, subject: str, name: str) -> bool:
         values = (tenant, subject, name)
-        dropped = await self._write(lambda cursor: cursor.execute(SQL.drop_worker, values).fetchone() is not None)
+        dropped = await self._writer.write(
+            lambda cursor: cursor.execute(SQL.drop_worker, values).fetchone() is not None
+        )
         self.hints.tell(Topic.WORKERS)
         return dropped
 
     async def workers(self) -> list[WorkerRecord]:
         now = self._now()
-        return await self._write(lambda cursor: [WorkerRecord(*row) for row in cursor.execute(SQL.workers, (now,))])
+        return await self._writer.write(
+            lambda cursor: [WorkerRecord(*row) for row in cursor.execute(SQL.workers, (now,))]
+        )
 
     # -- questions, notes, events of calls ---------------------------------------------------------
 
     async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
         held = (seq, attempt, self.node)
-        return await self._change(lambda cursor, told: asking.ask(cursor, told, held, name, question, now=self._now()))
+        return await self._writer.change(
+            lambda cursor, told: sessions.ask(cursor, told, held, name, question, now=self._now())
+        )
 
     async def answer_questions(self, seq: int, answers: Mapping[str, bytes]) -> None:
-        await self._change(lambda cursor, told: asking.answer(cursor, told, seq, answers, self._now()))
+        await self._writer.change(lambda cursor, told: sessions.answer(cursor, told, seq, answers, self._now()))
 
     async def questions(self, seq: int) -> list[StoredQuestion]:
-        return await self._write(lambda cursor: [StoredQuestion(*row) for row in cursor.execute(SQL.questions, (seq,))])
+        return await self._writer.write(
+            lambda cursor: [StoredQuestion(*row) for row in cursor.execute(SQL.questions, (seq,))]
+        )
 
     async def put_note(self, note: Note, keep_s: float) -> None:
         values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s)
-        await self._write(lambda cursor: cursor.execute(SQL.put_note, values))
+        await self._writer.write(lambda cursor: cursor.execute(SQL.put_note, values))
 
     async def add_note(self, note: Note, keep_s: float) -> bool:
         values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s, self._now())
-        return bool(await self._write(lambda cursor: rows.first(cursor, SQL.add_note, values)))
+        return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.add_note, values)))
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
         values = (kind, tenant, subject, name, self._now())
-        return await self._write(lambda cursor: rows.first(cursor, SQL.note, values))
+        return await self._writer.write(lambda cursor: rows.first(cursor, SQL.note, values))
 
     async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
         values = (kind, tenant, subject, name, self._now())
-        return bool(await self._write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
+        return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
 
     async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         values = [{"seq": seq, "number": number, "data": data} for seq, number, data in events]
-        await self._write(lambda cursor: cursor.executemany(SQL.add_call_event, values))
+        await self._writer.write(lambda cursor: cursor.executemany(SQL.add_call_event, values))
 
     async def call_events(self, seq: int, after: int) -> list[tuple[int, bytes]]:
-        return await self._write(lambda cursor: rows.call_events(cursor, seq, after))
+        return await self._writer.write(lambda cursor: rows.call_events(cursor, seq, after))
 
     # -- what nodes share: there is one ---------------------------------------------------------------
 
@@ -413,7 +433,7 @@ class SqliteStore(KeptForTrust):
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
         given = {"tenant": tenant, "subject": subject, "most": most, "besides": besides, "now": self._now()}
-        return await self._write(lambda cursor: rows.count_held(cursor, what, given))
+        return await self._writer.write(lambda cursor: rows.count_held(cursor, what, given))
 
     async def full(self, per_caller: int, per_tenant: int) -> tuple[set[tuple[str, str]], set[str]]:
         def read(cursor: apsw.Cursor) -> tuple[set[tuple[str, str]], set[str]]:
@@ -421,7 +441,7 @@ class SqliteStore(KeptForTrust):
             tenants: Any = cursor.execute(SQL.full_tenants, (per_tenant,)).fetchall()
             return set(callers), {tenant for (tenant,) in tenants}
 
-        return await self._write(read)
+        return await self._writer.write(read)
 
     # -- what they share ---------------------------------------------------------------------------
 
@@ -429,53 +449,33 @@ class SqliteStore(KeptForTrust):
         now = self._now()
         seq = rows.insert(cursor, call, self.node, now)
         if call.keyed:
-            cursor.execute(SQL.take_key, (*rows.values(call.key), seq, call.fingerprint, now + self._key_ttl_s))
+            until = now + self._retention.key_ttl_s
+            cursor.execute(SQL.take_key, (*rows.values(call.key), seq, call.fingerprint, until))
         told.update(came(call))
         if call.session is not None:
             sessions.announce(cursor, told, seq, was_open=False, now=now)
         return seq
 
-    def _moved(
-        self, cursor: apsw.Cursor, told: PendingHints, sql: str, values: Any, seq: int, *, was_open: bool = True
-    ) -> bool:
-        """Makes a conditional write about a call that a node runs. Whether it did anything."""
-        changed = cursor.execute(sql, values).fetchone()
-        if changed is not None and changed[0] is not None:
-            sessions.announce(cursor, told, seq, was_open=was_open, now=self._now())
-        return changed is not None
+    async def _judged(self, write: Write) -> Judged | None:
+        return await self._writer.change(lambda cursor, told: self._judge(cursor, told, write))
 
     def _judge(self, cursor: apsw.Cursor, told: PendingHints, write: Write) -> Judged | None:
+        """Between the look at the row and the write nobody else can come: there is one writer. No other node is ever
+        alive beside this one, so a call under another node's name is held by nobody."""
         before = rows.standing_for(cursor, write)
         if before is None or not (isinstance(write, ByNumber) or write.who.may_touch(before)):
             return None
-        judged = judge(before, write, self._now(), self._limits)
+        judged = judge(before, write, self._now(), self._terms)
         if judged.changed:
             self._save(cursor, told, before, judged)
         return judged
 
     def _save(self, cursor: apsw.Cursor, told: PendingHints, before: CallState, judged: Judged) -> None:
-        rows.save(cursor, judged)
+        rows.save(cursor, before, judged)
         after = judged.standing
         told.update(changed(before, after))
         if after.session is not None and is_news(before, after):
-            sessions.announce(cursor, told, after.seq, was_open=True, now=self._now())
-
-    async def _change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
-        """A write, and hints about it once it is durable."""
-        told: PendingHints = set()
-        done = await self._write(lambda cursor: write(cursor, told))
-        for topic, key in told:
-            self.hints.tell(topic, key)
-        return done
-
-    async def _write(self, write: Callable[[apsw.Cursor], T]) -> T:
-        try:
-            return await self._writer.submit(write)
-        except apsw.Error as error:
-            self._has_failed = True
-            raise StoreDown(
-                "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
-            ) from error
+            sessions.announce(cursor, told, after.seq, was_open=before.state not in ENDED, now=self._now())
 
 
 def _identity(path: Path) -> tuple[int, int]:

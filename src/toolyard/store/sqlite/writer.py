@@ -16,6 +16,9 @@ import apsw
 
 from ...model.errors import ToolyardError
 from ...supervision import Supervisor
+from ..hints import Hints
+from ..values import StoreDown
+from .rows import PendingHints
 
 MOST_AT_ONCE = 512
 CLOSE_S = 10.0
@@ -24,6 +27,40 @@ T = TypeVar("T")
 Write = Callable[[apsw.Cursor], Any]
 Submitted = tuple[Write, "asyncio.Future[Any]"]
 _log = logging.getLogger("toolyard.ledger")
+
+
+class HintingWriter:
+    """What every part of the store writes and reads by, from `start` to `close`: work is done in the writer's thread,
+    hints are given once it is durable, and an error of SQLite is a StoreDown."""
+
+    def __init__(self, hints: Hints, supervisor: Supervisor) -> None:
+        self._hints, self._supervisor = hints, supervisor
+        self.has_failed = False
+        """Whether a write failed, until somebody has found out that one can be made again."""
+
+    def start(self, connection: apsw.Connection) -> None:
+        self._writer = Writer(connection, self._supervisor)
+
+    async def close(self) -> None:
+        await self._writer.close()
+
+    async def change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
+        """A write, and hints about it once it is durable: whoever gets one finds in the ledger what it is about."""
+        told: PendingHints = set()
+        done = await self.write(lambda cursor: write(cursor, told))
+        for topic, key in told:
+            self._hints.tell(topic, key)
+        return done
+
+    async def write(self, write: Callable[[apsw.Cursor], T]) -> T:
+        """Reads stand in line, too: so they see everything that was written before them."""
+        try:
+            return await self._writer.submit(write)
+        except apsw.Error as error:
+            self.has_failed = True
+            raise StoreDown(
+                "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
+            ) from error
 
 
 class Writer:

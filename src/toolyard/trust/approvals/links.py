@@ -12,10 +12,11 @@ from hmac import compare_digest
 
 from ...model.channel import Question
 from ...model.errors import Challenge, Missing, MissingRequirements
+from ...model.lifecycle import WaitingFor
 from ...model.record import CallName
 from ...text import base64url
 from ..sealing.ring import KeyRing
-from .rules import APPROVAL, waits
+from .rules import waits
 
 PATH = "/approvals"
 THEN = "once it is approved, make the same call again, with the same input, to get its result"
@@ -50,7 +51,7 @@ class ApprovalLinks:
     def question(self, tool_name: str, call: CallName) -> Question:
         """The question with which a client is asked to send its person to the call's address."""
         url = f"{self.base_url()}{PATH}/{self.id_of(call)}"
-        return Question(APPROVAL, "url", waits(tool_name), url=url)
+        return Question(WaitingFor.APPROVAL, "url", waits(tool_name), url=url)
 
     def id_of(self, call: CallName) -> str:
         """The last part of the call's address."""

@@ -27,7 +27,6 @@ from ...model.tool import Tool
 from ..access.access import CallerPattern, matches, who_of
 from ..tables import each_table, only, patterns_of
 
-APPROVAL, AUTHORIZATION = "approval", "authorization"
 """What a call may wait for."""
 EVERYBODY = CallerPattern()
 _log = logging.getLogger("toolyard.approvals")

@@ -69,11 +69,11 @@ def _wrong(ring: KeyRing) -> SettingsError:
 async def _things(store: Store) -> AsyncIterator[Fits]:
     """What was signed or sealed in the ledger, each as the question whether a ring did that. What is quick to look at
     comes first: the first thing that fits ends the search, and in almost every ledger that is the head of a chain."""
-    chains = await store.audit_chains()
+    chains = await store.audit.chains()
     for chain in chains:
         if chain.head is not None:
             yield partial(audit_chain.is_ours, chain=chain)
-    for thing in await store.all_sealed():
+    for thing in await store.sealed.listed():
         yield partial(vault.opens, thing=thing)
     for state in (State.PENDING, State.PROCESSING):
         for call in await store.listed(Filter(None, state=state, limit=MOST_CALLS)):
@@ -81,7 +81,7 @@ async def _things(store: Store) -> AsyncIterator[Fits]:
                 yield partial(_opens_call, call=call)
     for chain in chains[-1:]:  # its head may be what somebody changed
         after = 0 if chain.anchor is None else chain.anchor.number
-        yield partial(_has_signed, chain=chain, blocks=await store.audit_blocks(chain.name, after, FIRST_BLOCKS))
+        yield partial(_has_signed, chain=chain, blocks=await store.audit.blocks(chain.name, after, FIRST_BLOCKS))
 
 
 def _opens_call(ring: KeyRing, call: CallRecord) -> bool:

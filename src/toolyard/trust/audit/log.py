@@ -22,7 +22,7 @@ from ..sealing.fingerprints import Fingerprints
 from ..sealing.ring import KeyRing
 from .chain import BLOCKS_AT_ONCE, HEAD, ChainPosition, is_ours, position_after, sealed, signed
 from .entry import AuditKind, Entry, line_of
-from .retention import Retention
+from .retention import AuditRetention
 
 FLUSH_S = 0.05
 """How long entries are collected where nobody waits for them: as much as a killed process takes with it."""
@@ -78,7 +78,7 @@ class Audit:
         self._store, self._ring, self.chain, self._now = store, ring, chain, now
         self.strict, self._with_input = settings.strict, settings.with_input
         self._fingerprint = Fingerprints(ring).of
-        self._retention = Retention(store, ring, settings.retention_s, now)
+        self._retention = AuditRetention(store, ring, settings.retention_s, now)
         self._waiting: list[Entry] = []
         self._batch: _Batch | None = None
         self._room, self._lost = 0, 0  # no room before `open` and after `close`
@@ -92,7 +92,7 @@ class Audit:
 
     async def open(self) -> None:
         """Goes on where the chain ends, and makes that the first entry. Raises StoreDown."""
-        if not is_ours(self._ring, await self._store.audit_chain(self.chain)):
+        if not is_ours(self._ring, await self._store.chain(self.chain)):
             _log.error(
                 "the audit log was signed with another key, and so was all that is sealed in this ledger: "
                 "put its key file back, or name its key first or second in secret_key"
@@ -231,7 +231,7 @@ class Audit:
         position = position_after(batch.before, batch.block)
         try:
             # Refused where the chain does not end where we thought: made anew, the block comes after its real end.
-            if not await self._store.add_audit(batch.block, sealed(self._ring, HEAD, self.chain, position)):
+            if not await self._store.add(batch.block, sealed(self._ring, HEAD, self.chain, position)):
                 batch.block, self._position = None, await end_of(self._store, self.chain)
                 return False
         except ToolyardError as error:
@@ -276,18 +276,18 @@ async def put(store: AuditStore, ring: KeyRing, chain: str, entry: Entry) -> Non
     while True:
         position = await end_of(store, chain)
         block = signed(ring, position, chain, times, [line])
-        if await store.add_audit(block, sealed(ring, HEAD, chain, position_after(position, block))):
+        if await store.add(block, sealed(ring, HEAD, chain, position_after(position, block))):
             return
 
 
 async def end_of(store: AuditStore, name: str) -> ChainPosition:
     """Where the chain goes on: after its head, and after whatever stands behind that."""
-    chain = await store.audit_chain(name)
+    chain = await store.chain(name)
     marks = [mark for mark in (chain.head, chain.anchor) if mark is not None]
     last = max(marks, key=lambda mark: mark.number, default=None)
     position = ChainPosition() if last is None else ChainPosition(last.number, last.mac, last.count, last.at)
     # There are some where somebody has put an older head back: the chain goes on behind them, and none is lost.
-    while blocks := await store.audit_blocks(name, position.number, BLOCKS_AT_ONCE):
+    while blocks := await store.blocks(name, position.number, BLOCKS_AT_ONCE):
         for block in blocks:
             position = position_after(position, block)
     return position

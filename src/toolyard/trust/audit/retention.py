@@ -21,7 +21,7 @@ FIRST_S, EVERY_S = 10.0, 600.0
 _log = logging.getLogger("toolyard.audit")
 
 
-class Retention:
+class AuditRetention:
     """Drops the blocks of the log that are older than `keep_s`, every ten minutes."""
 
     def __init__(self, store: AuditStore, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
@@ -41,24 +41,24 @@ class Retention:
 async def drop_old(store: AuditStore, ring: KeyRing, before: float) -> int:
     """Drops the blocks of all chains that end before that time, also of nodes that are gone; how many."""
     dropped = 0
-    for chain in await store.audit_chains():
+    for chain in await store.chains():
         try:
             dropped += await _drop(store, ring, chain, before)
         except Broken as broken:
             # Another node may have dropped the same blocks meanwhile: then the chain as we had it is no longer there.
-            if await store.audit_chain(chain.name) == chain:
+            if await store.chain(chain.name) == chain:
                 _log.error("what is old in the audit log is not dropped, for it was tampered with: %s", broken)
     return dropped
 
 
 async def _drop(store: AuditStore, ring: KeyRing, chain: Chain, before: float) -> int:
     position, dropped = start_of(ring, chain), 0
-    while blocks := await store.audit_blocks(chain.name, position.number, BLOCKS_AT_ONCE):
+    while blocks := await store.blocks(chain.name, position.number, BLOCKS_AT_ONCE):
         old = list(takewhile(lambda block: block.last_at < before, blocks))
         for block in old:
             position = go_on(ring, chain.name, position, block)
         if old:
-            dropped += await store.drop_audit(sealed(ring, ANCHOR, chain.name, position))
+            dropped += await store.drop(sealed(ring, ANCHOR, chain.name, position))
         if len(old) < len(blocks):
             break
     return dropped

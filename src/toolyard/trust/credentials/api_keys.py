@@ -89,7 +89,7 @@ class ApiKeys:
         """Reads the ledger. Whoever else reads waits: an older answer that comes in later must not bring a revoked key
         back."""
         async with self._reading:
-            keys = await self._store.keys()
+            keys = await self._store.listed()
             self._known = {key.digest: identity_of(key) for key in keys if key.revoked is None}
             self._known |= self._given
             # Revoked keys count: whoever has revoked the last one has not thereby opened the server to everybody.
@@ -126,7 +126,7 @@ class ApiKeys:
         """Writes the use of those keys of which the ledger has not heard for so long."""
         uses = {digest: used for digest, used in self._used.items() if self._is_news(digest, used, every_s)}
         if uses:
-            await self._store.note_key_use(uses)
+            await self._store.note_use(uses)
             self._noted |= uses
 
     def _is_news(self, digest: bytes, used: float, every_s: float) -> bool:

@@ -51,11 +51,11 @@ class Vault:
         """Keeps a value in place of what is there; False where `instead_of` is given and another version than that is
         there now. `about` is no secret."""
         data = self._ring.seal(PURPOSE, value, _binding(path))
-        return await self._store.put_sealed(Sealed(*_members(path), data, _encode(about)), instead_of)
+        return await self._store.put(Sealed(*_members(path), data, _encode(about)), instead_of)
 
     async def get(self, path: VaultPath) -> Opened | None:
         """What is kept at a path. Raises BrokenSeal where it was sealed by another ring, or for another path."""
-        found = await self._store.sealed(*_members(path))
+        found = await self._store.get(*_members(path))
         if found is None:
             return None
         value = self._ring.unseal(PURPOSE, found.data, _binding(path))
@@ -66,14 +66,14 @@ class Vault:
     ) -> list[tuple[VaultPath, Opened]]:
         """What is known of the things of a kind, without opening any: their values are empty."""
         shown = []
-        for each in await self._store.all_sealed(kind, tenant, owner):
+        for each in await self._store.listed(kind, tenant, owner):
             path = VaultPath(each.kind, each.tenant, each.owner, each.name)
             shown.append((path, Opened(b"", _about(each), each.version, each.changed)))
         return shown
 
     async def closed(self, kind: str) -> set[VaultPath]:
         """The things of a kind that no key of the ring opens."""
-        kept = await self._store.all_sealed(kind)
+        kept = await self._store.listed(kind)
         return {
             VaultPath(each.kind, each.tenant, each.owner, each.name) for each in kept if not opens(self._ring, each)
         }
@@ -86,7 +86,7 @@ class Vault:
     async def reseal(self) -> Resealed:
         """Seals everything, of every kind, with the ring's first key."""
         anew = before = lost = 0
-        for each in await self._store.all_sealed():
+        for each in await self._store.listed():
             path = VaultPath(each.kind, each.tenant, each.owner, each.name)
             if self._ring.is_newest(PURPOSE, each.data, _binding(path)):
                 before += 1
@@ -102,7 +102,7 @@ class Vault:
 
     async def drop(self, path: VaultPath) -> bool:
         """Removes what is kept at a path; whether it was there."""
-        return await self._store.drop_sealed(*_members(path))
+        return await self._store.drop(*_members(path))
 
 
 def _about(thing: Sealed) -> dict[str, Any]:

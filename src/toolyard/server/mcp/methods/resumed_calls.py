@@ -14,11 +14,10 @@ from ....engine.engine import Engine
 from ....engine.node import Node
 from ....engine.wait import Wait, holding
 from ....model.channel import Channel
-from ....model.lifecycle import ENDED
+from ....model.lifecycle import ENDED, FOR_A_PERSON
 from ....model.record import CallRecord
 from ....model.tool import Tool
 from ....store.hints import Topic
-from ....trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import CallParams
@@ -104,7 +103,7 @@ class Following:
                     if question.name not in put:
                         put.add(question.name)
                         outlet.send(asked(question))
-                        if peer.revision.completes and call.waiting_for in (APPROVAL, AUTHORIZATION):
+                        if peer.revision.completes and call.waiting_for in FOR_A_PERSON:
                             watching.callback(self._tell_once(call.seq, question.name, outlet))
                 after = await self._questions.next_step(call.seq, Wait(None, outlet), known=put)
                 if after is None:

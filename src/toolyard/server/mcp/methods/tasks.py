@@ -11,13 +11,12 @@ from ....engine.questions import Questions
 from ....model.channel import Question
 from ....model.errors import ToolNotFound
 from ....model.json_value import decode
-from ....model.lifecycle import ENDED
+from ....model.lifecycle import ENDED, WaitingFor
 from ....model.record import CallRecord
 from ....model.tool import Tool
 from ....store.contract import Store
 from ....store.values import Filter
 from ....text import base64url
-from ....trust.approvals.rules import APPROVAL, AUTHORIZATION
 from ....trust.audit.entry import AuditKind
 from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
@@ -61,7 +60,7 @@ class Tasks:
         """Whoever was told that the task waits for a person, and asks again, is told when it no longer does, or after a
         while: people take longer than clients have patience to ask."""
         call = await self._find(request)
-        if call.waiting_for in (APPROVAL, AUTHORIZATION) and self._was_told(call):
+        if call.waiting_for in (WaitingFor.APPROVAL, WaitingFor.AUTHORIZATION) and self._was_told(call):
             call = await self._following.until_decided(call, request.outlet)
         return await self.shown(call, request.peer)
 

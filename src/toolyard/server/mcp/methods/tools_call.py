@@ -28,10 +28,10 @@ from ....model.errors import (
     ToolNotFound,
     ToolyardError,
 )
-from ....model.lifecycle import ENDED
+from ....model.lifecycle import ENDED, WaitingFor
 from ....model.tool import Tool
 from ....trust.access.access import refuse_lacking
-from ....trust.approvals.rules import APPROVAL, waits
+from ....trust.approvals.rules import waits
 from ....wires.mcp.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -268,7 +268,7 @@ class McpCall(Struct, eq=False):
     async def _join_or_run(self, engine: Engine, tool: Tool) -> Outcome | Answered[bytes]:
         """Whoever joins a call that runs hears what it asks, which the engine's own joining would not pass on."""
         known, channel = await engine.known(self.command, self.caller), self.channel()
-        if known is not None and known.state not in ENDED and known.waiting_for != APPROVAL:
+        if known is not None and known.state not in ENDED and known.waiting_for != WaitingFor.APPROVAL:
             joined = self.calling.following.joined(tool, known, self.params, self.request, lambda: channel)
             return Answered(await joined)
         return await engine.call(tool, self.command, self.caller, channel, self.request.base_url)

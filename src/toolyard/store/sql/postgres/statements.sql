@@ -121,6 +121,8 @@ ON CONFLICT (seq) DO NOTHING
 
 -- Calls that this server's nodes run. --------------------------------------------------------------
 
+-- What `model.judge` says of a Finish, in one step for many. The WHERE is its fence; calls of sessions are left to be
+-- judged, because their session is told.
 -- name: finish
 WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
@@ -137,7 +139,8 @@ UPDATE calls SET progress = done
 FROM unnest($2::bigint[], $3::integer[], $4::bytea[]) AS noted (number, by_attempt, done)
 WHERE seq = number AND attempt = by_attempt AND holder = $1 AND state = 'PROCESSING' AND queue = 'node'
 
--- name: lost
+-- As `model.judge.is_unstarted` has it.
+-- name: unstarted
 SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM running WHERE queue = 'node')) AND state = 'PROCESSING'
     AND holder <> $1 AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = holder AND nodes.lease_until > ledger_now())
 UNION ALL
@@ -169,7 +172,8 @@ SELECT {standing}, tool,
     JOIN unnest($1::bigint[]) AS wanted (number) ON seq = number
     ORDER BY seq FOR NO KEY UPDATE OF calls) AS locked
 
--- Who was claimed once has no time to wait any more, whoever has it back, unless it lacks something.
+-- Who was claimed once has no time to wait any more, whoever has it back, unless it lacks something. An ending that does
+-- not say how long it took (a person's) leaves what is known of that.
 -- name: save
 WITH made AS (
     UPDATE calls SET state = now.state, code = now.code, waiting_for = now.waiting_for, attempt = now.attempt,
@@ -178,7 +182,7 @@ WITH made AS (
         lease_until = now.lease_until, run_until = now.run_until, started_at = now.started_at,
         finished_at = now.finished_at, seen_at = now.seen_at, heartbeat = now.heartbeat, progress = now.progress,
         effects = now.effects, digest = now.digest,
-        duration_ms = CASE WHEN ended THEN now.duration_ms ELSE calls.duration_ms END,
+        duration_ms = CASE WHEN ended THEN coalesce(nullif(now.duration_ms, 0), calls.duration_ms, 0) ELSE calls.duration_ms END,
         value = CASE WHEN ended THEN now.value ELSE calls.value END,
         error = CASE WHEN ended THEN now.error ELSE calls.error END,
         sealed = CASE WHEN ended THEN NULL ELSE calls.sealed END
@@ -198,15 +202,14 @@ DELETE FROM keys WHERE ctid = ANY (ARRAY (
         AND keys.family = calls.family AND keys.call_id = calls.call_id AND keys.seq = calls.seq)
     FROM calls WHERE seq = ANY ($1)))
 
--- Somebody wants it run once more, long after its time: it gets that time again.
+-- A call that is run once more has no outcome, and the deadline that `model.judge` gave it.
 -- name: reopen
 WITH again AS (
-    UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, deadline_at = CASE
-        WHEN deadline_at > ledger_now() THEN deadline_at ELSE ledger_now() + (deadline_at - created_at) END
+    UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, deadline_at = $2::double precision
     WHERE seq = $1
-    RETURNING seq, deadline_at
+    RETURNING seq
 )
-UPDATE waiting SET due_at = deadline_at FROM again WHERE waiting.seq = again.seq
+UPDATE waiting SET due_at = $2::double precision FROM again WHERE waiting.seq = again.seq
 
 -- Requests. ----------------------------------------------------------------------------------------
 
@@ -215,7 +218,7 @@ UPDATE waiting SET due_at = deadline_at FROM again WHERE waiting.seq = again.seq
 (SELECT seq FROM calls AS found WHERE found.session = in_session AND found.request = id) AS number
 
 -- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
--- once, and as `model.standing` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
+-- once, and as `model.judge` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
 -- `$4` are who they are, `$5` and `$6` which tools they serve, `$7` who serves everybody, and `$8` and `$9` which tenants
 -- the others do.
 -- name: fits
@@ -235,11 +238,13 @@ FROM (SELECT each.*, {found} FROM unnest($11::new_beat[]) AS each OFFSET 0) AS b
 WHERE {fits}
 RETURNING {standing}
 
--- Only of calls that came in outside a session: a session is told of the ends of its requests.
+-- Only of calls that came in outside a session: a session is told of the ends of its requests. A worker that does not
+-- say how long it took has taken the time since its claim.
 -- name: answer
 WITH ended AS (
-    UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
-        error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
+    UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = CASE WHEN took <> 0
+            THEN took ELSE greatest(0, round(((ledger_now() - started_at) * 1000)::numeric, 3))::double precision END,
+        value = result, error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
     FROM (SELECT each.*, {found} FROM unnest($10::new_answer[]) AS each OFFSET 0) AS answers
     WHERE {fits}
     RETURNING {standing}

@@ -58,38 +58,16 @@ SELECT tenant, subject FROM stored WHERE bytes >= ?
 -- name: full_tenants
 SELECT tenant FROM stored GROUP BY tenant HAVING sum(bytes) >= ?
 
+-- What `model.judge` says of a Finish, in one step. The WHERE is its fence.
 -- name: finish
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
     effects = ?, sealed = NULL, waiting_for = NULL
 WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
 RETURNING session
 
+-- An ending that does not say how long it took (a person's) leaves what is known of that.
 -- name: end
-UPDATE calls SET duration_ms = ?, value = ?, value_blob = ?, error = ?, sealed = NULL WHERE seq = ?
-
--- name: hand_back
-UPDATE calls SET state = 'PENDING', holder = NULL, waiting_for = NULL
-WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
-RETURNING session
-
--- name: restart
-UPDATE calls SET attempt = attempt + 1, losses = losses + (state = 'PROCESSING'), state = 'PROCESSING',
-    holder = :node, started_at = :now, waiting_for = NULL
-WHERE seq = :seq AND attempt = :attempt AND queue = 'node'
-    AND ((state = 'PENDING' AND waiting_for IS NULL) OR (state = 'PROCESSING' AND holder != :node))
-RETURNING session
-
--- name: give_up
-UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
-    effects = ?, sealed = NULL, losses = losses + (state = 'PROCESSING'), waiting_for = NULL
-WHERE seq = ? AND attempt = ? AND queue = 'node'
-    AND ((state = 'PENDING' AND waiting_for IS NULL) OR (state = 'PROCESSING' AND holder != ?))
-RETURNING session
-
--- name: resolve
-UPDATE calls SET state = ?, code = ?, finished_at = ?, value = ?, value_blob = ?, error = ?, effects = ?
-WHERE seq = ? AND state = 'ERROR' AND code = 'outcome_unknown'
-RETURNING session
+UPDATE calls SET duration_ms = coalesce(nullif(?, 0.0), duration_ms, 0.0), value = ?, value_blob = ?, error = ?, sealed = NULL WHERE seq = ?
 
 -- name: take_key
 INSERT INTO keys (tenant, subject, family, call_id, seq, fingerprint, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -113,7 +91,8 @@ SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
     AND (deadline_at <= :now OR ((attempt = 0 OR waiting_for IS NOT NULL) AND queue_until <= :now))
 LIMIT :limit
 
--- name: lost
+-- As `model.judge.is_unstarted` has it.
+-- name: unstarted
 SELECT seq FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING' AND queue = 'node' AND holder != :node
 UNION ALL
 SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING' AND queue = 'node' AND waiting_for IS NULL
@@ -203,11 +182,9 @@ UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = 
 -- name: note_progress
 UPDATE calls SET progress = ? WHERE seq = ? AND attempt = ? AND state = 'PROCESSING'
 
--- A call that is run once more, and whose time is over, has all of it again.
+-- A call that is run once more has no outcome, and the deadline that `model.judge` gave it.
 -- name: reopen
-UPDATE calls SET deadline_at = CASE WHEN deadline_at > :now THEN deadline_at ELSE :now + (deadline_at - created_at) END,
-    holder = NULL, digest = NULL, duration_ms = NULL
-WHERE seq = :seq
+UPDATE calls SET deadline_at = ?, duration_ms = NULL, value = NULL, value_blob = NULL, error = NULL WHERE seq = ?
 
 -- name: runs_here
 SELECT 1 FROM calls WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'

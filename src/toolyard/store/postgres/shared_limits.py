@@ -1,19 +1,27 @@
-"""How many runs of a tool there may be at once, on all nodes together: rows that nodes put their name in.
+"""What nodes share of what is limited on all of them together: the slots of tools, and how much of each limit is used.
 
-Each that this node took has a token. What is under its name with a token that it does not hold is free: that was given
-back, or taken by a write whose fate was not known.
+Nothing of it is flushed to the disk. A crash of the database costs a moment's precision, and a node that is gone gives
+back what it had as soon as its lease is over.
 """
 
 import asyncio
 import secrets
 from collections import defaultdict
+from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
+from ..values import Usage
 from .connections import Connection, Pool
-from .rows import SQL
+from .rows import SQL, columns
 
 
 class NodeSlots:
-    """Those of one node."""
+    """The runs of tools that this node has: how many there may be at once, on all nodes together, are rows that nodes
+    put their name in.
+
+    Each that this node took has a token. What is under its name with a token that it does not hold is free: that was
+    given back, or taken by a write whose fate was not known."""
 
     def __init__(self, link: Pool, node: str) -> None:
         self._link, self._node = link, node
@@ -40,3 +48,15 @@ class NodeSlots:
             self._made[tool] = most
         taken = await connection.fetchval(SQL.take_slot, tool, most, self._node, token, self._held[tool])
         return taken is not None
+
+
+async def share_usage(
+    connection: Connection, again: bool, node: str, news: Sequence[Usage]
+) -> tuple[float, list[Usage]]:
+    """Writes what changed of this node's use, in the order of the names, so that no two nodes wait for each other in a
+    circle; and reads what the others said."""
+    if news:
+        rows = sorted(map(astuple, news))
+        await connection.execute(SQL.put_usage, node, *columns(rows))
+    now: float = await connection.fetchval(SQL.now)
+    return now, [Usage(*row) for row in await connection.fetch(SQL.usage_elsewhere, node)]
