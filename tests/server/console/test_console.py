@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolyard import Context, Toolkit, authorization, secret, user_id
-from toolyard.server.console.html import MOST_CHARACTERS
+from toolyard.server.pages.layout import MOST_CHARACTERS
 
 from ..scene import Answer, Scene
 from .console_browser import audited, came_in, decided, run, words

@@ -15,11 +15,10 @@ from ...wires.contract import JSON, Reply
 from ...wires.errors import encode
 from ...wires.lifecycle.approvals import MOST_REASON
 from ...wires.oxp import oxp
-from ..console.html import code, json_text
 from ..http.exchange import Exchange
 from ..http.routes import Route
 from ..pages.forms import Browser, Forms
-from ..pages.layout import age, alert, page, paragraph, table
+from ..pages.layout import age, alert, code, json_text, page, paragraph, table
 from .decisions import WITH_CODE, AuditedApprovals, Decider, about
 
 TOO_MANY = "Too many wrong codes. Ask an operator to decide, with toolyard approve or in the console"

@@ -12,8 +12,8 @@ from ...model.record import CallRecord
 from ...store.contract import Store
 from ...wires.lifecycle.approvals import MOST_REASON
 from ..approvals.decisions import OPERATOR, AuditedApprovals, Decider
-from ..pages.layout import age, shown
-from .html import code, facts, json_text
+from ..pages.layout import age, code, json_text, shown
+from .html import facts
 from .page import Action, ConsolePage, Done, PageContent, Visit
 
 ONE = "/approvals/{id}"

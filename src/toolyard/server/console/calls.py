@@ -12,8 +12,8 @@ from ...model.record import CallRecord
 from ...store.contract import Store
 from ...store.values import Filter
 from ..http import query
-from ..pages.layout import age, shown
-from .html import NOTHING, brief, code, facts, grid, json_text, whole_json
+from ..pages.layout import age, code, json_text, shown, whole_json
+from .html import NOTHING, brief, facts, grid
 from .page import Action, ConsolePage, Done, PageContent, Visit
 
 MOST = 100

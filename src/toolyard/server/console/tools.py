@@ -11,8 +11,8 @@ from ...model.tool import Tool
 from ...trust.access.access import Rule
 from ...trust.approvals.rules import ApprovalRule
 from ..http import query
-from ..pages.layout import shown
-from .html import NOTHING, bullets, code, facts
+from ..pages.layout import code, shown
+from .html import NOTHING, bullets, facts
 from .page import Action, ConsolePage, PageContent, Visit
 from .rules_in_words import approvals_of, exposed_to
 

@@ -7,7 +7,9 @@ without the style sheet and used with a keyboard alone.
 from collections.abc import Iterable
 from html import escape
 
-from ...text.hidden import escaped
+import msgspec
+
+from ...text.hidden import escaped, escaped_json
 from ...wires.contract import Headers, Reply
 
 STYLE = b"""
@@ -89,3 +91,27 @@ def age(seconds: float) -> str:
 def html(text: str, status: int = 200, headers: Headers = HTML) -> Reply:
     """The reply that shows a page."""
     return Reply(status, text.encode(), headers)
+
+
+MOST_CHARACTERS = 20_000
+"""How much of a JSON document is shown before it is cut."""
+
+
+def code(text: object) -> str:
+    return f"<code>{shown(text)}</code>"
+
+
+def json_text(data: bytes, whole: str = "") -> str:
+    """JSON as HTML, laid out to be read. A long document is cut, which is said; `whole` is HTML that links to all of
+    it."""
+    text = msgspec.json.format(data, indent=2).decode()
+    cut = ""
+    if len(text) > MOST_CHARACTERS:
+        said = f"Cut: these are the first {MOST_CHARACTERS:,} of {len(text):,} characters. {whole}"
+        cut = f"<p class='note'>{said.rstrip()}</p>"
+    return f"<pre tabindex='0'>{escape(escaped_json(text[:MOST_CHARACTERS]))}</pre>{cut}"
+
+
+def whole_json(data: bytes) -> str:
+    """JSON as HTML, laid out to be read, with nothing cut."""
+    return f"<pre tabindex='0'>{escape(escaped_json(msgspec.json.format(data, indent=2).decode()))}</pre>"
