@@ -2,11 +2,10 @@
 
 import ssl
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..lazy import load
 from ..model.errors import ServerError, SetupError
-from ..text.addresses import is_loopback
+from ..text.addresses import host_of, is_loopback
 from ..wires.contract import Reply, Request
 
 UNIX = "unix:"
@@ -40,6 +39,8 @@ class HttpTransport:
     def send(self, request: Request) -> Reply:
         try:
             return _reply(self._client.request(**_arguments(self._base, request)))
+        except self._http.InvalidURL as error:
+            raise _no_address(self._url, error) from None
         except self._http.TransportError as error:
             raise _unreachable(self._url, error, self._http.TimeoutException) from error
 
@@ -61,6 +62,8 @@ class AsyncHttpTransport:
     async def send(self, request: Request) -> Reply:
         try:
             return _reply(await self._client.request(**_arguments(self._url, request)))
+        except self._http.InvalidURL as error:
+            raise _no_address(self._url, error) from None
         except self._http.TransportError as error:
             raise _unreachable(self._url, error, self._http.TimeoutException) from error
 
@@ -71,10 +74,7 @@ class AsyncHttpTransport:
 def is_here(url: str) -> bool:
     """Whether the server is on this machine. Then no proxy of the environment stands before it: a proxy elsewhere would
     look for the server on its own machine, and read keys and secrets on the way."""
-    try:
-        return is_loopback(urlsplit(url).hostname or "")
-    except ValueError:
-        return False
+    return is_loopback(host_of(url))
 
 
 def _signed_by(ca: str | None) -> ssl.SSLContext | bool:
@@ -104,6 +104,10 @@ def _arguments(url: str, request: Request) -> dict[str, Any]:
 
 def _reply(response: Any) -> Reply:
     return Reply(response.status_code, response.content, [(k.lower(), v) for k, v in response.headers.raw])
+
+
+def _no_address(url: str, error: Exception) -> SetupError:
+    return SetupError(f"{url} is not the address of a server: {error}")
 
 
 def _unreachable(url: str, error: Exception, timeout: type[Exception]) -> Unreachable:

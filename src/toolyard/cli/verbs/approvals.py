@@ -33,12 +33,12 @@ def approvals(server: OperatedServer = None, store: Store = None, json: Json = F
     """List the calls that wait for a person's yes."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
         waiting = operator.approvals()
-    if json:
-        say(pretty(waiting))
-    elif not waiting:
-        say("Nothing waits for approval\n")
-    else:
-        say("\n".join(map(_shown, waiting)))
+        if json:
+            say(pretty(waiting))
+        elif not waiting:
+            say("Nothing waits for approval\n")
+        else:
+            say("\n".join(map(_shown, waiting)))
 
 
 def approve(id: Id, server: OperatedServer = None, store: Store = None) -> None:
@@ -59,7 +59,7 @@ def reject(
 def _decide(id: str, approved: bool, reason: str, server: str | None, store: str | None) -> None:
     with told(), operator_of(server, store, NO_LEDGER) as operator:
         decided = operator.decide(id, approved, reason)
-    say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
+        say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 
 
 def _shown(approval: dict[str, Any]) -> str:

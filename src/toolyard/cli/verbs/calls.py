@@ -44,7 +44,7 @@ def calls(
     def look() -> str:
         with told(), looking_after(server, key, store) as desk:
             listed = desk.calls(state=state, tool=tool, limit=limit)
-        return pretty(listed) if json else table(listed, time.time())
+            return pretty(listed) if json else table(listed, time.time())
 
     if not watch:
         say(look())
@@ -70,7 +70,7 @@ def show(
     """Show a call: what was asked, how far it has come, how it ended."""
     with told(), looking_after(server, key, store, caller) as desk:
         shown = desk.show(call_id, wait)
-    say(pretty(shown))
+        say(pretty(shown))
 
 
 def table(listed: list[dict[str, Any]], now: float) -> str:

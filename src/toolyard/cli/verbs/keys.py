@@ -71,7 +71,7 @@ def list_keys(server: OperatedServer = None, store: Store = None, json: Json = F
     """List all API keys, also those that are revoked or expired."""
     with told(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.keys()
-    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
+        say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @keys.command()
@@ -80,7 +80,7 @@ def revoke(name: Name, server: OperatedServer = None, store: Store = None) -> No
     checked(name, key_name, "NAME")
     with told(), operator_of(server, store, NO_LEDGER) as operator:
         revoked = operator.revoke_key(name)
-    say(f"{revoked['name']} is revoked\n")
+        say(f"{revoked['name']} is revoked\n")
 
 
 def _show(operator: OperatorClient, made: dict[str, Any], text: str) -> None:

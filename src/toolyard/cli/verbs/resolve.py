@@ -34,7 +34,7 @@ def resolve(
     how = _how(done, failed, message, rerun)
     with told(), operator_of(server, store, NO_LEDGER, caller=caller) as operator:
         resolved = operator.resolve(call_id, how)
-    say(pretty(resolved) if json else line(resolved))
+        say(pretty(resolved) if json else line(resolved))
 
 
 def _how(done: str | None, failed: bool, message: str | None, rerun: bool) -> dict[str, Any]:

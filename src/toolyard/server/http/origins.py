@@ -3,7 +3,6 @@
 Pages of other origins, where the settings name them: what their browsers ask for before and want to see after.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,12 +10,11 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from ...model.errors import ForeignPage, Misdirected
-from ...text.addresses import is_loopback
+from ...text.addresses import host_in, is_loopback
 from ...wires.contract import Headers, Reply, Stream
 from .exchange import Dress, Exchange
 
 MOST_KNOWN = 1000
-_authority = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{0,5})?").fullmatch
 
 
 class Guard:
@@ -72,8 +70,7 @@ class Guard:
 
 def _name(host: str) -> str:
     """Without the port; nothing where it is not a name, or an address, and perhaps a port."""
-    found = _authority(host)
-    return "" if found is None else _written(found[1])
+    return _written(host_in(host))
 
 
 def _written(name: str) -> str:
