@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.server.settings.readers import Wrong, https
-from toolyard.text.addresses import is_loopback, is_safe
+from toolyard.text.addresses import host_of, is_loopback, is_safe
 
 HERE = [
     "localhost", "LOCALHOST", "localhost.", "127.0.0.1", "127.0.0.1.", "127.0.0.2", "127.255.255.254", "127.1",
@@ -39,3 +39,11 @@ def test_secrets_go_nowhere_else_without_tls(host: str) -> None:
     with pytest.raises(Wrong):
         https(f"http://{host}/")
     assert https(f"https://{host}/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1].evil.com", "http://127.0.0.1:80.evil.com/", "http://[::1", "http://localhost:x", "x"],
+)
+def test_what_only_begins_like_an_address_of_this_machine_is_not_safe(url: str) -> None:
+    assert (is_safe(url), host_of(url)) == (False, "")

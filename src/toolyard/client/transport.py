@@ -6,11 +6,10 @@ Whatever httpx2 raises becomes `Unreachable` or one of its kinds, so that flows 
 
 import ssl
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..lazy import load
 from ..model.errors import ServerError, SetupError
-from ..text.addresses import LOCALHOST, is_loopback
+from ..text.addresses import LOCALHOST, host_of, is_loopback
 from ..wires.contract import Reply, Request
 
 UNIX = "unix:"
@@ -45,6 +44,8 @@ class HttpTransport:
     def send(self, request: Request) -> Reply:
         try:
             return _reply(self._client.request(**_arguments(self._base, request)))
+        except self._http.InvalidURL as error:
+            raise _no_address(self._url, error) from None
         except self._http.TransportError as error:
             raise _unreachable(self._url, error, self._http.TimeoutException) from error
 
@@ -66,6 +67,8 @@ class AsyncHttpTransport:
     async def send(self, request: Request) -> Reply:
         try:
             return _reply(await self._client.request(**_arguments(self._url, request)))
+        except self._http.InvalidURL as error:
+            raise _no_address(self._url, error) from None
         except self._http.TransportError as error:
             raise _unreachable(self._url, error, self._http.TimeoutException) from error
 
@@ -76,10 +79,7 @@ class AsyncHttpTransport:
 def is_here(url: str) -> bool:
     """Whether the server is on this machine. Then no proxy of the environment stands before it: a proxy elsewhere would
     look for the server on its own machine, and read keys and secrets on the way."""
-    try:
-        return is_loopback(urlsplit(url).hostname or "")
-    except ValueError:
-        return False
+    return is_loopback(host_of(url))
 
 
 def _signed_by(ca: str | None) -> ssl.SSLContext | bool:
@@ -110,6 +110,10 @@ def _arguments(url: str, request: Request) -> dict[str, Any]:
 
 def _reply(response: Any) -> Reply:
     return Reply(response.status_code, response.content, [(k.lower(), v) for k, v in response.headers.raw])
+
+
+def _no_address(url: str, error: Exception) -> SetupError:
+    return SetupError(f"{url} is not the address of a server: {error}")
 
 
 def _unreachable(url: str, error: Exception, timeout: type[Exception]) -> Unreachable:

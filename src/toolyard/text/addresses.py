@@ -13,6 +13,7 @@ LOCALHOST = "localhost"
 """The one name that is this machine everywhere."""
 _old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
 """What the system may also take for an IPv4 address: 127.1, 0x7f.0.0.1, 2130706433."""
+_host_and_port = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{0,5})?").fullmatch
 
 
 def is_loopback(host: str) -> bool:
@@ -40,11 +41,22 @@ def _is_loopback4(name: str) -> bool:
         return False
 
 
+def host_in(authority: str) -> str:
+    """The host of what may also have a port, as a `Host` header does; nothing where it is anything else. What only
+    begins like an address, `[::1].example.com` or `127.0.0.1:80.example.com`, is none."""
+    found = _host_and_port(authority)
+    return "" if found is None else found[1]
+
+
+def host_of(url: str) -> str:
+    """Nothing where it has none."""
+    try:
+        return host_in(urlsplit(url).netloc.rpartition("@")[2])
+    except ValueError:
+        return ""
+
+
 def is_safe(url: str) -> bool:
     """Whether what is sent to this URL can be read by nobody on the way: it is TLS, or stays on this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    host = parts.hostname or ""
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    host, scheme = host_of(url), url.partition("://")[0].lower()
+    return bool(host) and (scheme == "https" or (scheme == "http" and is_loopback(host)))

@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from ...model.errors import InvalidInput, SetupError, ToolyardError
+from ...model.raised import named
 from ...text.hidden import escaped, escaped_json, in_one_line
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -50,6 +51,9 @@ def complaints() -> Iterator[None]:
             details += [f"{problem.path}: {problem.sentence}" for problem in error.problems]
         complain("\n  ".join([error.message, *details]) + "\n")
         raise typer.Exit(1) from None
+    except (LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+        # What is not a server of toolyard's may answer with anything.
+        raise SetupError(f"the server's answer is not one of toolyard's ({named(error)})") from error
 
 
 def pretty(value: Any) -> str:

@@ -39,16 +39,16 @@ def approvals(server: OperatedServer = None, store: Store = None, json: Json = F
     """List the calls that wait for a person's yes."""
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         found = operator.ask(wire.encode_list(limit))
-    waiting, more = found["approvals"], found.get("more", 0)
-    if json:
-        say(pretty(waiting))
-    elif not waiting:
-        say("Nothing waits for approval\n")
-    else:
-        say("\n".join(map(_shown, waiting)))
-    if more:
-        calls = "calls wait" if more > 1 else "call waits"
-        complain(f"{more} more {calls}, not shown here; decide about these first, or see --limit\n")
+        waiting, more = found["approvals"], found.get("more", 0)
+        if json:
+            say(pretty(waiting))
+        elif not waiting:
+            say("Nothing waits for approval\n")
+        else:
+            say("\n".join(map(_shown, waiting)))
+        if more:
+            calls = "calls wait" if more > 1 else "call waits"
+            complain(f"{more} more {calls}, not shown here; decide about these first, or see --limit\n")
 
 
 def approve(id: Id, server: OperatedServer = None, store: Store = None) -> None:
@@ -69,7 +69,7 @@ def reject(
 def _decide(id: str, approved: bool, reason: str, server: str | None, store: str | None) -> None:
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         decided = operator.ask(wire.encode_decision(id, approved, reason))
-    say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
+        say(f"{decided['callId']} is {'approved' if approved else 'rejected'}\n")
 
 
 def _shown(approval: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ def calls(
     def look() -> str:
         with complaints(), looking_after(server, key, store) as client:
             listed = client.calls(state=state, tool=tool, limit=limit)
-        return pretty(listed) if json else table(listed, time.time())
+            return pretty(listed) if json else table(listed, time.time())
 
     if not watch:
         say(look())
@@ -69,7 +69,7 @@ def show(
     """Show a call: what was asked, how far it has come, how it ended."""
     with complaints(), looking_after(server, key, store, caller) as client:
         shown = client.show(call_id, wait)
-    say(pretty(shown))
+        say(pretty(shown))
 
 
 def table(listed: list[dict[str, Any]], now: float) -> str:

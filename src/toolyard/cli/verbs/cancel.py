@@ -19,7 +19,7 @@ def cancel(
     """Cancel a call that has not ended."""
     with complaints(), looking_after(server, key, store, caller) as client:
         cancelled = client.cancel(call_id)
-    say(pretty(cancelled) if json else line(cancelled))
-    if cancelled.get("code") != "cancelled":
-        complain("The call had ended before\n")
-        raise typer.Exit(1)
+        say(pretty(cancelled) if json else line(cancelled))
+        if cancelled.get("code") != "cancelled":
+            complain("The call had ended before\n")
+            raise typer.Exit(1)

@@ -36,7 +36,7 @@ def list_connections(
         return
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list(tenant, user))["connections"]
-    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
+        say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @connections.command()
@@ -50,10 +50,10 @@ def disconnect(
     """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         ended = operator.ask(wire.encode_disconnect(provider, user, tenant))
-    account = f" ({ended['account']})" if ended["account"] else ""
-    say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
-    if not ended["revoked"]:
-        complain(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
+        account = f" ({ended['account']})" if ended["account"] else ""
+        say(f"{ended['user']}'s account at {ended['provider']}{account} is disconnected\n")
+        if not ended["revoked"]:
+            complain(f"{ended['provider']} did not take the tokens back; the user can do that in its settings\n")
 
 
 def _row(connection: dict[str, Any]) -> tuple[str, ...]:

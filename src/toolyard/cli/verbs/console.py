@@ -31,17 +31,17 @@ def console(open: Open = False, server: OperatedServer = None, store: Store = No
     """
     with complaints(), _operator(server, store) as operator:
         made = operator.ask(encode_ask())
-    minutes = made["goodForS"] / 60
-    said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"
-    say(pretty(made) if json else said)
-    sys.stdout.flush()
-    if made["url"].startswith("/"):
-        complain(
-            "The app that has this ledger does not know at which address it is mounted: open this path below it, or "
-            "set public_url to it\n"
-        )
-    elif open and not webbrowser.open(made["url"]):
-        complain("No browser could be started here; open the address in one\n")
+        minutes = made["goodForS"] / 60
+        said = f"{made['url']}\ncode {made['code']}  (good once, for {minutes:.0f} minutes)\n"
+        say(pretty(made) if json else said)
+        sys.stdout.flush()
+        if made["url"].startswith("/"):
+            complain(
+                "The app that has this ledger does not know at which address it is mounted: open this path below it, or "
+                "set public_url to it\n"
+            )
+        elif open and not webbrowser.open(made["url"]):
+            complain("No browser could be started here; open the address in one\n")
 
 
 def _operator(server: str | None, store: str | None) -> OperatorClient:

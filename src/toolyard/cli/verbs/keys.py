@@ -70,7 +70,7 @@ def list_keys(server: OperatedServer = None, store: Store = None, json: Json = F
     """List all API keys, also those that are revoked or expired."""
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list())["keys"]
-    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
+        say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @keys.command()
@@ -79,7 +79,7 @@ def revoke(name: Name, server: OperatedServer = None, store: Store = None) -> No
     checked(name, key_name, "NAME")
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         revoked = operator.ask(wire.encode_revoke(name))
-    say(f"{revoked['name']} is revoked\n")
+        say(f"{revoked['name']} is revoked\n")
 
 
 def _show(operator: OperatorClient, made: dict[str, Any], text: str) -> None:

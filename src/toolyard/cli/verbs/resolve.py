@@ -36,7 +36,7 @@ def resolve(
     how = _how(done, failed, message, rerun)
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         resolved = operator.ask(wire.encode_settlement(call_id, caller, how))
-    say(pretty(resolved) if json else line(resolved))
+        say(pretty(resolved) if json else line(resolved))
 
 
 def _how(done: str | None, failed: bool, message: str | None, rerun: bool) -> dict[str, Any]:

@@ -72,12 +72,12 @@ def set_secret(
     value = _value(name, from_env)
     with complaints(), operator_of(server, store, NO_LEDGER, makes=True) as operator:
         made = operator.ask(wire.encode_set(which, value, patterns))
-    say(f"{made['name']} is set for {_whose(made)}\n")
-    needed_by = made.get("neededBy")
-    if needed_by:
-        complain(f"It is given to {', '.join(needed_by)}\n")
-    elif needed_by is not None:
-        complain(f"No tool that is served declares {name} and may have it\n")
+        say(f"{made['name']} is set for {_whose(made)}\n")
+        needed_by = made.get("neededBy")
+        if needed_by:
+            complain(f"It is given to {', '.join(needed_by)}\n")
+        elif needed_by is not None:
+            complain(f"No tool that is served declares {name} and may have it\n")
 
 
 @secrets.command("list")
@@ -85,7 +85,7 @@ def list_secrets(server: OperatedServer = None, store: Store = None, json: Json 
     """List the secrets, and what tools of a running server declare and nobody has set. Never their values."""
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list())["secrets"]
-    say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
+        say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
 
 
 @secrets.command()
@@ -96,7 +96,7 @@ def remove(
     which = _which(name, tenant, user)
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         removed = operator.ask(wire.encode_remove(which))
-    say(f"{removed['name']} is removed for {_whose(removed)}\n")
+        say(f"{removed['name']} is removed for {_whose(removed)}\n")
 
 
 @secrets.command()
@@ -107,11 +107,11 @@ def rotate(server: OperatedServer = None, store: Store = None) -> None:
     """
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         done = operator.ask(wire.encode_rotate())
-    say(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
-    if done["keys"] == 1:
-        complain("There is one key alone; 'toolyard secrets rotate --help' says how to change it\n")
-    if done["lost"]:
-        raise SetupError(f"{done['lost']} cannot be opened with any key; bring back their key, or set them again")
+        say(f"Sealed anew: {done['sealedAnew']}; with the first key already: {done['sealedBefore']}\n")
+        if done["keys"] == 1:
+            complain("There is one key alone; 'toolyard secrets rotate --help' says how to change it\n")
+        if done["lost"]:
+            raise SetupError(f"{done['lost']} cannot be opened with any key; bring back their key, or set them again")
 
 
 @secrets.command("new-key")

@@ -5,7 +5,6 @@ says whose page it is, and at `Host`: a foreign name that was made to resolve to
 any page one of the same origin. CORS then tells the browser of a page that the settings name what the page may read.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from ...model.errors import ForeignPage, Misdirected
-from ...text.addresses import is_loopback
+from ...text.addresses import host_in, is_loopback
 from ...wires.contract import Headers, Reply, Stream
 from .exchange import Dress, Exchange
 
@@ -23,7 +22,6 @@ LONGEST = 1024
 """Bytes of what a preflight asks for that are repeated in its answer."""
 EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
 """Headers of replies that pages may read, besides those that browsers always show them."""
-_authority = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{0,5})?").fullmatch
 
 
 class Guard:
@@ -82,8 +80,7 @@ class Guard:
 def _name(host: str) -> str:
     """The host of a `Host` header, without its port; nothing where that is not a name, or an address, and perhaps a
     port."""
-    found = _authority(host)
-    return "" if found is None else _written(found[1])
+    return _written(host_in(host))
 
 
 def _written(name: str) -> str:
