@@ -71,9 +71,11 @@ def _shared() -> Shared:
 
 
 def read_lines(input: int, take: Callable[[bytes | None], None], most: int) -> None:
-    """Calls `take` with each line, and with None at the end. Of a line of more than `most` bytes no more is kept than
-    shows that. In a thread: not every input can be waited for on a loop. And from the descriptor itself: a thread that
-    is in the middle of a buffered read keeps the program from ending."""
+    """Calls `take` with each line, and with None at the end. Of a line that is much longer than `most` bytes no more
+    is kept than shows that; one that is a little longer is kept whole, so that its id is known. In a thread: not every
+    input can be waited for on a loop. And from the descriptor itself: a thread that is in the middle of a buffered read
+    keeps the program from ending."""
+    kept = most + CHUNK
 
     def read() -> None:
         line = bytearray()
@@ -81,9 +83,9 @@ def read_lines(input: int, take: Callable[[bytes | None], None], most: int) -> N
             while chunk := os.read(input, CHUNK):
                 *whole, rest = chunk.split(b"\n")
                 for end in whole:
-                    take(bytes(line + end[: max(0, most + 1 - len(line))]))
+                    take(bytes(line + end[: max(0, kept - len(line))]))
                     line.clear()
-                line += rest[: max(0, most + 1 - len(line))]
+                line += rest[: max(0, kept - len(line))]
             take(bytes(line))
         finally:
             take(None)
