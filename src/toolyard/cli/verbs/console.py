@@ -37,8 +37,8 @@ def console(open: Open = False, server: OperatedServer = None, store: Store = No
         sys.stdout.flush()
         if made["url"].startswith("/"):
             complain(
-                "The app that has this ledger does not know at which address it is mounted: open this path below it, or "
-                "set public_url to it\n"
+                "The app that has this ledger does not know at which address it is mounted: open this path below it, "
+                "or set public_url to it\n"
             )
         elif open and not webbrowser.open(made["url"]):
             complain("No browser could be started here; open the address in one\n")
