@@ -7,7 +7,7 @@ import pytest
 from toolyard.model.errors import InvalidInput, MalformedRequest, RequestError
 from toolyard.wires.json_body import MOST_PROBLEMS, Members, number, parse, parse_or_empty, text
 from toolyard.wires.mcp.envelope import decode_message
-from toolyard.wires.oxp import messages
+from toolyard.wires.oxp import negotiation
 
 from .refusals import problems
 
@@ -94,7 +94,7 @@ def test_a_number_is_a_finite_number(value: object) -> None:
 
 @pytest.mark.parametrize(
     ("read", "name"),
-    [(parse, b"a"), (messages.parse, b"tool_id"), (decode_message, b"jsonrpc")],
+    [(parse, b"a"), (negotiation.parse, b"tool_id"), (decode_message, b"jsonrpc")],
     ids=["v1", "oxp", "mcp"],
 )
 def test_one_half_of_a_pair_is_not_a_body_that_was_cut_off(read: Callable[[bytes], object], name: bytes) -> None:

@@ -15,12 +15,13 @@ from urllib.parse import parse_qs
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ...model.call import CallTool, ListTools
+from ...model.call import CALL_ID_FORM, LONGEST_TRACE_ID, NO_CONTEXT, CallTool, ListTools, is_call_id
 from ...model.errors import MalformedRequest, RequestError, UnsupportedProtocol
-from ...model.json_value import decode
+from ...model.json_value import decode, decoder
 from ..contract import OxpFamilyWire
+from ..json_body import why_unreadable
 from . import otc, otc_draft, oxp
-from .messages import OTC_1_0, OTC_DRAFT, OXP_1_0, OXP_1_0_ADDRESS, CallBody, FlatBody, command_of, is_flat, parse
+from .messages import OTC_1_0, OTC_DRAFT, OXP_1_0, OXP_1_0_ADDRESS, CallBody, FlatBody, _plain, _short, context_of
 
 SCHEMAS: dict[str, OxpFamilyWire] = {
     OXP_1_0: oxp.ENVELOPED,
@@ -204,3 +205,43 @@ def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
         except RequestError:
             continue
     raise AssertionError("every wire speaks to a body without $schema")
+
+
+_decode = decoder(FlatBody)
+
+
+def parse(body: bytes) -> FlatBody:
+    """The body of a call request. Raises MalformedRequest, saying which member is wrong and what was expected."""
+    try:
+        return _decode(body)
+    # A ValidationError is a DecodeError, too: JSON of another shape, which is said apart from what is no JSON.
+    except msgspec.ValidationError as error:
+        raise MalformedRequest("The request is not valid", developer_message=_plain(str(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        reason = _plain(why_unreadable(body, error))
+        raise MalformedRequest(
+            "The request is not valid JSON", developer_message=f"The body cannot be read: {reason}"
+        ) from None
+
+
+def command_of(call: CallBody | FlatBody, input: dict[str, Any] | UnsetType, *, latest: bool = False) -> CallTool:
+    """The call that a body asks for. Raises MalformedRequest for an impossible `call_id`."""
+    call_id = None if call.call_id is UNSET else call.call_id
+    if call_id is not None and not is_call_id(call_id):
+        raise MalformedRequest(
+            "The call_id is not valid",
+            developer_message=f"call_id must have {CALL_ID_FORM}",
+        )
+    return CallTool(
+        call.tool_id,  # type: ignore[arg-type]
+        {} if input is UNSET else input,
+        call_id,
+        None if call.trace_id is UNSET else _short("trace_id", call.trace_id, LONGEST_TRACE_ID),
+        NO_CONTEXT if call.context is UNSET else context_of(call.context),
+        latest,
+    )
+
+
+def is_flat(body: FlatBody) -> bool:
+    """Whether any member of a flat call is there."""
+    return not (body.tool_id is body.call_id is body.trace_id is body.input is body.context is UNSET)
