@@ -29,7 +29,7 @@ from toolyard.model.caller import Caller, View
 from toolyard.model.channel import Asks, Channel, Question, QuietChannel
 from toolyard.model.errors import Unavailable
 from toolyard.model.record import CallRecord
-from toolyard.model.run import Source
+from toolyard.model.run import Runner, Source
 from toolyard.model.tool import Authorization, Tool
 from toolyard.model.worker import ToolDefinition
 from toolyard.model.writes import Claimant
@@ -170,7 +170,7 @@ class Room:
         self.durable = DurableCalls(
             self.node, fingerprints, rules, limits.sync_wait_s, limits.most_waiting, quotas, self.questions.hear
         )
-        runners = {"inline": Inline(), "thread": Threads(2), "worker": WorkerRunner()}
+        runners: dict[str, Runner] = {"inline": Inline(), "thread": Threads(2), "worker": WorkerRunner()}
         self.engine = engine = Engine(
             catalogue, runners, requirer, limits, self.node, self.durable, self.behind, ring, quotas, self.questions,
             sandbox, limiter=self.limiter,

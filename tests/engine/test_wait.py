@@ -9,7 +9,7 @@ from tests.engine.room import Room, until, value_of
 from tests.store.calls import DONE, call
 from toolyard import Toolkit
 from toolyard.engine import wait
-from toolyard.engine.wait import Wait, holding, outcome_from_ledger, until_ended
+from toolyard.engine.wait import Wait, holding, looked_for, outcome_from_ledger, until_ended
 from toolyard.model.errors import KeyConflict
 from toolyard.model.lifecycle import State
 from toolyard.store.hints import Topic
@@ -68,6 +68,35 @@ async def test_who_goes_away_is_held_no_longer() -> None:
         await until(lambda: bool(room.store.hints.watched(Topic.DECIDED)))
         gone[0]()
         assert not await held
+
+
+async def test_who_looks_for_something_is_given_what_is_found() -> None:
+    async with Room(kit) as room:
+        found: list[int] = []
+
+        async def look() -> list[int]:
+            return list(found)
+
+        assert await looked_for(room.store, TOPICS, Wait(0.0), look, 1000.0) == []
+        looking = asyncio.create_task(looked_for(room.store, TOPICS, Wait(None), look, 1000.0))
+        await until(lambda: bool(room.store.hints.watched(Topic.DECIDED)))
+        found.append(1)
+        room.store.hints.tell(Topic.DECIDED, 7)
+        assert await looking == [1]
+
+
+@pytest.mark.parametrize("stays", [False, True])
+async def test_a_server_that_leaves_goes_on_looking_for_who_stays(stays: bool) -> None:
+    async with Room(kit) as room:
+        room.store.hints.leave()
+        looks: list[bool] = []
+
+        async def look() -> bool:
+            looks.append(True)
+            room.store.hints.tell(Topic.DECIDED, 7)
+            return len(looks) == 3
+
+        assert await looked_for(room.store, TOPICS, Wait(None), look, 1000.0, stays=stays) == stays
 
 
 async def test_a_server_that_leaves_holds_nobody() -> None:

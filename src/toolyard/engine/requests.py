@@ -1,4 +1,10 @@
-"""Requests that others work on: who may touch them, and what becomes of what is said of them."""
+"""Calls that others work on, called requests: those of workers' tools, and those of tools that a session brought.
+
+Workers claim them, renew their claim, answer or hand them back; the ledger judges each of these writes, so that whoever
+comes late is refused (`model/judge.py`). Here it is decided who may touch a request, what a worker is given with one
+(`worker_context`), and what of its answer counts: checked against the tool's schema, and without the secrets that the
+worker was given.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,9 +32,11 @@ from ..trust.sealing.ring import BrokenSeal
 from .account_wait import AccountNeeds
 from .engine import Engine
 from .rebuild import NO_INPUT, NO_KEY, UNREADABLE
+from .wait import Wait, WhenGone, looked_for
 from .worker_context import WorkerContexts
 
 LOOK_AGAIN_S = 1.0
+WORK = ((Topic.PENDING, ""),)
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -45,7 +53,7 @@ SENTENCES: dict[Reason, str] = {
 
 
 class Requests:
-    """The desk that callers and workers come to."""
+    """What callers and workers do with requests. What somebody may not see looks like what is not there."""
 
     def __init__(
         self, store: Store, catalogue: Catalogue, engine: Engine, given: WorkerContexts, lacking: AccountNeeds
@@ -64,6 +72,7 @@ class Requests:
         return await self._answer(at, ending_of(Outcome("", 0.0, error=error)), digest)
 
     async def respond(self, at: "At", response: Response) -> int:
+        """Ends the request with its result, if that fits its schema, and otherwise as failed. The attempt's number."""
         record = await self._visible(at)
         digest = digest_of({"response": response.result})
         return await self._answer(at, await self._ending(record, response, at.who), digest)
@@ -92,7 +101,7 @@ class Requests:
         return _encode(renewal.progress if scrubber is None else await scrubbed(scrubber.value, renewal.progress))
 
     async def claim(
-        self, who: Callable[[], Claimant], claim: Claim, when_gone: Callable[[Callable[[], object]], None]
+        self, who: Callable[[], Claimant], claim: Claim, when_gone: WhenGone
     ) -> list[tuple[CallRecord, CallContext]]:
         """Waits for work, if need be. `who` says each time what the worker serves by now: it may come before its own
         registration. Whoever has gone meanwhile is given none: it goes back, for another to claim."""
@@ -100,22 +109,10 @@ class Requests:
         def look() -> Awaitable[list[CallRecord]]:
             return self._store.claim(ClaimFilter(who(), claim.tools, limit=claim.limit))
 
-        deadline = _deadline(claim.wait_s)
-        is_gone = False
-        with self._store.hints.waiting(Topic.PENDING) as bell:
-
-            def leave() -> None:
-                nonlocal is_gone
-                is_gone = True
-                bell.ring()
-
-            when_gone(leave)
-            claims = await look()
-            while not claims and not is_gone and (left := self._left(deadline)) > 0:
-                await bell.wait(min(left, LOOK_AGAIN_S))
-                claims = [] if is_gone else await look()
-        contexts = [] if is_gone else await self._contexts(claims, who())
-        if is_gone:
+        wait = Wait(claim.wait_s, when_gone)
+        claims = await looked_for(self._store, WORK, wait, look, LOOK_AGAIN_S)
+        contexts = [] if wait.is_gone else await self._contexts(claims, who())
+        if wait.is_gone:
             for call in claims:
                 await self._hand_back(call, who())
             return []
@@ -149,11 +146,12 @@ class Requests:
         return None
 
     async def listed(self, wanted: ClaimFilter, wait_s: float) -> list[CallRecord]:
-        deadline = _deadline(wait_s)
-        with self._store.hints.waiting(Topic.PENDING) as bell:
-            while not (found := await self._store.requests(wanted)) and (left := self._left(deadline)) > 0:
-                await bell.wait(min(left, LOOK_AGAIN_S))
-        return found
+        """The requests that somebody may work on, without claiming them; it waits for the first one."""
+
+        def look() -> Awaitable[list[CallRecord]]:
+            return self._store.requests(wanted)
+
+        return await looked_for(self._store, WORK, Wait(wait_s), look, LOOK_AGAIN_S)
 
     async def show(self, who: Claimant, session: str, request: str) -> CallRecord:
         return await self._visible(At(who, session, request))
@@ -210,10 +208,6 @@ class Requests:
             raise _refused(judged.reason)
         return judged.standing.attempt
 
-    def _left(self, deadline: float) -> float:
-        """How long there is still to wait."""
-        return 0.0 if self._store.hints.is_leaving else deadline - asyncio.get_running_loop().time()
-
     async def _visible(self, at: "At") -> CallRecord:
         record = await self._store.request(at.who, at.session, at.request)
         if record is None:
@@ -240,7 +234,3 @@ def digest_of(said: Mapping[str, Any]) -> bytes:
 
 def _refused(reason: Reason) -> Refused:
     return Refused(SENTENCES[reason], reason)
-
-
-def _deadline(wait_s: float) -> float:
-    return asyncio.get_running_loop().time() + wait_s

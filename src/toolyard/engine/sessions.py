@@ -5,7 +5,7 @@ session's requests. What cannot be run is a result too: the model is told why.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,7 @@ from ..trust.sealing.fingerprints import Fingerprints
 from .durable import DurableCalls, PreparedCall
 from .engine import Engine
 from .plan import Timeouts
+from .wait import Wait, looked_for
 
 LOOK_AGAIN_S = 1.0
 WIRE = "lifecycle"
@@ -36,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Use(Struct):
-    """A tool use, and what is to be done about it."""
+    """A model's tool use, as it will be recorded, and what is to be done about it then."""
 
     new: NewCall
     work: PreparedCall | None = None
@@ -53,7 +54,7 @@ class Use(Struct):
 
 
 class Sessions:
-    """Their desk."""
+    """What callers do with their sessions: open them, put tool uses in, and wait for the results."""
 
     def __init__(
         self,
@@ -122,25 +123,22 @@ class Sessions:
 
     async def results(self, caller: Caller, id: str, wait_s: float) -> list[CallRecord] | None:
         """Those of the newest turn; None while one of them is missing."""
-        deadline = asyncio.get_running_loop().time() + wait_s
-        with self._store.hints.waiting(Topic.SESSION, id) as bell:
-            while (session := await self.standing(caller, id)).open:
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0 or self._store.hints.is_leaving:
-                    return None
-                await bell.wait(min(left, LOOK_AGAIN_S))
-        return await self._store.session_requests(id, session.turn)
+
+        async def look() -> SessionStanding | None:
+            standing = await self.standing(caller, id)
+            return None if standing.open else standing
+
+        done = await looked_for(self._store, [(Topic.SESSION, id)], Wait(wait_s), look, LOOK_AGAIN_S)
+        return None if done is None else await self._store.session_requests(id, done.turn)
 
     async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
-        """What happened after that, or nothing within that time."""
-        with self._store.hints.waiting(Topic.SESSION, id) as bell:
-            deadline = asyncio.get_running_loop().time() + wait_s
-            while not (events := await self._store.events(id, after, limit)):
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
-                    break
-                await bell.wait(min(left, LOOK_AGAIN_S))
-            return events
+        """What happened after that, or nothing within that time. Who follows a session stays: its stream is ended, and
+        would otherwise ask again and again."""
+
+        def look() -> Awaitable[list[Event]]:
+            return self._store.events(id, after, limit)
+
+        return await looked_for(self._store, [(Topic.SESSION, id)], Wait(wait_s), look, LOOK_AGAIN_S, stays=True)
 
     async def _room(self, planned: Sequence[Use], caller: Caller) -> None:
         """For those that will wait for somebody and are new. Raises LimitReached."""
@@ -234,7 +232,8 @@ class Sessions:
         )  # fmt: skip
 
     def _go_on(self, use: Use, begun: Begun) -> None:
-        """Starts what is new, and what was recorded while the store seemed to fail."""
+        """Starts what is new, and what was recorded while the store seemed to fail. A use of the session's own tool is
+        not started: whoever works on the session's requests comes for it."""
         if use.work is None:
             if not begun.seq:
                 use.uncount()

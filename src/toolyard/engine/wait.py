@@ -1,9 +1,15 @@
-"""engine/wait.py"""
+"""How one waits for something that the ledger will say: for a call's end, a person's decision, work to claim.
+
+Whoever waits looks at the ledger, and looks again at each hint that there may be something new. Hints between nodes can
+be lost, so one looks now and then without any. The waits of the engine and of the wires are made of these functions;
+they differ in what they look at, and in who is sent away when the server leaves.
+"""
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import ExitStack
+from typing import TypeVar
 
 from ..model.call import Outcome
 from ..model.errors import KeyConflict
@@ -18,7 +24,7 @@ LOOK_AGAIN_S = 0.5
 LOOK_SELDOM_S = 5.0
 """While somebody waits for a person: a hint from another node may be lost."""
 FOR_EVER_S = float("inf")
-Came = Callable[[], Awaitable[bool]]
+T = TypeVar("T")
 WhenGone = Callable[[Callable[[], None]], object]
 """Has something called should whoever waits go away."""
 
@@ -28,7 +34,7 @@ class Wait:
 
     def __init__(self, seconds: float | None, when_gone: WhenGone = lambda callback: None) -> None:
         self._until = math.inf if seconds is None else _now() + seconds
-        self.bell = Bell()
+        self.bell, self.is_gone = Bell(), False
         when_gone(self._go)
 
     @property
@@ -40,21 +46,36 @@ class Wait:
         return self._until - _now()
 
     def _go(self) -> None:
-        self._until = -math.inf
+        self._until, self.is_gone = -math.inf, True
         self.bell.ring()
 
 
-async def holding(store: Store, topics: Sequence[tuple[Topic, Hashable]], wait: Wait, came: Came) -> bool:
-    """Holds a request that has nothing new to say until what it waits for has come, and no longer than it waits.
-    Whether it came: each hint of one of the topics has `came` look."""
+Look = Callable[[], Awaitable[T]]
+Topics = Sequence[tuple[Topic, Hashable]]
+
+
+async def looked_for(
+    store: Store, topics: Topics, wait: Wait, look: Look[T], every_s: float, *, stays: bool = False
+) -> T:
+    """What `look` finds, as soon as that is something; what it found last, which is nothing, where the wait is over
+    before. It looks now, at each hint of one of the topics, and every so often. A server that leaves sends away whoever
+    waits, but not who `stays`: they are told of the leaving in another way."""
     with ExitStack() as watching:
         for topic, key in topics:
             watching.enter_context(store.hints.waiting(topic, key, wait.bell))
-        while not await came():
-            if wait.is_over or store.hints.is_leaving:
-                return False
-            await wait.bell.wait(min(wait.left(), LOOK_SELDOM_S))
-    return True
+        found = await look()
+        while not found and not wait.is_over and (stays or not store.hints.is_leaving):
+            await wait.bell.wait(min(wait.left(), every_s))
+            if wait.is_gone:
+                break
+            found = await look()
+    return found
+
+
+async def holding(store: Store, topics: Topics, wait: Wait, came: Look[bool]) -> bool:
+    """Holds a request that has nothing new to say until what it waits for has come: a person's doing. Whether it
+    came."""
+    return await looked_for(store, topics, wait, came, LOOK_SELDOM_S)
 
 
 def _now() -> float:
