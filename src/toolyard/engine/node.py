@@ -1,8 +1,8 @@
 """What this process, a node, holds in the ledger: the attempts that run here.
 
 Whoever ends a call in the ledger (a cancel, a limit, a node that took this one for dead) stops its attempt here. How
-the attempt ends is recorded, if it still holds the call; and whoever waits is answered from the ledger. So two nodes that
-both believe they run a call give one answer.
+the attempt ends is recorded, if it still holds the call; and whoever waits is answered from the ledger. So two nodes
+that both believe they run a call give one answer.
 """
 
 import asyncio
