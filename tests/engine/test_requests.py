@@ -21,6 +21,8 @@ from toolyard.model.tool import Requirements
 from toolyard.model.worker import Claim, Heartbeat, Renewal, Response, ToolDefinition
 from toolyard.model.writes import Claimant
 from toolyard.store.values import ClaimFilter
+from toolyard.trust.access.access import CallerPattern
+from toolyard.trust.access.worker_rules import WorkerRule
 
 kit = Toolkit("Kit")
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -181,16 +183,16 @@ async def test_many_are_renewed_at_once_and_each_is_judged_for_itself() -> None:
         assert msgspec.json.decode((await room.row(call.seq)).progress or b"") == {"done": 1.0}
 
 
-async def test_who_renews_does_not_claim() -> None:
+async def test_who_renews_does_not_claim_what_it_gave_back() -> None:
     async with Room(kit) as room:
         who = await room.offer(ADD)
         room.call("Far.Add", {"n": 1}, "k")
-        await until(lambda: _has_rows(room))
-        (row,) = await room.rows()
-        await room.requests.renew(who, [Renewal("direct", row.request or "", 0)])
-        assert (await room.row(row.seq)).state is State.PENDING
-        place = At(who, "direct", row.request or "")
-        assert await room.requests.heartbeat(place, Heartbeat()) == 1, "a heartbeat of its own does"
+        call, _ = await claimed(room, who)
+        await room.requests.leave(at(who, call))
+        await room.requests.renew(who, [Renewal("direct", call.request or "", 1)])
+        assert (await room.row(call.seq)).state is State.PENDING
+        place = At(who, "direct", call.request or "")
+        assert await room.requests.heartbeat(place, Heartbeat()) == 2, "a heartbeat of its own does"
 
 
 async def _has_rows(room: Room) -> bool:
@@ -241,6 +243,20 @@ async def test_an_untrusted_worker_is_not_given_what_is_kept_here() -> None:
         room.kept.secrets["KEY"] = "s3cret"
         with pytest.raises(Exception, match="needs the secret KEY"):
             await room.call("Far.Keyed", call_id="k")
+
+
+async def test_a_call_with_what_is_not_for_its_worker_goes_back_to_others() -> None:
+    only_robot = WorkerRule(CallerPattern(subject=("robot",)), trusted=True)
+    async with Room(kit, workers=(only_robot, WorkerRule())) as room:
+        room.kept.secrets["KEY"] = "s3cret"
+        who = await room.offer(KEYED)
+        room.call("Far.Keyed", call_id="k")
+        await until(lambda: _has_rows(room))
+        stranger = Claimant("default", "eve", serves=who.serves)
+        assert await room.requests.claim(lambda: stranger, Claim(), Listener(), noted) == []
+        (row,) = await room.rows()
+        assert (row.state, row.losses) == (State.PENDING, 0)
+        assert len(await room.requests.claim(lambda: who, Claim(), Listener(), noted)) == 1
 
 
 async def test_what_a_worker_was_given_does_not_come_back_in_what_it_says() -> None:

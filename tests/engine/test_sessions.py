@@ -209,6 +209,16 @@ async def test_what_was_taken_before_is_not_limited() -> None:
             await take(room, use("b"))
 
 
+async def test_a_known_use_of_the_sessions_own_tool_counts_once() -> None:
+    async with Room(kit, limits=(Limit("l", calls_per_minute=2),)) as room:
+        await room.store.create_session(SESSION)
+        for id in ("a", "b"):
+            for _ in range(3):
+                await take(room, ToolUse(id, "own", {"n": 1}))
+        with pytest.raises(LimitReached):
+            await take(room, ToolUse("c", "own", {"n": 1}))
+
+
 async def test_only_so_many_wait() -> None:
     async with Room(kit, quotas={"waiting_calls": {"caller": 1}}) as room:
         await opened(room)

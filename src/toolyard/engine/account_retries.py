@@ -24,7 +24,8 @@ Which = tuple[str, str, str, str | None, bytes]
 
 
 class AccountRetries:
-    """`wait_s`: how long a call that is made again is held."""
+    """Holds a call that is made again while the link that its caller was given is not used yet. `wait_s`: for how
+    long."""
 
     def __init__(self, store: Store, wait_s: float, monotonic: Callable[[], float]) -> None:
         self._store, self._wait_s, self._monotonic = store, wait_s, monotonic

@@ -166,7 +166,7 @@ WAITING_WIRES = frozenset({"lifecycle", "mcp-task"})
 
 
 class AccountNeeds:
-    """`wait_s`: how long they wait for an account."""
+    """Has a call that lacks something when it is about to begin wait for it, or end. `wait_s`: how long it waits."""
 
     def __init__(self, store: Store, wait_s: float) -> None:
         self._store, self._wait_s = store, wait_s

@@ -1,4 +1,8 @@
-"""The desk of those who say yes or no to calls that wait for it."""
+"""A person's yes or no to a call that waits for it.
+
+Here it is only written down. A yes makes the call one that nobody runs, and `restarts` starts it; a no ends it. Which
+calls wait, and the signed addresses at which people decide, are `trust/approvals`.
+"""
 
 import msgspec
 
@@ -21,7 +25,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Approvals:
-    """`claim_s`: how long a worker has to take a call up once it may run."""
+    """The calls that wait for a person, and what people decide about them. `claim_s`: how long a worker then has to
+    claim a call of its tool."""
 
     def __init__(self, store: Store, links: ApprovalLinks, claim_s: float, wait_s: float) -> None:
         """`claim_s`: how long a worker then has to claim an approved call; `wait_s`: how long a call waits for a
@@ -115,6 +120,7 @@ class Approvals:
         return await self._store.row(call.seq) or call
 
     async def _late(self, call: CallRecord) -> Refused:
+        """Why this decision came too late, for whoever made it."""
         now, said = await self._store.row(call.seq), await self.decision(call)
         if said is not None:
             return Refused(f"{said['by']} has {'approved' if said['approved'] else 'rejected'} it already", "decided")

@@ -18,7 +18,7 @@ Place = asyncio.Future[None]
 
 
 class TurnQueue:
-    """Places of callers, each caller's in order, and one of each in turn."""
+    """The line in front of a tool: each caller's places are in order, and callers take turns."""
 
     def __init__(self) -> None:
         self._places: OrderedDict[Hashable, deque[Place]] = OrderedDict()
@@ -61,7 +61,8 @@ class TurnQueue:
 
 
 class Slots:
-    """On this node callers take turns; among nodes, whoever looks first. `async with slots.turn(caller)`."""
+    """The runs that one tool may have at once. On this node callers take turns; among nodes, whoever looks first.
+    `async with slots.turn(caller)`."""
 
     def __init__(self, tool_id: str, size: int, wait_s: float, most_waiting: int, shared: Store | None) -> None:
         self._tool_id, self._size, self._free, self._wait_s = tool_id, size, size, wait_s
@@ -71,12 +72,14 @@ class Slots:
 
     @asynccontextmanager
     async def turn(self, caller: Caller) -> AsyncIterator[None]:
+        """One of the runs, for as long as the block lasts. Raises Busy."""
         await self._take(caller)
         try:
             yield
         finally:
             self._give_back()
             if self._shared is not None:
+                # The ledger may take its time; whoever ran does not wait for it.
                 giving = asyncio.get_running_loop().create_task(self._give_shared(self._shared))
                 self._giving.add(giving)
                 giving.add_done_callback(self._giving.discard)

@@ -93,7 +93,8 @@ class PreparedCall(Struct):
 
 
 class Undecided(Exception):
-    """A call waits for a person's yes. `is_new`: it was recorded just now, and nobody was told of it yet."""
+    """Raised where a call waits for a person's yes. `is_new`: it was recorded just now, and nobody was told of it
+    yet."""
 
     def __init__(self, call: CallName, tool: str, base_url: Callable[[], str], *, is_new: bool = False) -> None:
         self.call, self._tool, self._base_url, self.is_new = call, tool, base_url, is_new
@@ -124,7 +125,8 @@ class RunningCall(Struct):
 
 
 class DurableCalls:
-    """One key, one execution."""
+    """The recorded calls that somebody on this node waits for. One key, one execution: a call that comes again joins
+    the one that runs, or is answered from the ledger."""
 
     def __init__(
         self,
@@ -144,8 +146,8 @@ class DurableCalls:
         """By key and fingerprint: of two calls that share a key, the ledger says which one has it."""
 
     async def call(self, command: CallTool, caller: Caller, check: InputCheck, channel: Channel) -> Outcome:
-        """A call that waits for a person is told of at once; made again, it is held until that person has decided, or
-        for as long as one waits for a tool."""
+        """How the call ended, or that it still runs. A call that waits for a person is told of at once; made again, it
+        is held until that person has decided, or for as long as one waits for a tool."""
         waiter = Waiter(caller, channel, command.is_patient)
         while True:
             try:

@@ -61,7 +61,8 @@ NOTHING = {"type": "null"}
 
 
 class Engine:
-    """Takes calls of the catalogue's tools."""
+    """Takes calls of the catalogue's tools, whichever wire they came over: the fast lane here, what is recorded first
+    through `DurableCalls`. It keeps a plan for each tool, and asks a tool's runner how its calls are handled."""
 
     def __init__(
         self,

@@ -1,9 +1,8 @@
-"""An attempt that this node holds in the ledger.
+"""What this process, a node, holds in the ledger: the attempts that run here.
 
-Whoever ends the call there (a cancel, a limit, a node that took this one for dead) stops the attempt here; how the
-attempt ends is recorded, if it still holds; and whoever waits is answered from the ledger.
-
-engine/node.py
+Whoever ends a call in the ledger (a cancel, a limit, a node that took this one for dead) stops its attempt here. How
+the attempt ends is recorded, if it still holds the call; and whoever waits is answered from the ledger. So two nodes
+that both believe they run a call give one answer.
 """
 
 import asyncio
@@ -31,7 +30,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HeldAttempt:
-    """`seq` and `attempt` are the fence: every write about it names them."""
+    """An attempt at a recorded call that runs here. Its `seq` and `attempt` are the fence: every write about the call
+    names them, and changes nothing once another attempt holds the call."""
 
     def __init__(self, node: "Node", seq: int, attempt: int, on_lost: str, run: Run) -> None:
         self._node, self._store = node, node.store
@@ -61,7 +61,7 @@ class HeldAttempt:
             if not ended:
                 await self.left()
                 raise
-            task.uncancel()
+            task.uncancel()  # the cancellation was for the tool; who waits for this task is answered
             return await outcome_from_ledger(self._store, self.seq)
         finally:
             self._node.held.discard(self)
@@ -112,11 +112,12 @@ class HeldAttempt:
 
 
 class Node:
-    """What this process holds in the ledger."""
+    """The attempts and the loose tasks of this process: what has to be stopped, or said to be left, when it stops."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.held: set[HeldAttempt] = set()
+        """The attempts at recorded calls that run here."""
         self.long: set[asyncio.Task[Outcome]] = set()
         """The tasks of calls that run in their request's task and did not end at once."""
         self._beside: set[asyncio.Task[Any]] = set()

@@ -1,4 +1,4 @@
-"""Calls without a key that do not end at once.
+"""Calls without a key that do not end at once, and are promoted: recorded while they run.
 
 They began on the fast lane, in the task of their request, and they stay in it: a tool's first step may have looked at
 its task. Past `sync_wait_s` such a call is recorded, its client is told where to ask for the result, and the task goes
@@ -27,7 +27,8 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class Promotions:
-    """Looks after them."""
+    """Goes on with the calls of the fast lane that did not end with their first step, and promotes those that take too
+    long for their clients to wait."""
 
     def __init__(
         self,
@@ -57,7 +58,8 @@ class Promotions:
 
 
 class PromotedCall:
-    """One of them, in its request's task."""
+    """One such call, in its request's task. Until it is recorded it is its client's alone; then it is the ledger's, and
+    goes on whoever goes away."""
 
     def __init__(self, calls: Promotions, command: CallTool, run: Run) -> None:
         self._calls, self._command, self._run = calls, command, run
@@ -70,11 +72,12 @@ class PromotedCall:
         self._forget: Callable[[], None] = lambda: None
 
     async def through(self, rest: Awaitable[Outcome]) -> Outcome:
+        """Runs the rest of the call and says how it ended. Raises CancelledError where the server stops."""
         loop, run = asyncio.get_running_loop(), self._run
         self._timer = loop.call_later(self._calls.sync_wait_s, self._on_slow)
         run.task, run.promote = self.task, self._start_recording
         run.channel.takes_long(self._start_recording)
-        if run.promoted is not None:
+        if run.promoted is not None:  # its first step asked something already
             self._start_recording()
         if self._run.tool.on_disconnect != "continue":
             self._run.channel.when_gone(lambda: self._stop("client"))
@@ -151,6 +154,7 @@ class PromotedCall:
             run.channel.answer(ask_later(run.call_id))
 
     def _stop(self, who: str) -> None:
+        """By whoever is first. A client cannot stop what was recorded: it was told that it may come back."""
         if self._stopped_by is None and not (who == "client" and self._held is not None):
             self._stopped_by = who
             self._run.channel.cancelled = True

@@ -38,7 +38,7 @@ _decode_question = decoder(Question)
 
 
 class Questions:
-    """Of every call on this node, and answers to those of any node."""
+    """The questions of every call that runs on this node, and the answers to those of any node."""
 
     def __init__(
         self, store: Store, wait_s: float, links: ApprovalLinks, sandbox: Sandbox, ask_for_accounts: AskForAccounts
@@ -130,7 +130,7 @@ class Questions:
             for question in asked:
                 if question.name not in put and channel.can_ask(question.kind):
                     channel.put(question, seq)
-                put.add(question.name)
+                put.add(question.name)  # also one that this client cannot answer: another may
 
     async def next_step(self, seq: int, wait: Wait, known: Container[str] = ()) -> CallRecord | None:
         """The call as soon as it has ended or asks something that is not known; None if that takes too long, or the

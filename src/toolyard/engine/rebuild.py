@@ -1,4 +1,8 @@
-"""engine/rebuild.py"""
+"""A recorded call as the engine takes calls: its command, what its caller brought, and who made it.
+
+A call that runs later than it was made, after a yes, an account or a lost node, or at a worker, is made again from its
+row. What was secret is under seal there; whoever changed the row without the server's keys gets nothing for it.
+"""
 
 import msgspec
 
@@ -12,7 +16,7 @@ from ..trust.sealing.ring import BrokenSeal, KeyRing
 NO_KEY = "What the call was given cannot be opened: none of the server's keys has sealed it"
 NO_INPUT = "What the ledger has of the call cannot be read"
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
-"""What comes of a row that is not what was written."""
+"""What decoding raises for a row that is not as it was written."""
 
 
 def command_of(call: CallRecord, context: CallContext) -> CallTool:

@@ -1,4 +1,10 @@
-"""Requests that others work on: who may touch them, and what becomes of what is said of them."""
+"""Calls that others work on, called requests: those of workers' tools, and those of tools that a session brought.
+
+Workers claim them, renew their claim, answer or hand them back; the ledger judges each of these writes, so that whoever
+comes late is refused (`model/judge.py`). Here it is decided who may touch a request, what a worker is given with one
+(`worker_context`), and what of its answer counts: checked against the tool's schema, and without the secrets that the
+worker was given.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -48,7 +54,7 @@ SENTENCES: dict[Reason, str] = {
 
 
 class Requests:
-    """The desk that callers and workers come to."""
+    """What callers and workers do with requests. What somebody may not see looks like what is not there."""
 
     def __init__(
         self, store: Store, catalogue: Catalogue, engine: Engine, given: WorkerContexts, lacking: AccountNeeds
@@ -67,6 +73,7 @@ class Requests:
         return await self._answer(at, ending_of(Outcome("", 0.0, error=error)), digest)
 
     async def respond(self, at: "At", response: Response) -> int:
+        """Ends the request with its result, if that fits its schema, and otherwise as failed. The attempt's number."""
         record = await self._visible(at)
         digest = digest_of({"response": response.result})
         return await self._answer(at, await self._ending(record, response, at.who), digest)

@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Use(Struct):
-    """A tool use, and what is to be done about it."""
+    """A model's tool use, as it will be recorded, and what is to be done about it then."""
 
     new: NewCall
     work: PreparedCall | None = None
@@ -54,7 +54,7 @@ class Use(Struct):
 
 
 class Sessions:
-    """Their desk."""
+    """What callers do with their sessions: open them, put tool uses in, and wait for the results."""
 
     def __init__(
         self,
@@ -143,15 +143,18 @@ class Sessions:
             yield page
 
     async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
-        """What happened after that, or nothing within that time."""
-        with self._store.hints.waiting(Topic.SESSION, id) as bell:
-            deadline = asyncio.get_running_loop().time() + wait_s
-            while not (events := await self._store.events(id, after, limit)):
-                left = deadline - asyncio.get_running_loop().time()
-                if left <= 0:
-                    break
-                await bell.wait(min(left, LOOK_AGAIN_S))
-            return events
+        """What happened after that, or nothing within that time. Who follows a session stays: its stream is ended, and
+        would otherwise ask again and again."""
+        events: list[Event] = []
+
+        async def came() -> bool:
+            nonlocal events
+            events = await self._store.events(id, after, limit)
+            return bool(events)
+
+        wait = Wait(wait_s, QuietChannel(), stays=True)
+        await holding(self._store, ((Topic.SESSION, id),), wait, came, LOOK_AGAIN_S)
+        return events
 
     async def _room(self, planned: Sequence[Use], caller: Caller) -> None:
         """For those that will wait for somebody and are new. Raises LimitReached."""
@@ -245,7 +248,8 @@ class Sessions:
         )  # fmt: skip
 
     def _go_on(self, use: Use, begun: Begun) -> None:
-        """Starts what is new, and what was recorded while the store seemed to fail."""
+        """Starts what is new, and what was recorded while the store seemed to fail. A use of the session's own tool is
+        not started: whoever works on the session's requests comes for it."""
         if use.work is None:
             if not begun.seq:
                 use.uncount()

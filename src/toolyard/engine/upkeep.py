@@ -1,5 +1,5 @@
-"""What a node does besides calls: it settles what is overdue and what was lost, tells the ledger how far its calls are,
-removes what is old, and finds out whether the ledger can be written to.
+"""What a node does beside its calls: it ends what is overdue, starts what nobody runs, tells the ledger how far its
+calls are, removes what is old, and finds out whether the ledger can be written to.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class Upkeep:
-    """`tell` is told whether the ledger can be used."""
+    """The two loops of a node's upkeep. `tell` is told whether the ledger can be used."""
 
     def __init__(self, node: Node, restarts: Restarts, tell: Callable[[bool], None]) -> None:
         self._store: Store = node.store

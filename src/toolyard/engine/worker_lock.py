@@ -1,4 +1,8 @@
-"""Whether a worker's tool is as somebody approved it. Asked again and again, and judged once."""
+"""Whether a worker's tool is as somebody approved it: the tool lock's word on definitions that came from workers.
+
+Every node asks for every definition each time that it reads the workers' rows, so what the lock said is remembered by
+the definition's digest, until the lock is another.
+"""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -10,7 +14,7 @@ MOST_KNOWN = 10_000
 
 
 class ToolLock(Protocol):
-    """The lock."""
+    """The lock file's judgement of tools, as the engine asks for it (`server/tool_lock.py` has it)."""
 
     def revision(self) -> int:
         """Another number whenever it may judge otherwise than before."""
@@ -22,7 +26,7 @@ class ToolLock(Protocol):
 
 
 class WorkerLock:
-    """What the lock says of definitions."""
+    """What the lock says of workers' definitions, each judged once."""
 
     def __init__(self, lock: ToolLock) -> None:
         self._lock = lock
@@ -30,7 +34,7 @@ class WorkerLock:
         self._known: dict[bytes, str | None] = {}
 
     def revision(self) -> int:
-        """Of the lock."""
+        """The lock's own."""
         return self._lock.revision()
 
     def objection(self, definition: bytes, made: Callable[[], Tool]) -> str | None:

@@ -55,7 +55,7 @@ _decode = decoder(list[ToolDefinition])
 
 
 class RemoteCode:
-    """A tool's function is at its workers. Here its input is passed on as it is."""
+    """Stands for the function of a worker's tool, which is at the worker. Here its input is passed on as it is."""
 
     is_async, has_validators = True, False
 
@@ -140,7 +140,7 @@ class Row(Struct, frozen=True):
 
 
 class ReadyTool(Struct, frozen=True):
-    """A tool that can be served, and the plan by which it is called."""
+    """A worker's tool that can be served, what it was made of, and the plan by which it is called."""
 
     made: Made
     tool: Tool
@@ -148,7 +148,7 @@ class ReadyTool(Struct, frozen=True):
 
 
 class Found(Struct):
-    """What the rows say, taken together."""
+    """What the rows of all workers say, taken together: which tools are offered, by whom, and what is refused."""
 
     rows: dict[Place, Row]
     offers: dict[str, OfferedTool] = field(default_factory=dict)
@@ -162,8 +162,8 @@ class Found(Struct):
 
 
 class Own:
-    """What the server itself has. Its toolkits are its own whole: rules and secrets name them by patterns, and people
-    take what is called like them for theirs."""
+    """The names of the server's own tools, which no worker may take. Its toolkits are its own whole: rules and secrets
+    name them by patterns, and people take what is called like them for theirs."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._toolkits, self._names = Counter[str](), Counter[str]()
@@ -207,8 +207,8 @@ class OfferLimits(Struct, frozen=True):
 
 
 class WorkerTools:
-    """Who offers what. Whatever strangers' definitions cost is paid in a thread, a definition once; the catalogue is
-    changed once for all that came and went."""
+    """The tools that workers offer, and who offers which. Whatever strangers' definitions cost is paid in a thread, a
+    definition once; the catalogue is changed once for all that came and went."""
 
     def __init__(
         self,

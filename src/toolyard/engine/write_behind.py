@@ -19,7 +19,7 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class WriteBehind:
-    """Collects rows and writes them now and then."""
+    """Collects the rows of calls that have ended and writes them to the ledger a moment later, many at once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class WriteBehind:
         return None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. Both are made anew: a server that is started again may run on another event loop."""
         self._there, self._writing = asyncio.Event(), asyncio.Lock()
         while True:
             if not self._waiting:

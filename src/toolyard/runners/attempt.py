@@ -30,8 +30,8 @@ _log = logging.getLogger("toolyard.engine")
 
 
 class AttemptBounds(Struct, frozen=True):
-    """How long an attempt may say nothing, how long it may take in all, and whether callers may read what it raised,
-    and how much it may return."""
+    """How long an attempt may say nothing and how long it may take in all, whether callers may read what it raised, and
+    how much it may return."""
 
     silent_s: float = 300.0
     total_s: float = 86400.0
@@ -40,7 +40,7 @@ class AttemptBounds(Struct, frozen=True):
 
 
 class Recipe(Struct, frozen=True):
-    """How a tool is run: worked out once a tool."""
+    """How a tool is run, and how its result is checked. Worked out once for each tool."""
 
     run: Callable[[dict[str, Any], Run], Coroutine[Any, Any, Any]]
     output_check: Any
@@ -190,7 +190,7 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
 
 
 class Steps(Protocol):
-    """Of a coroutine."""
+    """What drives a coroutine one step further."""
 
     def send(self, value: Any, /) -> Any: ...
 

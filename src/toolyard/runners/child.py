@@ -1,6 +1,6 @@
 """The child process: loads the author's file, then runs one call after another.
 
-Started as `python -m toolyard.running.child FD TARGET`. It ends when the server's end of the socket closes: in the
+Started as `python -m toolyard.runners.child FD TARGET`. It ends when the server's end of the socket closes: in the
 middle of a call too, because a server that was killed cannot kill its children.
 """
 

@@ -12,7 +12,7 @@ _LENGTH = 4
 
 
 class Start(Struct, tag=True):
-    """Run this."""
+    """To the child: run this call."""
 
     reference: str
     call_id: str
@@ -26,25 +26,29 @@ class Start(Struct, tag=True):
 
 
 class ProgressFrame(Struct, tag=True):
+    """From the child: how far the tool says that it is."""
+
     done: float
     total: float | None
     message: str | None
 
 
 class Log(Struct, tag=True):
+    """From the child: a line that the tool logs through its context."""
+
     level: str
     message: str
     fields: dict[str, Any]
 
 
 class Returned(Struct, tag=True):
-    """The result, as plain JSON values."""
+    """From the child: the tool's result, as plain JSON values."""
 
     value: Any
 
 
 class FailedFrame(Struct, tag=True):
-    """A ToolError."""
+    """From the child: the tool failed on purpose, with this ToolError."""
 
     message: str
     developer_message: str | None
@@ -54,7 +58,7 @@ class FailedFrame(Struct, tag=True):
 
 
 class Raised(Struct, tag=True):
-    """Anything else that was raised."""
+    """From the child: anything else that the tool raised."""
 
     text: str
     traceback: str

@@ -20,11 +20,11 @@ LEAVE_S = 5.0
 
 
 class ChildFailed(Exception):
-    """A child raised, or died. Its own traceback is a note on this."""
+    """Raised where a child process raised or died. Its own traceback is a note on this."""
 
 
 class ChildProcess:
-    """One process and the socket to it."""
+    """A child process with the author's file loaded, and the socket on which calls go to it."""
 
     def __init__(self, target: str) -> None:
         ours, theirs = socket.socketpair()
@@ -100,7 +100,7 @@ def _result(frame: Frame) -> Any:
 
 
 class Processes:
-    """At most `size` children; idle ones are kept for the next call of the same target."""
+    """Runs tools in at most `size` child processes; idle ones are kept for the next call of the same target."""
 
     waits_for_claim = has_foreign_schemas = can_ask = False
     place = "here, in a process of its own"

@@ -71,13 +71,13 @@ class SchemaVerdict(Struct):
 
 
 class Explained(Struct):
-    """After a verdict that it does not fit."""
+    """What is wrong with a value, told after the verdict that it does not fit."""
 
     problems: tuple[Problem, ...]
 
 
 class Known(Struct):
-    """What is known of a schema."""
+    """What was found out of a schema: why it cannot be checked, or its validator and cost, if it is checked here."""
 
     size: int
     reason: str | None = None
@@ -89,14 +89,15 @@ class Known(Struct):
 
 
 class ChildEnded(Exception):
-    """The child came to its end before it answered."""
+    """Raised where the child process came to its end before it answered."""
 
     def __init__(self, *, of_time: bool) -> None:
         self.of_time = of_time
 
 
 class Sandbox:
-    """Where they are compiled and checked."""
+    """Compiles strangers' schemas and checks values against them: here where that is surely cheap, and otherwise in a
+    child process with limits."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Known] = OrderedDict()
@@ -214,7 +215,7 @@ def _process(link: int) -> "subprocess.Popen[bytes]":
 
 
 class SandboxProcess:
-    """The process and the connection to it."""
+    """The child process that checks what is costly, and the connection to it."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter

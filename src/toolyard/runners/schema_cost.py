@@ -51,11 +51,11 @@ _AGAIN = frozenset(("unevaluatedProperties", "unevaluatedItems"))
 
 
 class NotPlain(Exception):
-    """Nothing can be said of what it costs."""
+    """Raised for a schema whose cost nobody can tell before it is compiled."""
 
 
 class Outside(NotPlain):
-    """It refers to what is not in it."""
+    """Raised for a schema that refers to something outside itself."""
 
 
 def bounded(schema: Any) -> tuple[int, int]:

@@ -70,7 +70,7 @@ def _most_levels(schema: dict[str, Any]) -> int | None:
 
 
 class Shallow:
-    """A validator for values of so many levels."""
+    """A validator for values of so many levels at most."""
 
     def __init__(self, validator: Any, levels: int) -> None:
         self.levels, self.iter_errors, self._is_valid = levels, validator.iter_errors, validator.is_valid
