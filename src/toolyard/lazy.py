@@ -50,8 +50,8 @@ def load(name: str) -> Any:
     return load_place(LAZY[name])
 
 
-def load_place(place: str) -> Any:
+def load_place(address: str) -> Any:
     """The module or attribute at `module` or `module:attribute`, imported now if it was not yet."""
-    module, _, attribute = place.partition(":")
+    module, _, attribute = address.partition(":")
     loaded = import_module(module)
     return getattr(loaded, attribute) if attribute else loaded

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..text.hidden import escaped, has_hidden, places
+from ..text.hidden import escaped, has_hidden, positions
 from .errors import path_of
 
 Path = tuple[str | int, ...]
@@ -68,7 +68,7 @@ def unseen_in(value: Any, path: Path = ()) -> Iterator[Unseen]:
 
 def first_unseen(text: str, *, one_line: bool = False) -> tuple[str, int] | None:
     """The first hidden character of a text, and its position from 1; None where it has none."""
-    found = [next(places(text))] if has_hidden(text) else []
+    found = [next(positions(text))] if has_hidden(text) else []
     if one_line and (end := _ends_a_line(text)):
         found.append(end.start())
     return (text[min(found)], min(found) + 1) if found else None

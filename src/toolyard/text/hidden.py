@@ -150,10 +150,10 @@ def has_hidden(text: str) -> bool:
             return False
     elif _has_no_suspect(text):
         return False
-    return next(places(text), None) is not None
+    return next(positions(text), None) is not None
 
 
-def places(text: str) -> Iterator[int]:
+def positions(text: str) -> Iterator[int]:
     """The positions of a text's hidden characters."""
     return (found.start() for found in _suspects.finditer(text) if _is_hidden(found))
 
@@ -190,7 +190,7 @@ def _has_escapes(json: bytes) -> bool:
 
 def kinds_of(text: str) -> list[str]:
     """The kinds of hidden characters in a text, as `RANGES` calls them."""
-    return sorted({_kind(text[position]) for position in places(text)})
+    return sorted({_kind(text[position]) for position in positions(text)})
 
 
 def _kind(character: str) -> str:
