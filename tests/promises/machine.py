@@ -460,13 +460,40 @@ class Machine(RuleBasedStateMachine):
         self.on.run(self._claim(person, worker, node))
 
     async def _claim(self, person: Person, worker: str, node: int) -> None:
+        listener = self._claimant(person)
+        request = Request("POST", "/v1/tools/claim", {"limit": 3})
+        self._keep_claims(await self.on.ask(listener, request, node, **{"toolyard-worker": worker}), worker)
+
+    def _claimant(self, person: Person) -> Listener:
+        """With the secrets that are meant for what this worker is given."""
         world = self.world
         meant = {name for name, tool in world.brought.items() if person in world.offers.get(tool, ())}
         if self.on.options.trusts and person == TRUSTY:
             meant |= set(world.secrets) - set(world.brought)
-        listener = Listener(person, ANY, secrets=frozenset(meant))
-        request = Request("POST", "/v1/tools/claim", {"limit": 3})
-        heard = await self.on.ask(listener, request, node, **{"toolyard-worker": worker})
+        return Listener(person, ANY, secrets=frozenset(meant))
+
+    @move(2, tool=WORKERS_TOOLS, node=NODES)
+    def a_key_is_revoked_during_a_claim(self, tool: str = "Job.Do", node: int = 0) -> None:
+        """Whatever comes after that is not for who had it: to them it is as if they had none."""
+        self.on.run(self._claim_without_a_key(tool, node))
+
+    async def _claim_without_a_key(self, tool: str, node: int) -> None:
+        stage = self.on
+        name, key = await stage.new_key(TRUSTY, node)
+        request = Request("POST", "/v1/tools/claim", {"limit": 3, "wait": 30})
+        headers = {"toolyard-worker": "w", "authorization": f"Bearer {key}"}
+        heard = stage.send(Listener(None, ANY), request, node, **headers)
+        if await within(heard.done.wait(), SETTLE_S):  # there was work already
+            heard.to = self._claimant(TRUSTY)
+            self._keep_claims(heard, "w")
+        await stage.operate("POST", f"/v1/admin/keys/{name}/revoke", {}, node)
+        await self._call(ADA, "oxp", tool, self._input(tool, ADA, None), None, None, node)
+        if not await within(heard.done.wait(), PATIENCE_S):
+            self.world.troubles.append(f"nobody answered {heard.request}")
+
+    def _keep_claims(self, heard: Heard, worker: str) -> None:
+        world, person = self.world, heard.to.person
+        assert person is not None
         for each in (heard.json or {}).get("claims", ()) if heard.status == 200 else ():
             at = (each["sessionId"], each["requestId"])
             claim = Claim(person, worker, *at, each["attempt"], each["tool"], each["input"])

@@ -282,6 +282,16 @@ class Stage:
         heard.to = replace(OPERATOR, secrets=frozenset({"an API key"}))
         self.world.secrets["an API key"] = canaries.forms(heard.json["key"])
 
+    async def new_key(self, person: Person, node: int) -> tuple[str, str]:
+        """One more of theirs: its name, and the key."""
+        name = f"key-{len(self.world.heard)}"
+        heard = await self.operate(
+            "POST", "/v1/admin/keys", {"name": name, "tenant": person.tenant, "subject": person.subject}, node
+        )
+        heard.to = replace(OPERATOR, secrets=frozenset({name}))
+        self.world.secrets[name] = canaries.forms(heard.json["key"])
+        return name, heard.json["key"]
+
     async def connect(self, tenant: str, user: str) -> None:
         """Somebody connects an account, without a way through its provider's pages."""
         yard = self.up[0]

@@ -81,6 +81,16 @@ def test_a_strangers_worker_is_given_no_users_token(walk: Start, who: Any, trust
         taken.claim(person=MALLORY)
 
 
+def test_a_worker_whose_key_is_revoked_meanwhile_is_given_nothing(walk: Start) -> None:
+    with walk(trusts=True) as taken:
+        taken.offer(person=TRUSTY, tool="Fax.Steal", needs="FAX_KEY")
+        taken.a_key_is_revoked_during_a_claim(tool="Fax.Steal")
+        taken.claim(person=TRUSTY)
+        taken.a_worker_says()
+        (claim,) = taken.machine.world.claims
+        assert claim.accepted, "what the other was not given was left for this one"
+
+
 def test_a_trusted_worker_is_given_what_is_meant_for_it(walk: Start) -> None:
     """Else the walks before would prove nothing."""
     with walk(trusts=True) as taken:
