@@ -24,7 +24,7 @@ ROUTES = ("/tools/call", "/otc/call", "/mcp", "/v1/sessions", "/v1/tools/claim",
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    tools = str(Path(__file__).with_name("limited.py"))
+    tools = str(Path(__file__).parents[1] / "limited.py")
     with running("open", tmp_path_factory.mktemp("first"), [tools], {"TOOLYARD_API_KEYS": f"a:{KEY}"}) as address:
         yield address
 
