@@ -18,7 +18,7 @@ from toolyard.store.contract import Store
 from toolyard.store.hints import Topic
 from toolyard.store.postgres.connections import Pool
 from toolyard.store.postgres.notifications import payloads_of
-from toolyard.store.postgres.rows import Told
+from toolyard.store.postgres.rows import PendingHints
 from toolyard.store.postgres.store import PostgresStore
 from toolyard.store.sql_files import migrations
 from toolyard.store.values import Begun, Filter, Note, SchemaTooNew, StoreDown
@@ -191,7 +191,7 @@ async def test_who_watches_on_another_node_hears_of_work_of_sessions_and_of_work
 
 
 def test_hints_of_any_number_fit_into_notifications() -> None:
-    told: Told = {(Topic.ENDED, number) for number in range(5000)}
+    told: PendingHints = {(Topic.ENDED, number) for number in range(5000)}
     told |= {(Topic.SESSION, "s" * 9000), (Topic.PENDING, "")}
     payloads = list(payloads_of("node", told))
     assert max(len(payload.encode()) for payload in payloads) < 8000

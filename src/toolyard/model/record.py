@@ -1,4 +1,8 @@
-"""A call as the ledger knows it."""
+"""A call as the ledger knows it: what is recorded when it comes, how it ended, and the row that is read back.
+
+These are values between the engine and the stores. What of a row changes while the call lives, and by which rules, is
+`model.writes.CallState` and `model.judge`; a CallRecord is read, shown and answered from, and never written back.
+"""
 
 from hashlib import sha256
 from typing import Literal
@@ -50,7 +54,7 @@ class CallName(Struct, frozen=True):
 
 
 class NewCall(Struct):
-    """A call to be recorded."""
+    """A call that is to be recorded: who makes it, what it asks for, how long it may take, and what it waits for."""
 
     key: CallKey
     keyed: bool
@@ -80,7 +84,8 @@ class NewCall(Struct):
     ending: "Ending | None" = None
     """Of a call that ended before it began: its tool is not there, its input does not fit."""
     older: tuple[bytes, ...] = ()
-    """Its fingerprints by keys that are not the newest any more."""
+    """The fingerprints of the same input by older keys of the ring: what was recorded before the keys changed is still
+    the same call."""
 
     def name(self, seq: int) -> CallName:
         """Once it is recorded under that number."""
@@ -98,7 +103,7 @@ class NewCall(Struct):
 
 
 class Ending(Struct):
-    """How a call ended."""
+    """How a call ended, as it is recorded: with a value or an error, and what that means for its key."""
 
     state: State
     code: str
@@ -113,7 +118,8 @@ class Ending(Struct):
 
 
 class CallRecord(Struct):
-    """A row of the ledger."""
+    """A call as it was read from the ledger, with its input and its outcome. The fields are in the order of the columns
+    that the stores select."""
 
     seq: int
     key: CallKey

@@ -212,7 +212,7 @@ class GiveUp(Struct, frozen=True):
 
 
 class Cancel(Struct, frozen=True):
-    """Nobody wants the result any more."""
+    """Nobody wants the call's result any more: it ends, whoever runs it."""
 
     seq: int
 

@@ -1,11 +1,9 @@
-"""What a ledger keeps for those who decide who may do what: the audit log, API keys, and sealed things.
-
-What a ledger promises. One suite, `tests/contract/`, holds every store to it.
+"""What a ledger promises. One suite, `tests/store/`, holds every store to it.
 
 Every method that writes returns after its write is durable: `kill -9` and power loss do not undo it. Times are the
 store's own clock at the moment of the write. A write about an attempt names it and changes nothing unless that attempt
 still holds the call; whoever loses is given the row, and answers from it. What such a write does is judged by
-`model.standing`, with the row locked.
+`model.judge`, with the row locked, or written in one statement that is tested against it.
 
 A write whose fate is not known (the connection broke while it was committed) is made again or looked up, never guessed:
 every write here can be made twice and has its effect once. Where that cannot be found out in time, StoreDown is
@@ -189,7 +187,7 @@ class CallStore(Protocol):
         ...
 
     async def expire(self, limit: int) -> int:
-        """Settles calls that are overdue (`model.standing.settle`), at most `limit` of them. How many."""
+        """Settles calls that are overdue (`model.judge.settle`), at most `limit` of them. How many."""
         ...
 
     async def sweep(self, limit: int) -> int:
@@ -229,7 +227,7 @@ class RequestStore(Protocol):
 
 
 class SessionStore(Protocol):
-    """Sessions, their messages' tool uses, and their events."""
+    """Sessions, the tool uses of their messages, which are calls, and the events that tell of them."""
 
     async def create_session(self, session: Session) -> None: ...
 
@@ -263,7 +261,7 @@ class SessionStore(Protocol):
 
 
 class WorkerStore(Protocol):
-    """Workers that are alive, by (tenant, subject, name)."""
+    """Workers that are alive, by (tenant, subject, name): each has a lease, and is forgotten when that runs out."""
 
     async def put_worker(self, worker: WorkerRecord) -> None:
         """Registers it, or gives it other tools; alive for `lease_s` from now."""
@@ -283,7 +281,7 @@ class WorkerStore(Protocol):
 
 
 class QuestionStore(Protocol):
-    """What running calls ask their clients."""
+    """What running calls ask their clients, and what they were answered. Both outlive the attempt that asked."""
 
     async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
         """Records a question of a call that this node runs, if that attempt still holds it and none of that name is
@@ -341,7 +339,7 @@ class UsageStore(Protocol):
 
 
 class HoldingStore(Protocol):
-    """What callers leave behind."""
+    """How much callers leave behind in the ledger, counted and in bytes, for the quotas to judge by."""
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
         """How many of these a caller has, or a whole tenant, counted no further than `most`. A worker of the name
@@ -366,7 +364,8 @@ class Store(
     HoldingStore,
     Protocol,
 ):
-    """A ledger."""
+    """A ledger, as a server uses it: calls and all that belongs to them directly, and what the trust layer keeps as the
+    parts `audit`, `api_keys` and `sealed`."""
 
     hints: Hints
     """Who is told when something changes."""

@@ -1,6 +1,7 @@
-"""Numbered SQL files, applied in order. A fresh schema is what they make of nothing.
+"""The SQL of the stores, which stands in files: numbered migrations, applied in order, and named statements.
 
-SQL in files, each statement under a line `-- name: …`.
+A fresh schema is what the migrations make of nothing, so that every ledger has gone the same way. Each statement stands
+under a line `-- name: …`.
 """
 
 from functools import cache
@@ -14,6 +15,8 @@ from .values import SchemaTooNew
 
 
 class Migration(Struct, frozen=True):
+    """One step of a store's schema. Once released it never changes: ledgers have it behind them."""
+
     number: int
     sql: str
 

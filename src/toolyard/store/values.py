@@ -1,4 +1,5 @@
-"""store/values.py"""
+"""Values that go into a store and come out of it, beside those of the model: what to look for, what was found, how long
+things are kept, and the errors that only a store raises."""
 
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -12,11 +13,11 @@ from ..model.writes import Claimant, LeaseTerms
 
 
 class StoreInUse(SetupError):
-    """Another process writes to this file."""
+    """Another process writes to this ledger's file, and only one may."""
 
 
 class SchemaTooNew(SetupError):
-    """The store was written by a newer toolyard."""
+    """The ledger was written by a newer toolyard, whose tables this one does not know."""
 
 
 class StoreDown(Unavailable):

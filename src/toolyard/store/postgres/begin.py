@@ -16,7 +16,7 @@ from ..hints import came as came_with
 from ..values import Begun, key_conflict, queue_full
 from .batches import MOST_BYTES_AT_ONCE
 from .connections import Connection
-from .rows import SQL, Row, Told, columns, found_by, key_values, new_values, ran_values, text
+from .rows import SQL, PendingHints, Row, columns, found_by, key_values, new_values, ran_values, text
 from .session_events import Happened, announce, lock_sessions
 
 ROUNDS = 5
@@ -47,7 +47,7 @@ async def number(connection: Connection, calls: Sequence[Beginning]) -> None:
 
 
 async def begin(
-    connection: Connection, again: bool, calls: Sequence[Beginning], terms: BeginTerms, told: Told
+    connection: Connection, again: bool, calls: Sequence[Beginning], terms: BeginTerms, told: PendingHints
 ) -> list[Happened]:
     """Gives each its outcome."""
     came: list[Happened] = []
@@ -56,6 +56,7 @@ async def begin(
     if any(each.most_pending is not None for each in _open(calls)):
         await _refuse_long_queues(connection, _open(calls))
     for _ in range(ROUNDS):
+        # A key that was taken when the insert met it may be free again by the time its call is looked up: then insert.
         if left := _open(calls):
             came += await insert(connection, left, terms, told)
         await find_known(connection, [each for each in _open(calls) if each.call.keyed])
@@ -63,7 +64,7 @@ async def begin(
 
 
 async def begin_in_session(
-    connection: Connection, again: bool, session: str, call: Beginning, terms: BeginTerms, told: Told
+    connection: Connection, again: bool, session: str, call: Beginning, terms: BeginTerms, told: PendingHints
 ) -> None:
     """One call of a session, which is told of it."""
     async with connection.transaction():
@@ -72,7 +73,7 @@ async def begin_in_session(
 
 
 async def insert(
-    connection: Connection, calls: Sequence[Beginning], terms: BeginTerms, told: Told, turn: int | None = None
+    connection: Connection, calls: Sequence[Beginning], terms: BeginTerms, told: PendingHints, turn: int | None = None
 ) -> list[Happened]:
     """Those whose key is free."""
     rows = [new_values(each.call, each.seq, each.call.turn if turn is None else turn) for each in calls]
@@ -96,7 +97,7 @@ async def find_known(connection: Connection, calls: Sequence[Beginning]) -> None
 
 
 async def add_turn(
-    connection: Connection, again: bool, session: str, calls: Sequence[Beginning], terms: BeginTerms, told: Told
+    connection: Connection, again: bool, session: str, calls: Sequence[Beginning], terms: BeginTerms, told: PendingHints
 ) -> None:
     """The tool uses of a message, all or none."""
     for each in calls:

@@ -51,7 +51,7 @@ PROMISES = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout
 
 
 class Connection(Protocol):
-    """What is used of asyncpg's."""
+    """A connection to the database, as far as this store uses one of asyncpg's."""
 
     async def fetch(self, sql: str, *values: Any) -> list[Any]: ...
 
@@ -73,7 +73,7 @@ class Connection(Protocol):
 
 
 class NoConnection(Exception):
-    """There is no connection to be had now."""
+    """There is no connection to be had now, and nobody waits for one: the work was not begun."""
 
 
 class Pool:
@@ -120,14 +120,14 @@ class Pool:
                 if not again:
                     raise down(error) from error
                 failure = error
-            except CLASHES as error:
+            except CLASHES as error:  # this try was rolled back whole, so its fate is known
                 if _is_taken(error):
                     raise down(error) from error
                 failure = error
             except BREAKS as error:
                 if not _is_broken(error):
                     raise down(error) from error
-                failure, again = error, True
+                failure, again = error, True  # it may have been committed: from now on the work looks for its traces
             if time.monotonic() > until:
                 raise down(failure) from failure
             await asyncio.sleep(PAUSES_S[min(tries, len(PAUSES_S) - 1)])

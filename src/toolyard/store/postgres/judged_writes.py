@@ -17,7 +17,7 @@ from ...model.record import Ending
 from ...model.writes import ByNumber, CallState, LeaseTerms, RequestWrite, Write
 from ..hints import changed
 from .connections import Connection
-from .rows import SQL, Row, Told, columns, standing_of, text
+from .rows import SQL, PendingHints, Row, columns, standing_of, text
 from .session_events import Happened, announce
 
 
@@ -38,7 +38,7 @@ class JudgedChange(Struct):
 
 
 async def judge_calls(
-    connection: Connection, again: bool, writes: Sequence[ByNumber], terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, writes: Sequence[ByNumber], terms: LeaseTerms, told: PendingHints
 ) -> list[Judged | None]:
     """Writes about calls by their numbers. None: there is no such call."""
     locked, now = await _lock(connection, SQL.lock_calls, sorted({write.seq for write in writes}))
@@ -50,7 +50,7 @@ async def judge_calls(
 
 
 async def judge_requests(
-    connection: Connection, again: bool, writes: Sequence[RequestWrite], terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, writes: Sequence[RequestWrite], terms: LeaseTerms, told: PendingHints
 ) -> list[Judged | None]:
     """Writes of those who work on requests. None: there is no such request for whoever wrote."""
     wanted = sorted({(text(write.session), text(write.request)) for write in writes})
@@ -67,7 +67,7 @@ async def judge_requests(
     return judged
 
 
-async def settle_calls(connection: Connection, seqs: Sequence[int], terms: LeaseTerms, told: Told) -> int:
+async def settle_calls(connection: Connection, seqs: Sequence[int], terms: LeaseTerms, told: PendingHints) -> int:
     """Does to calls what is overdue, if it still is now that they are locked. How many were changed."""
     locked, now = await _lock(connection, SQL.lock_calls, sorted(seqs))
     settled = [(call, settle(call.standing, now, terms)) for call in locked]
@@ -98,7 +98,7 @@ async def _lock(connection: Connection, sql: str, *given: Any) -> tuple[list[Loc
     return locked, max((row[-1] for row in rows), default=0.0)
 
 
-async def _save(connection: Connection, told: Told, changes: Sequence[JudgedChange]) -> None:
+async def _save(connection: Connection, told: PendingHints, changes: Sequence[JudgedChange]) -> None:
     if not changes:
         return
     last = {change.before.seq: change.after.standing for change in changes}

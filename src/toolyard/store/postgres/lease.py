@@ -23,7 +23,7 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class Lease:
-    """Renewed from `start` to `stop`."""
+    """This node's lease: it is renewed from `start` to `stop`, three times as often as it would have to be."""
 
     def __init__(self, url: str, node: str, lease_s: float) -> None:
         self._url, self._node, self._lease_s = url, node, lease_s

@@ -13,13 +13,13 @@ from ..hints import Topic
 from . import holdings
 from .connections import Connection
 from .judged_writes import judge_calls, settle_calls
-from .rows import SQL, Told, call_of, ending_values
+from .rows import SQL, PendingHints, call_of, ending_values
 
 NODES_ARE_FORGOTTEN_S = 3600.0
 
 
 async def finish(
-    connection: Connection, again: bool, done: Sequence[Finish], node: str, terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, done: Sequence[Finish], node: str, terms: LeaseTerms, told: PendingHints
 ) -> list[CallRecord | None]:
     """Most need one conditional statement for all of them, which changes what `model.judge` would. Those with a
     session, and those that free their key, are judged one by one; whoever does not hold the call any more is given it
@@ -40,14 +40,14 @@ async def finish(
 
 
 async def write(
-    connection: Connection, again: bool, writes: Sequence[ByNumber], terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, writes: Sequence[ByNumber], terms: LeaseTerms, told: PendingHints
 ) -> list[Judged | None]:
     """What the server writes about calls by their numbers, in one transaction."""
     async with connection.transaction():
         return await judge_calls(connection, again, writes, terms, told)
 
 
-async def expire(connection: Connection, again: bool, limit: int, terms: LeaseTerms, told: Told) -> int:
+async def expire(connection: Connection, again: bool, limit: int, terms: LeaseTerms, told: PendingHints) -> int:
     """Settles what is overdue, a few calls at a time, and forgets workers whose lease is over."""
     async with connection.transaction():
         due = [seq for (seq,) in await connection.fetch(SQL.overdue, limit)]

@@ -20,7 +20,7 @@ from ...model.errors import ToolyardError
 from ...model.json_value import decoder
 from ..hints import Hints, Topic
 from .connections import BREAKS, Connection, Pool, connect, reason
-from .rows import SQL, Told, encode
+from .rows import SQL, PendingHints, encode
 
 SEND_EVERY_S = 0.01
 LOOK_EVERY_S = 0.2
@@ -49,15 +49,16 @@ def channel_of(schema: str) -> str:
 
 
 class Sender:
-    """Tells other nodes."""
+    """Collects hints for other nodes, and sends them as notifications. One that cannot be sent is dropped: the others'
+    pollers see the change all the same."""
 
     def __init__(self, link: Pool, node: str) -> None:
         self._link, self._node = link, node
         self.channel = ""
-        self._waiting: Told = set()
+        self._waiting: PendingHints = set()
         self._there = asyncio.Event()
 
-    def add(self, told: Told) -> None:
+    def add(self, told: PendingHints) -> None:
         if told:
             self._waiting |= told
             self._there.set()
@@ -89,7 +90,7 @@ class Sender:
         await connection.execute(SQL.notify, self.channel, payloads)
 
 
-def payloads_of(node: str, told: Told) -> Iterator[str]:
+def payloads_of(node: str, told: PendingHints) -> Iterator[str]:
     changed: defaultdict[Topic, list[Any]] = defaultdict(list)
     for topic, key in told:
         changed[topic].append(key)
@@ -117,7 +118,7 @@ class HintingPool:
 
     async def write(self, work: Callable[..., Awaitable[T]]) -> T:
         """`work(connection, again, told=…)`, and hints of what it tells once it is durable."""
-        told: Told = set()
+        told: PendingHints = set()
         done = await self._pool.write(partial(work, told=told))
         self.tell(told)
         return done
@@ -131,14 +132,14 @@ class HintingPool:
         rows: list[Any] = await self._pool.read(lambda connection: connection.fetch(sql, *values))
         return rows
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: PendingHints) -> None:
         for topic, key in told:
             self._hints.tell(topic, key)
         self._sender.add(told)
 
 
 class Listener:
-    """Hears other nodes."""
+    """Hears the notifications of other nodes on a connection of its own, and passes them on as hints."""
 
     def __init__(self, url: str, node: str, hints: Hints, channel: str) -> None:
         self._url, self._node, self._hints, self._channel = url, node, hints, channel
@@ -179,7 +180,8 @@ class Listener:
 
 
 class Poller:
-    """Looks at what is watched."""
+    """Looks at what somebody on this node watches, a few times a second, and hints at what has changed since. So a
+    notification that was lost costs a moment and nothing else."""
 
     def __init__(self, link: Pool, hints: Hints) -> None:
         self._link, self._hints = link, hints

@@ -16,6 +16,8 @@ NOT_BY_CALLER = ("tenant || ''", "subject || ''")
 
 
 class _Conditions:
+    """The conditions of a statement that is put together, and the values for their places."""
+
     def __init__(self) -> None:
         self._said: list[str] = []
         self.values: list[Any] = []

@@ -5,13 +5,15 @@ from collections.abc import Mapping
 
 from ..hints import Topic
 from .connections import Connection
-from .rows import SQL, Told, text
+from .rows import SQL, PendingHints, text
 
 Held = tuple[int, int, str]
 """A call, an attempt at it, and the node that runs it."""
 
 
-async def ask(connection: Connection, again: bool, held: Held, name: str, question: bytes, told: Told) -> bytes | None:
+async def ask(
+    connection: Connection, again: bool, held: Held, name: str, question: bytes, told: PendingHints
+) -> bytes | None:
     """What it was answered with before; None where it is open now, or nothing was done."""
     seq = held[0]
     async with connection.transaction():
@@ -24,7 +26,9 @@ async def ask(connection: Connection, again: bool, held: Held, name: str, questi
     return answer
 
 
-async def answer(connection: Connection, again: bool, seq: int, answers: Mapping[str, bytes], told: Told) -> None:
+async def answer(
+    connection: Connection, again: bool, seq: int, answers: Mapping[str, bytes], told: PendingHints
+) -> None:
     given = {text(name): answer for name, answer in answers.items()}
     async with connection.transaction():
         if await connection.fetchval(SQL.lock_living, seq) is None:

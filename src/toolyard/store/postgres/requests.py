@@ -15,7 +15,7 @@ from ..hints import Topic
 from ..values import ClaimFilter
 from .connections import Connection
 from .judged_writes import judge_requests
-from .rows import SQL, Row, Told, call_of, columns, ending_values, like, standing_of, text
+from .rows import SQL, PendingHints, Row, call_of, columns, ending_values, like, standing_of, text
 from .session_events import Happened, announce
 
 R = TypeVar("R", HeartbeatWrite, Answer)
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 
 
 async def claim(
-    connection: Connection, again: bool, wanted: ClaimFilter, token: int, terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, wanted: ClaimFilter, token: int, terms: LeaseTerms, told: PendingHints
 ) -> list[CallRecord]:
     """`token` is a number that no other claim has."""
     async with connection.transaction():
@@ -89,10 +89,11 @@ class _Whos:
 
 
 async def beat(
-    connection: Connection, again: bool, beats: Sequence[HeartbeatWrite], terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, beats: Sequence[HeartbeatWrite], terms: LeaseTerms, told: PendingHints
 ) -> list[Judged | None]:
     whos, first = _Whos(), _first_of_each(enumerate(beats))
     rows = [(*place, each.attempt, whos.number(each.who), each.heartbeat, each.progress) for place, (_, each) in first]
+    # The statement changes those that fit and says which; whatever it left alone is judged under lock, for its reason.
     verdicts: list[Judged | None] = [None] * len(beats)
     places = {place: index for place, (index, _) in first}
     for standing in await _written(connection, SQL.beat, whos, [terms.lease_s], rows):
@@ -101,7 +102,7 @@ async def beat(
 
 
 async def answer(
-    connection: Connection, again: bool, answers: Sequence[Answer | HandBack], terms: LeaseTerms, told: Told
+    connection: Connection, again: bool, answers: Sequence[Answer | HandBack], terms: LeaseTerms, told: PendingHints
 ) -> list[Judged | None]:
     """Those that a session has to be told of, and those that free a key, are judged."""
     plain = [(index, each) for index, each in enumerate(answers) if isinstance(each, Answer) and _is_plain(each)]
@@ -151,7 +152,7 @@ async def _and_the_others(
     writes: Sequence[RequestWrite],
     verdicts: list[Judged | None],
     terms: LeaseTerms,
-    told: Told,
+    told: PendingHints,
 ) -> list[Judged | None]:
     left = [index for index, verdict in enumerate(verdicts) if verdict is None]
     if left:

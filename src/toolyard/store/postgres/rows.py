@@ -13,7 +13,7 @@ from ..hints import Topic
 from ..sql_files import statements
 from ..values import Begun, begun_of, waiting_for_of
 
-Told = set[tuple[Topic, Hashable]]
+PendingHints = set[tuple[Topic, Hashable]]
 """What to give hints of once the write is durable."""
 Row = tuple[Any, ...]
 

@@ -10,7 +10,7 @@ from ...model.session import RequestEvent, SessionCounts, SessionEvent
 from ...model.writes import DIRECT
 from ..hints import Topic
 from .connections import Connection
-from .rows import SQL, Row, Told, columns, encode
+from .rows import SQL, PendingHints, Row, columns, encode
 
 
 class Happened(Struct):
@@ -29,7 +29,7 @@ async def lock_sessions(connection: Connection, ids: Sequence[str]) -> dict[str,
     return {id: SessionCounts(*counts) for id, *counts in await connection.fetch(SQL.lock_sessions, sorted(ids))}
 
 
-async def announce(connection: Connection, told: Told, happened: Sequence[Happened]) -> None:
+async def announce(connection: Connection, told: PendingHints, happened: Sequence[Happened]) -> None:
     """Within the transaction that made it happen."""
     ids = {each.session for each in happened if each.session is not None and each.session != DIRECT}
     if not ids:

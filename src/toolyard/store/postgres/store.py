@@ -1,10 +1,11 @@
 """The ledger in PostgreSQL: any number of nodes share it.
 
 Writes of one kind that come at the same time are made together, each kind by one or a few statements for all of them.
-What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. What is said of
-each part stands with it: `postgres_link` connections, `_batches` writes made together, `_begin` `_nodes` `_requests`
-`_questions` `_keys` `_standing` `_events` `_audit` `_usage` `_holdings` the writes, `_lease` the node's sign of life,
-`_hints` what others hear.
+What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. This module says
+which write goes which way; each way is a module beside it: `connections` (a pool, and writes whose fate is not known),
+`batches` (writes made together), `begin`, `node_calls`, `requests` and `questions` (about calls), `judged_writes`
+(under lock, by `model.judge`), `session_events`, `shared_limits`, `holdings`, `trust`, `lease` (a sign of life) and
+`notifications` (what other nodes hear).
 """
 
 import asyncio
@@ -79,7 +80,8 @@ _log = logging.getLogger("toolyard.ledger")
 
 
 class PostgresStore:
-    """Implements `contract.Store`."""
+    """One node's way to a ledger that many share. Implements `contract.Store`, whose methods say what each of these
+    does."""
 
     shared = True
 

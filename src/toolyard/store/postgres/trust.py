@@ -16,7 +16,7 @@ from ...model.sealed import Sealed
 from ..hints import Hints, Topic
 from .connections import Connection, Pool
 from .notifications import HintingPool
-from .rows import SQL, Told, columns, text, text_or_none
+from .rows import SQL, PendingHints, columns, text, text_or_none
 
 
 class PostgresAudit:
@@ -92,7 +92,7 @@ class PostgresApiKeys:
             await self._unflushed.write(lambda connection, _: connection.execute(SQL.note_key_uses, *values))
 
 
-async def _put_key(connection: Connection, again: bool, key: ApiKey, told: Told) -> bool:
+async def _put_key(connection: Connection, again: bool, key: ApiKey, told: PendingHints) -> bool:
     names = (text(key.tenant), text(key.subject), list(map(text, key.allow)), list(map(text, key.scopes)))
     async with connection.transaction():
         await connection.execute(SQL.free_key_name, text(key.name))
@@ -102,7 +102,7 @@ async def _put_key(connection: Connection, again: bool, key: ApiKey, told: Told)
     return bool(is_there)
 
 
-async def _revoke_key(connection: Connection, again: bool, name: str, told: Told) -> bool:
+async def _revoke_key(connection: Connection, again: bool, name: str, told: PendingHints) -> bool:
     revoked = await connection.fetch(SQL.revoke_api_key, text(name))
     told.add((Topic.KEYS, ""))
     return bool(revoked) or again
@@ -136,7 +136,9 @@ class PostgresSealed:
         return await self._pool.write(partial(_drop_sealed, which=(kind, text(tenant), text(owner), text(name))))
 
 
-async def _put_sealed(connection: Connection, again: bool, thing: Sealed, instead_of: int | None, told: Told) -> bool:
+async def _put_sealed(
+    connection: Connection, again: bool, thing: Sealed, instead_of: int | None, told: PendingHints
+) -> bool:
     """What is there is ours if a write of unknown fate may have put it there."""
     if instead_of is None:  # a version in the place of another is the same thing, refreshed: no news
         told.add((Topic.KEPT, thing.kind))
@@ -147,5 +149,7 @@ async def _put_sealed(connection: Connection, again: bool, thing: Sealed, instea
     return bool(rows) and Sealed(*rows[0]).data == thing.data
 
 
-async def _drop_sealed(connection: Connection, again: bool, which: tuple[str, str, str, str], told: Told) -> bool:
+async def _drop_sealed(
+    connection: Connection, again: bool, which: tuple[str, str, str, str], told: PendingHints
+) -> bool:
     return bool(await connection.fetch(SQL.drop_sealed, *which)) or again

@@ -27,6 +27,7 @@ PendingHints = set[tuple[Topic, Hashable]]
 """What to give hints of once the transaction is durable."""
 
 encode = msgspec.json.Encoder().encode
+# From `queue_until` on the fields of a CallState are what a judged write may change, in the order of the columns.
 _CHANGING = CallState.__struct_fields__[CallState.__struct_fields__.index("queue_until") :]
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
 
@@ -173,6 +174,7 @@ def count_held(cursor: apsw.Cursor, what: Held, given: dict[str, Any]) -> int:
 
 
 def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limit: int) -> int:
+    # A key whose time is over is kept on while its call runs or its outcome is still there, and only then dropped.
     cursor.execute(SQL.keep_keys, {"now": now, "key_ttl_s": key_ttl_s})
     cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     old = cursor.execute(SQL.old_calls, (before, limit)).fetchall()

@@ -67,7 +67,7 @@ TRIED_BYTES = 8192
 
 
 class SqliteStore:
-    """Implements `contract.Store`."""
+    """A ledger in one file, or in memory. Implements `contract.Store`, whose methods say what each of these does."""
 
     shared = False
 

@@ -64,7 +64,8 @@ class HintingWriter:
 
 
 class Writer:
-    """Use from one event loop. `connection` is handed over: no other thread may touch it until `close` returned."""
+    """The thread, its queue, and its connection to the file. Use from one event loop. `connection` is handed over: no
+    other thread may touch it until `close` returned."""
 
     def __init__(self, connection: apsw.Connection, supervisor: Supervisor) -> None:
         self._connection, self._cursor = connection, connection.cursor()
