@@ -11,13 +11,13 @@ from toolyard.model.lifecycle import CODES, Move, State, WaitingFor
 from toolyard.model.record import Ending
 from toolyard.model.writes import (
     DIRECT,
-    Answered,
     Ask,
     CallState,
     Decision,
     Finish,
     GiveUp,
     NodeHandBack,
+    QuestionsClosed,
     Resolve,
     Restart,
     WaitForAccount,
@@ -92,14 +92,14 @@ def test_what_a_node_hands_back_is_any_nodes_and_not_lost() -> None:
 def test_a_run_that_asks_waits_where_it_is_until_it_is_answered() -> None:
     asks = judged(running(), Ask(1, 2, "a")).standing
     assert (asks.state, asks.waiting_for, asks.holder) == (State.PROCESSING, ANSWER, "a")
-    assert judged(asks, Answered(1)).standing == running()
+    assert judged(asks, QuestionsClosed(1)).standing == running()
 
 
 @pytest.mark.parametrize(
     "call", [running(), waiting(waiting_for=APPROVAL)], ids=["it asks nothing", "it has not begun"]
 )
 def test_an_answer_lets_nothing_else_go_on(call: CallState) -> None:
-    now = judged(call, Answered(1))
+    now = judged(call, QuestionsClosed(1))
     assert (now.reason, now.standing) == ("conflict", call)
 
 

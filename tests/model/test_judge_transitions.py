@@ -14,7 +14,6 @@ from toolyard.model.lifecycle import CODES, ENDED, TRANSITIONS, Move, State, Wai
 from toolyard.model.record import Ending, Queue
 from toolyard.model.writes import (
     Answer,
-    Answered,
     Ask,
     ByNumber,
     CallState,
@@ -28,6 +27,7 @@ from toolyard.model.writes import (
     LeaseTerms,
     NodeHandBack,
     NodeWrite,
+    QuestionsClosed,
     Resolve,
     Restart,
     WaitForAccount,
@@ -152,7 +152,7 @@ writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(Finish, st.just(1), attempts, nodes, endings | errors),
     st.builds(NodeHandBack, st.just(1), attempts, nodes),
     st.builds(Ask, st.just(1), attempts, nodes),
-    st.just(Answered(1)),
+    st.just(QuestionsClosed(1)),
     st.builds(Restart, st.just(1), attempts, nodes),
     st.builds(GiveUp, st.just(1), attempts, nodes, errors),
     st.builds(Resolve, st.just(1), st.none() | endings),
@@ -327,7 +327,7 @@ MADE: dict[tuple[State, Move], tuple[CallState, Write | None]] = {
     (State.PROCESSING, Move.RENEW): (processing(), beat()),
     (State.PROCESSING, Move.RESTART): (node_runs(), Restart(1, 1, "b")),
     (State.PROCESSING, Move.ASK): (node_runs(), Ask(1, 1, "a")),
-    (State.PROCESSING, Move.RESUME): (node_runs(waiting_for=ANSWER), Answered(1)),
+    (State.PROCESSING, Move.RESUME): (node_runs(waiting_for=ANSWER), QuestionsClosed(1)),
     (State.PROCESSING, Move.WAIT): (processing(), WaitForAccount(1, 1, ACCOUNT, 9.0)),
     (State.PROCESSING, Move.RELEASE): (processing(), hand_back()),
     (State.PROCESSING, Move.LOSE): (processing(lease_until=NOW), None),

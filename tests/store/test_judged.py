@@ -22,7 +22,6 @@ from toolyard.model.record import Ending, NewCall
 from toolyard.model.writes import (
     DIRECT,
     Answer,
-    Answered,
     Ask,
     CallState,
     Cancel,
@@ -33,6 +32,7 @@ from toolyard.model.writes import (
     HandBack,
     HeartbeatWrite,
     NodeHandBack,
+    QuestionsClosed,
     RequestWrite,
     Resolve,
     Restart,
@@ -400,7 +400,7 @@ def every_write(before: CallState, node: str) -> Iterator[Write]:
     for settled in (None, DONE, FAILED):
         yield Resolve(seq, settled)
     yield Cancel(seq)
-    yield Answered(seq)
+    yield QuestionsClosed(seq)
     if before.session is not None:
         yield from every_request_write(before, (None, *attempts))
 
@@ -446,7 +446,7 @@ async def make(store: Store, write: Write) -> Judged | bool | None:
             await store.hand_back(write.seq, write.attempt)
         case Ask():
             await store.ask(write.seq, write.attempt, "name?", b"{}")
-        case Answered():
+        case QuestionsClosed():
             await store.answer_questions(write.seq, {"name?": b"1"})
     return None
 

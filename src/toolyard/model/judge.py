@@ -23,7 +23,6 @@ from .record import Ending
 from .writes import (
     DIRECT,
     Answer,
-    Answered,
     Ask,
     CallState,
     Cancel,
@@ -36,6 +35,7 @@ from .writes import (
     LeaseTerms,
     NodeHandBack,
     NodeWrite,
+    QuestionsClosed,
     Reason,
     Resolve,
     Restart,
@@ -210,7 +210,7 @@ def _judge(call: CallState, write: Write, now: float, terms: LeaseTerms, is_held
         case Ask():
             refused = _node_fence(call, write.attempt, write.node)
             return _refused(call, refused) if refused else Judged(_to(call, Move.ASK, waiting_for=WaitingFor.ANSWER))
-        case Answered():
+        case QuestionsClosed():
             if call.waiting_for != WaitingFor.ANSWER:
                 return _refused(call, "conflict")
             return Judged(_to(call, Move.RESUME, waiting_for=None))

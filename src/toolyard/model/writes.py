@@ -185,7 +185,7 @@ class Ask(Struct, frozen=True):
     node: str
 
 
-class Answered(Struct, frozen=True):
+class QuestionsClosed(Struct, frozen=True):
     """None of the questions that a call asked is open any more."""
 
     seq: int
@@ -246,7 +246,7 @@ class Resolve(Struct, frozen=True):
     ending: Ending | None
 
 
-NodeWrite = Finish | NodeHandBack | Ask | Answered | Restart | GiveUp
+NodeWrite = Finish | NodeHandBack | Ask | QuestionsClosed | Restart | GiveUp
 RequestWrite = HeartbeatWrite | Answer | HandBack
 """What those who work on requests write. Which of them may touch a call is `Claimant.may_touch`."""
 ByNumber = Cancel | Decision | WaitForAccount | Resolve | NodeWrite

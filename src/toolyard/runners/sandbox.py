@@ -56,7 +56,7 @@ Whose = tuple[str, str]
 """Tenant and subject: callers take turns."""
 
 
-class Ask(Struct):
+class SandboxRequest(Struct):
     """A schema and, if it is to be checked, a value, as JSON."""
 
     schema: bytes
@@ -112,7 +112,7 @@ class Sandbox:
         document = _encode(schema)
         known = await self._look(document, schema)
         if known.validator is None and not known.is_proven and known.reason is None:
-            verdict, _ = await self._asked(Ask(document), whose)
+            verdict, _ = await self._asked(SandboxRequest(document), whose)
             known.reason, known.is_proven = verdict.reason, verdict.reason is None
         if known.reason is not None:
             raise ValueError(known.reason)
@@ -130,7 +130,7 @@ class Sandbox:
                 return ()
             if steps <= EXPLAINED_STEPS:
                 return problems_with(known.validator, schema, value)
-        verdict, problems = await self._asked(Ask(document, _encode(value)), whose)
+        verdict, problems = await self._asked(SandboxRequest(document, _encode(value)), whose)
         if verdict.reason is not None:
             return (Problem("", f"Cannot be checked: {verdict.reason}"),)
         return problems
@@ -160,7 +160,7 @@ class Sandbox:
         await asyncio.sleep(0)  # many may come at once: others have their turn in between
         return known
 
-    async def _asked(self, ask: Ask, whose: Whose) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
+    async def _asked(self, ask: SandboxRequest, whose: Whose) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
         if self._waiting.total() >= MOST_WAITING or self._waiting[whose] >= MOST_OF_ONE:
             raise Busy("Too many schemas are being checked; try again in a moment", retry_after_ms=1000)
         self._waiting[whose] += 1
@@ -172,7 +172,7 @@ class Sandbox:
             if not self._waiting[whose]:
                 del self._waiting[whose], self._turns[whose]
 
-    async def _answered(self, ask: Ask) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
+    async def _answered(self, ask: SandboxRequest) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
         """A child that was there before may have come to the end of its memory by what others asked: then a new one is
         asked. Time is counted anew for each question."""
         for _ in range(2):
@@ -224,7 +224,7 @@ class SandboxProcess:
         self.is_spent = True
         """Unless it has answered all that it was asked."""
 
-    async def answer(self, ask: Ask) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
+    async def answer(self, ask: SandboxRequest) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
         """Raises Ended. What is wrong is told even where there is no time to say what."""
         self.is_spent = True
         verdict: SchemaVerdict | None = None
@@ -257,7 +257,7 @@ class SandboxProcess:
         self._writer.close()
 
 
-def framed(said: Ask | SchemaVerdict | Explained) -> bytes:
+def framed(said: SandboxRequest | SchemaVerdict | Explained) -> bytes:
     data = msgspec.msgpack.encode(said)
     return len(data).to_bytes(_LENGTH, "big") + data
 

@@ -16,7 +16,7 @@ import msgspec
 
 from ..model.errors import Problem
 from ..model.json_value import decode
-from .sandbox import ADDRESS_SPACE, CPU_S, Ask, Explained, SchemaVerdict, framed
+from .sandbox import ADDRESS_SPACE, CPU_S, Explained, SandboxRequest, SchemaVerdict, framed
 from .validation import compiled, problems_with
 
 LARGEST = 200 * 2**20
@@ -36,7 +36,7 @@ def serve(link: socket.socket) -> None:
     largest = max(LARGEST, _largest_yet())  # a new process starts with what the server had
     with link.makefile("rb") as incoming:
         while len(prefix := incoming.read(4)) == 4:
-            ask = msgspec.msgpack.decode(incoming.read(int.from_bytes(prefix, "big")), type=Ask)
+            ask = msgspec.msgpack.decode(incoming.read(int.from_bytes(prefix, "big")), type=SandboxRequest)
             _start_clock()
             answer(ask, lambda said: link.sendall(framed(said)))
             if _largest_yet() > largest:
@@ -54,7 +54,7 @@ def _start_clock() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (ceil(used.ru_utime + used.ru_stime) + CPU_S, hard))
 
 
-def answer(ask: Ask, say: Callable[[SchemaVerdict | Explained], None]) -> None:
+def answer(ask: SandboxRequest, say: Callable[[SchemaVerdict | Explained], None]) -> None:
     """First whether it fits, so that this is known whatever becomes of the explanation."""
     try:
         validator = _validator(ask.schema)

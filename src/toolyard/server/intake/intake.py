@@ -33,7 +33,7 @@ from ...model.tool import Tool
 from ...trust.audit.entry import AuditKind
 from .metrics import Metrics
 from .readiness import Readiness
-from .witness import CallSource, Origin, Witness
+from .witness import CallSource, RequestOrigin, Witness
 
 R = TypeVar("R")
 Claims = list[tuple[CallRecord, CallContext]]
@@ -142,7 +142,7 @@ class Intake:
             self._witness.called(REFUSED, None, call, None, code, 0.0)
             await self._witness.written()
 
-    def tell_early(self, call_id: str, caller: Caller, origin: Origin, tell: Callable[[], None]) -> None:
+    def tell_early(self, call_id: str, caller: Caller, origin: RequestOrigin, tell: Callable[[], None]) -> None:
         """Tells a client, by `tell`, that its call goes on. Where the log is strict that is written first, and where it
         cannot be written, the client waits for the end."""
         if self._is_strict:
@@ -150,11 +150,13 @@ class Intake:
         else:
             tell()
 
-    async def _tell_once_written(self, call_id: str, caller: Caller, origin: Origin, tell: Callable[[], None]) -> None:
+    async def _tell_once_written(
+        self, call_id: str, caller: Caller, origin: RequestOrigin, tell: Callable[[], None]
+    ) -> None:
         if await self.note_still_running(call_id, caller, origin):
             tell()
 
-    async def note_still_running(self, call_id: str, caller: Caller, origin: Origin) -> bool:
+    async def note_still_running(self, call_id: str, caller: Caller, origin: RequestOrigin) -> bool:
         """Whether a client may be told that its call goes on: where the log is strict, as soon as that is in it, and
         never of a call that is not in the ledger. Raises StoreDown."""
         if not self._is_strict:
@@ -165,14 +167,14 @@ class Intake:
         await self._witness.told_early(call, caller, origin, STILL_RUNNING)
         return True
 
-    async def note_early(self, call: CallRecord, caller: Caller, origin: Origin, code: str) -> None:
+    async def note_early(self, call: CallRecord, caller: Caller, origin: RequestOrigin, code: str) -> None:
         """A client is about to be told something of a call that goes on: where the log is strict, that is written
         first. Raises StoreDown."""
         if self._is_strict:
             await self._witness.told_early(call, caller, origin, code)
 
     async def uses(
-        self, wire: str, caller: Caller, origin: Origin, take: Callable[[], Awaitable[list[CallRecord]]]
+        self, wire: str, caller: Caller, origin: RequestOrigin, take: Callable[[], Awaitable[list[CallRecord]]]
     ) -> list[CallRecord]:
         """A model's tool uses, as one message of a session brings them: `take` takes all or none. They run by
         themselves, so each is counted as accepted, or as ended where its result was there already. Raises what `take`
@@ -190,7 +192,9 @@ class Intake:
         await self._witness.written()
         return calls
 
-    async def claims(self, caller: Caller, origin: Origin, claim: Callable[[NoteClaims], Awaitable[Claims]]) -> Claims:
+    async def claims(
+        self, caller: Caller, origin: RequestOrigin, claim: Callable[[NoteClaims], Awaitable[Claims]]
+    ) -> Claims:
         """Calls that a worker is given, by `claim`, which is handed what notes them: each is in the log before the
         worker has it, where that must be. Raises what `claim` raises, Unavailable, and StoreDown."""
 
@@ -207,7 +211,7 @@ class Intake:
         kind: AuditKind,
         asset: Asset,
         caller: Caller,
-        origin: Origin,
+        origin: RequestOrigin,
         is_refusal: Callable[[BaseException], bool],
     ) -> AsyncIterator[None]:
         """A prompt or a resource, which is got within the block: it counts against the caller's limits, and whatever

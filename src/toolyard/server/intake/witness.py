@@ -22,7 +22,7 @@ NOBODY = Caller("", "")
 SOON_MS = 1000
 
 
-class Origin(Protocol):
+class RequestOrigin(Protocol):
     """Where a request came from."""
 
     @property
@@ -41,7 +41,7 @@ class CallSource(Protocol):
     def caller(self) -> Caller: ...
 
     @property
-    def origin(self) -> Origin: ...
+    def origin(self) -> RequestOrigin: ...
 
 
 class Witness:
@@ -86,7 +86,7 @@ class Witness:
             )
         )
 
-    async def told_early(self, call: CallRecord, caller: Caller, origin: Origin, code: str) -> None:
+    async def told_early(self, call: CallRecord, caller: Caller, origin: RequestOrigin, code: str) -> None:
         """A call goes on, and its client is about to be told something of it. Its end is an entry of its own. Raises
         StoreDown."""
         entry = Entry(
@@ -96,7 +96,7 @@ class Witness:
         )  # fmt: skip
         await self.note(entry)
 
-    def used(self, wire: str, calls: Iterable[CallRecord], caller: Caller, origin: Origin) -> None:
+    def used(self, wire: str, calls: Iterable[CallRecord], caller: Caller, origin: RequestOrigin) -> None:
         """A model's tool uses that were taken."""
         for call in calls:
             self._add(
@@ -104,7 +104,7 @@ class Witness:
                 outcome=call.code or str(call.state), fingerprint=call.fingerprint.hex() if call.fingerprint else None,
             )  # fmt: skip
 
-    def claimed(self, calls: Iterable[CallRecord], caller: Caller, origin: Origin) -> None:
+    def claimed(self, calls: Iterable[CallRecord], caller: Caller, origin: RequestOrigin) -> None:
         """Calls that a worker is given."""
         for call in calls:
             self._add(AuditKind.CLAIM, caller, origin.address, tool=call.reference, call_id=call.key.call_id)

@@ -9,12 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ...model.call import (
-    LONGEST_USER_ID,
-    CallContext,
-    CallTool,
-    ListTools,
-)
+from ...model.call import LONGEST_USER_ID, CallContext, CallTool, ListTools
 from ...model.errors import MalformedRequest
 from ...model.tool import Requirements
 
