@@ -13,12 +13,13 @@ from msgspec.structs import asdict, astuple
 
 from ...model.api_key import ApiKey
 from ...model.audit import AuditBlock, Chain, Mark
+from ...model.json_value import decoder
 from ...model.sealed import Sealed
 from ..hints import Hints, Topic
 from .rows import SQL, PendingHints, encode, first
 from .writer import HintingWriter
 
-_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_texts = decoder(tuple[str, ...])
 
 
 class SqliteAudit:
