@@ -354,7 +354,7 @@ def test_where_there_is_no_ledger_the_usual_server_is_asked(
     here: Any, server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toolyard.cli.support.ledger.DEFAULT_URL", server.address)
+    monkeypatch.setenv("TOOLYARD_PORT", server.address.rpartition(":")[2])
     server.request("POST", "/tools/call", {"tool_id": "Kit.Nothing", "call_id": "usual", "input": {}})
     assert json.loads(here("show", "usual").out)["state"] == "COMPLETE"
     assert "usual" in here("calls").out
