@@ -45,7 +45,7 @@ async def ask(app: Any, method: str, path: str, body: bytes = b"") -> Reply:
         sent.append(message)
 
     headers = [
-        (b"host", b"test"),
+        (b"host", b"localhost"),
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
     ]

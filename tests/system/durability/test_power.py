@@ -158,7 +158,7 @@ OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "unstarted", "request", "requests", "session",
     "session_requests", "session_standing", "request_standings",
     "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
-    "call_events", "share_usage", "counted", "tell", "count_held", "full",
+    "call_events", "share_usage", "counted", "tell", "count_held", "full", "waiting_calls",
     "api_keys.listed", "api_keys.note_use", "audit.chains", "audit.chain", "audit.blocks",
     "sealed.get", "sealed.listed",
 }  # fmt: skip
