@@ -615,7 +615,7 @@ COMBINED: dict[str, Row] = {
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),
     "many uses of a session's large tools": Row(uses_of_large_tools, memory=128 * MIB),
     "whole floats for integers": Row(posted("POST", "/tools/call", NUMBERS, (floats, whole))),
-    # An author's `uniqueItems` over half a million numbers: the validator compares each with each other of its hash.
+    # An author's `uniqueItems` over half a million numbers, which the validator takes seconds for.
     "whole floats that must differ": Row(posted("POST", "/tools/call", DIFFERENT, (floats, integers)), loop_s=8.0),
     "all results of a session, as requests": Row(requests_with_results, with_results(9), memory=160 * MIB),
     "names of users and traces": Row(named, stored=MIB),
