@@ -77,7 +77,7 @@ class Engine:
         quotas: Quotas,
         questions: Questions,
         sandbox: Sandbox,
-        seam: Clock = SYSTEM_CLOCK,
+        clock: Clock = SYSTEM_CLOCK,
         limiter: Limiter | None = None,
     ) -> None:
         """`runners` are by the names that tools have for them (`Tool.runs`); `limiter` is None where nothing is
@@ -91,9 +91,9 @@ class Engine:
         self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
         self._ask = questions.ask
-        self._new_id, self._monotonic = seam.new_id, seam.monotonic
+        self._new_id, self._monotonic = clock.new_id, clock.monotonic
         self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas
-        self._retries = AccountRetries(node.store, limits.sync_wait_s, seam.monotonic)
+        self._retries = AccountRetries(node.store, limits.sync_wait_s, clock.monotonic)
         self._plans: dict[Tool, Plan] = {}
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""

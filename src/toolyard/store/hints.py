@@ -15,7 +15,7 @@ from ..model.writes import CallState
 
 
 class Topic(StrEnum):
-    """What can change."""
+    """The kinds of change in a ledger that somebody may wait for; each says what its key is."""
 
     ENDED = "ended"
     """A call ended; its key is the call's number."""

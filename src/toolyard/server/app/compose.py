@@ -112,8 +112,8 @@ WIRES: dict[str, ErrorEncoder] = {
 class Yard:
     """A server's parts. `asgi` is the application; `lifetime` is its life."""
 
-    def __init__(self, sources: Iterable[Source], settings: Settings, seam: Clock = SYSTEM_CLOCK) -> None:
-        self.settings, self._seam = settings, seam
+    def __init__(self, sources: Iterable[Source], settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.settings, self._clock = settings, clock
         self.sources = list(sources)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
@@ -128,23 +128,23 @@ class Yard:
             "process": Processes(settings.processes),
             "worker": WorkerRunner(),
         }
-        self.store, self._ring = open_store(settings, seam, self.supervisor)
+        self.store, self._ring = open_store(settings, clock, self.supervisor)
         self._recorder = WriteBehind(self.store) if settings.record == "all" else None
-        self.audit = audit_of(settings, self.store, self._ring, seam, self.supervisor)
-        self.witness = Witness(self.audit, seam.now)
-        self.limiting = ServerLimits(settings, seam.monotonic)
+        self.audit = audit_of(settings, self.store, self._ring, clock, self.supervisor)
+        self.witness = Witness(self.audit, clock.now)
+        self.limiting = ServerLimits(settings, clock.monotonic)
         self.telling = telling_of(settings)
-        self._put_together(seam)
+        self._put_together(clock)
         limited, asking = [limit.who for limit in self.limiting.limits], [rule.who for rule in settings.approvals]
         self.access = Access(settings.access, limited, asking)
         self.local = partial(Access((), limited, asking).caller, NOBODY)
         """Who started this process, as a caller: limits and approvals are about them too, rules are for others."""
-        self._keys = ApiKeys(self.store.api_keys, read_keys(settings.api_keys), seam.now)
+        self._keys = ApiKeys(self.store.api_keys, read_keys(settings.api_keys), clock.now)
         tokens = token_verifier(
-            settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, seam.now
+            settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, clock.now
         )
-        self._validity = CredentialExpiry(self._keys, seam.now)
-        authenticate = Credentials(self._keys, tokens, self.access, seam.now)
+        self._validity = CredentialExpiry(self._keys, clock.now)
+        authenticate = Credentials(self._keys, tokens, self.access, clock.now)
         self.guard = Guard(
             settings.host,
             settings.public_url,
@@ -156,7 +156,7 @@ class Yard:
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
         self.started = False
-        self.routes = self._routes(seam)
+        self.routes = self._routes(clock)
         self.operators_token = token = OperatorsToken(settings.operator_token)
         admission = Admission(
             self.guard,
@@ -169,8 +169,8 @@ class Yard:
             validity=self._validity,
         )
         reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
-        life, admin = lifespan(self.start, self.stop), self._admin(seam)
-        routes = [*self.routes, *self._forms, *self._mcp(seam), *admin, *self._console(seam)]
+        life, admin = lifespan(self.start, self.stop), self._admin(clock)
+        routes = [*self.routes, *self._forms, *self._mcp(clock), *admin, *self._console(clock)]
         self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
         inside = Shell(admin, reader, admission, WIRES, life, _already_started, settings)
         self.door = OperatorSocket(settings.store, token.text, inside, settings.public_url or "")
@@ -191,7 +191,7 @@ class Yard:
         """Where people find this server, as far as it knows."""
         return self.asgi.public_url or f"http://{self.settings.host}:{self.settings.port}"
 
-    def _put_together(self, seam: Clock) -> None:
+    def _put_together(self, clock: Clock) -> None:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
         limits, fingerprints = limits_of(settings), Fingerprints(ring)
@@ -199,13 +199,13 @@ class Yard:
         self.approvals = approvals = ApprovalRules(settings.approvals, settings.approval_wait_s)
         self.approval_links = links = ApprovalLinks(ring, self._own_url)
         approving = Approvals(store, links, settings.claim_wait_s, settings.approval_wait_s)
-        self._decisions = AuditedApprovals(approving, self.witness.note, seam.now)
+        self._decisions = AuditedApprovals(approving, self.witness.note, clock.now)
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._vault = Vault(store.sealed, ring)
-        self.connecting = connecting = self._connect(seam)
-        keepers: list[Keeper] = [HeldSecrets(self._vault, seam.now)]
+        self.connecting = connecting = self._connect(clock)
+        keepers: list[Keeper] = [HeldSecrets(self._vault, clock.now)]
         keepers += [connecting.connections] if connecting is not None else []
-        desk = RequirementResolver(seam.new_id, keepers, None if connecting is None else connecting.challenge)
+        desk = RequirementResolver(clock.new_id, keepers, None if connecting is None else connecting.challenge)
         accounts, sandbox = AccountQuestions(catalogue, desk, ring, self._own_url), Sandbox()
         questions = Questions(store, limits.answer_s, links, sandbox, accounts.of)
         self._recorded = recorded = DurableCalls(
@@ -213,9 +213,9 @@ class Yard:
         )
         self.engine = Engine(
             catalogue, self.runners, desk, limits, node, recorded, self._recorder, ring, quotas, questions, sandbox,
-            seam, self.limiting.limiter,
+            clock, self.limiting.limiter,
         )  # fmt: skip
-        self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, seam)
+        self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, clock)
         lacking = AccountNeeds(store, settings.approval_wait_s)
         self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
         self._awaited = AccountWaits(
@@ -230,7 +230,7 @@ class Yard:
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
 
-    def _connect(self, seam: Clock) -> "AccountParts | None":
+    def _connect(self, clock: Clock) -> "AccountParts | None":
         """What leads people to providers, where there are any."""
         try:
             clients = [each.client for each in self.settings.issuers if each.client is not None]
@@ -238,11 +238,11 @@ class Yard:
                 each.secret()
         except ValueError as error:
             raise SettingsError(str(error)) from None
-        return self._connecting(seam) if self.settings.providers else None
+        return self._connecting(clock) if self.settings.providers else None
 
-    def _connecting(self, seam: Clock) -> "AccountParts":
+    def _connecting(self, clock: Clock) -> "AccountParts":
         did = partial(self.witness.did, AuditKind.CONNECTION)
-        connecting: AccountParts = load("connecting")(self.settings, self.store, self._ring, seam.now, did)
+        connecting: AccountParts = load("connecting")(self.settings, self.store, self._ring, clock.now, did)
         return connecting
 
     @asynccontextmanager
@@ -292,7 +292,7 @@ class Yard:
                 if self.connecting is not None:
                     self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:
-                    sharing = UsageSharing(self.limiting.limiter, self.store, self._seam)
+                    sharing = UsageSharing(self.limiting.limiter, self.store, self._clock)
                     self._keep(stack, "shared limits", sharing.run)
                 if self._quotas.counts_bytes:
                     await self._quotas.look()
@@ -332,7 +332,7 @@ class Yard:
         await self._recorded.close(self.settings.grace_s, self._hurried)
         await self._node.leave()
 
-    def _routes(self, seam: Clock) -> list[Route]:
+    def _routes(self, clock: Clock) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
         desk = OxpHandlers(self.intake, listing, self.readiness, self.telling)
@@ -347,17 +347,17 @@ class Yard:
             *RequestHandlers(
                 self._requests, self._workers, self.engine.questions, self.intake, settings.lease_s, self.telling
             ).routes(),
-            *SessionHandlers(self._sessions, self.intake, seam.new_id, self.telling).routes(),
+            *SessionHandlers(self._sessions, self.intake, clock.new_id, self.telling).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
-            *ApprovalPages(self._decisions, forms, self.catalogue, seam.now).routes(),
+            *ApprovalPages(self._decisions, forms, self.catalogue, clock.now).routes(),
         ]
         site = site_routes.Site(
             settings, self.catalogue, self.access, self.metrics, self.readiness, lambda: self.needs_credentials
         )
         return routes + site_routes.routes(site, lambda: [*routes, *self.mcp_routes])
 
-    def _admin(self, seam: Clock) -> list[Route]:
+    def _admin(self, clock: Clock) -> list[Route]:
         """The operator's table, with everything that a running server knows."""
         server = RunningServer(
             self.catalogue, self.access, self.limiting.limits, self.settings.approvals, self._keys.sync
@@ -365,28 +365,28 @@ class Yard:
         parts = OperatorParts(
             self.store,
             self._ring,
-            seam.now,
+            clock.now,
             self._decisions,
-            lambda: self._connecting(seam).connections,
+            lambda: self._connecting(clock).connections,
             code_maker(Codes(self.store, self._ring), Exchange.base_url),
             server,
         )
         return operator_table.routes(parts)
 
-    def _console(self, seam: Clock) -> list[Route]:
+    def _console(self, clock: Clock) -> list[Route]:
         """The same operator's pages, which are no part of the API either."""
         ground = console.ConsoleParts(
             self.store, self._ring, self.catalogue, self.engine, self._workers, self._decisions, self.readiness,
             self.witness, self.settings, lambda: not self.needs_credentials,
         )  # fmt: skip
-        return console.routes(ground, seam.now)
+        return console.routes(ground, clock.now)
 
-    def _mcp(self, seam: Clock) -> list[Route]:
+    def _mcp(self, clock: Clock) -> list[Route]:
         ground = McpDependencies(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.intake,
             self.witness, self.limiting.streams, self.telling, self._quotas,
         )  # fmt: skip
-        self.mcp, routes = assembled(ground, seam)
+        self.mcp, routes = assembled(ground, clock)
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]
         """Without the other spelling of that address."""
         return routes

@@ -1,4 +1,5 @@
-"""The pieces of HTML that the console's pages are made of: code, JSON, tables, lists.
+"""The pieces of HTML that the console's pages are made of: tables, lists, short texts. Code and JSON are laid out by
+`pages/layout`.
 
 Whatever callers, tools and workers wrote is text here: it is escaped, and hidden characters in it are spelled out.
 """

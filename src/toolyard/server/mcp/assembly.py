@@ -54,13 +54,13 @@ class McpDependencies(Struct, frozen=True):
     quotas: Quotas
 
 
-def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Route]]:
+def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Route]]:
     """The parts for any transport, and the routes of HTTP's. Each part is complete when it is made, so their order is
     that of who needs whom. Raises SettingsError for two authors' servers."""
     settings, engine, node, catalogue = ground.settings, ground.engine, ground.node, ground.catalogue
     store, questions, telling = node.store, engine.questions, ground.telling
     ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
-    states = States(ground.ring, settings.answer_wait_s, seam.now)
+    states = States(ground.ring, settings.answer_wait_s, clock.now)
     given = GivenResources(node, settings.retention_s, telling)
     following = Following(engine, node, states, given, settings.sync_wait_s, ttl_ms, telling)
     tasks = Tasks(store, catalogue, following, questions, ground.witness, ttl_ms, telling)
@@ -70,7 +70,7 @@ def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Rout
         ground.intake, engine, catalogue, node, states, given, following, telling, ttl_ms,
         on_task=subscriptions.follow, on_sent=completions.expect,
     )  # fmt: skip
-    asking = Asking(store, seam.new_id)
+    asking = Asking(store, clock.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
     offers = Offers(lane, given, engine, ground.intake)
     identity = ServerInfo(settings.name, settings.shown_title, settings.instructions)
@@ -78,7 +78,7 @@ def assembled(ground: McpDependencies, seam: Clock) -> tuple[McpParts, list[Rout
     dispatcher = Dispatcher(Calling(parts), pages, tasks, subscriptions, offers, identity)
     answers = ClientAnswers(store, questions, asking)
     keeping = Keeping(store, Places(ground.ring))
-    sessions = McpSessions(store, ground.ring, seam.new_id, ground.quotas)
+    sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)
     return McpParts(dispatcher, subscriptions, answers), http.routes()

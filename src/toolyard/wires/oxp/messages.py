@@ -1,6 +1,8 @@
-"""What OXP 1.0, OTC 1.0 and the OTC draft have in common: the call request, its context, and requirements as listed.
+"""What OXP 1.0, OTC 1.0 and the OTC draft have in common: the shapes of a call request and of its context, and
+requirements as they are listed.
 
-The request is decoded by typed structs (msgspec), in one pass, because this is the hot path of a call.
+The shapes are typed structs (msgspec), so that `negotiation` decodes a request in one pass: this is the hot path of a
+call.
 """
 
 from typing import Any
