@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field
 
 from toolyard import App, Audio, Context, Embedded, Image, ToolError, Toolkit
 from toolyard.server.app.compose import Yard
-from toolyard.server.app.run import listen, serve
+from toolyard.server.app.run import listen, listening_at, serve
 from toolyard.server.http.logs import set_up_logging
 from toolyard.server.mcp.transports.http_stream import SOON_S
 from toolyard.server.settings.table import exactly
@@ -491,7 +491,8 @@ def main() -> None:
         port=given.port, api_keys=given.key, sync_wait_s=SYNC_WAIT_S, mcp_stream_s=STREAM_S, log_level="warning"
     )
     set_up_logging(settings.log_level)
-    serve(Yard([app], settings), listen(settings), lambda address: None)
+    listener = listen(settings)
+    serve(Yard([app], settings, listening=listening_at(listener, settings)), listener, lambda: None)
 
 
 if __name__ == "__main__":

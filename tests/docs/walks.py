@@ -23,12 +23,18 @@ from typing import Any
 import toolyard
 from toolyard import Toolkit
 from toolyard.server.app.compose import Yard
-from toolyard.server.app.run import serve
+from toolyard.server.app.run import listening_at, serve
 from toolyard.server.settings.table import exactly
 
 SOURCE = str(Path(toolyard.__file__).parent) + os.sep
-BESIDE = {"engine/write_behind.py", "trust/audit/log.py", "store/sqlite/writer.py", "supervision.py"}
-"""What writes on its own, later."""
+BESIDE = {
+    "engine/write_behind.py",
+    "trust/audit/log.py",
+    "store/sqlite/writer.py",
+    "supervision.py",
+    "server/app/lag.py",
+}
+"""What works on its own, beside the calls."""
 FIRST = ("server/http/fast_path.py", "FastPath.answer")
 LAST = ("server/http/uvicorn_protocol.py", "PoliteProtocol.on_response_complete")
 OPERATOR = "the-operators-token-of-this-walk"
@@ -204,10 +210,11 @@ def main() -> None:
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
-    yard = Yard([kit], exactly(store="sqlite::memory:", operator_token=OPERATOR, keep_alive_s=60.0))
+    settings = exactly(store="sqlite::memory:", operator_token=OPERATOR, keep_alive_s=60.0)
+    yard = Yard([kit], settings, listening=listening_at(listener, settings))
     sys.setprofile(follower)
     with suppress(KeyboardInterrupt):
-        serve(yard, listener, lambda address: threading.Thread(target=walk).start())
+        serve(yard, listener, lambda: threading.Thread(target=walk).start())
     sys.setprofile(None)
     json.dump(made, sys.stdout)
 

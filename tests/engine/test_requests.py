@@ -13,7 +13,7 @@ from toolyard.engine.requests import At
 from toolyard.engine.wait import Wait
 from toolyard.model.call import CallContext
 from toolyard.model.caller import Caller
-from toolyard.model.errors import PathNotFound, Refused, ToolError
+from toolyard.model.errors import PathNotFound, Refused, ToolError, ToolNotFound
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord
 from toolyard.model.session import NewSession, SessionTool, ToolUse
@@ -47,6 +47,17 @@ async def claimed(room: Room, who: Claimant) -> tuple[CallRecord, CallContext]:
 
 def at(who: Claimant, call: CallRecord, attempt: int | None = None) -> At:
     return At(who, call.session or "", call.request or "", call.attempt if attempt is None else attempt)
+
+
+async def test_a_worker_that_goes_while_a_call_is_looked_up_takes_its_tool_along() -> None:
+    async with Room(kit) as room:
+        await room.offer(ADD)
+        calling = room.call("Far.Add", {"n": 1}, "k")
+        await asyncio.sleep(0)  # the tool is found, and the ledger is asked whether the key is known
+        room.catalogue.remove(*room.catalogue.all())
+        with pytest.raises(ToolNotFound, match="Tool 'Far_Add' was not found"):
+            await calling
+        assert await room.rows() == []
 
 
 async def test_a_call_of_a_workers_tool_waits_for_its_worker_and_gets_its_answer() -> None:

@@ -252,8 +252,10 @@ async def nothing(*_: object) -> None:
 
 
 def shell(*routes: Route) -> Shell:
-    admission = Admission(Guard("", None, (), ()), lambda headers: LOCAL, Witness(None, time.time), has_issuers=False)
-    return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS)
+    admission = Admission(
+        Guard("", None, (), (), knows_host=False), lambda headers: LOCAL, Witness(None, time.time), has_issuers=False
+    )
+    return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS, None)
 
 
 def announce(address: str) -> None:
@@ -273,7 +275,8 @@ def serve_mounted() -> None:
 def serve_directly() -> None:
     yard = Yard([], SETTINGS)
     yard.asgi = shell()
-    serve(yard, listen(SETTINGS), announce)
+    listener = listen(SETTINGS)
+    serve(yard, listener, lambda: announce(address_of(listener)))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from ..model.call import NO_CONTEXT, Brought, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.channel import Channel, QuietChannel
 from ..model.clock import SYSTEM_CLOCK, Clock
-from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
+from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError, ToolNotFound
 from ..model.json_value import decode
 from ..model.lifecycle import WaitingFor
 from ..model.record import CallRecord, NewCall, new_call
@@ -60,6 +60,14 @@ NOTHING = {"type": "null"}
 """The output schema of a tool that has none."""
 
 
+class _Plans(dict[Tool, Plan]):
+    """The plan of each tool that there is. A worker may go between two steps of a call of its tool: then the call is
+    told what it would have been told a moment later."""
+
+    def __missing__(self, tool: Tool) -> Plan:
+        raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="it was removed just now")
+
+
 class Engine:
     """Takes calls of the catalogue's tools, whichever wire they came over: the fast lane here, what is recorded first
     through `DurableCalls`. It keeps a plan for each tool, and asks a tool's runner how its calls are handled."""
@@ -94,7 +102,7 @@ class Engine:
         self._new_id, self._monotonic = clock.new_id, clock.monotonic
         self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas
         self._retries = AccountRetries(node.store, limits.sync_wait_s, clock.monotonic)
-        self._plans: dict[Tool, Plan] = {}
+        self._plans = _Plans()
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
         self._follow(CatalogueChange(tuple(catalogue.all()), ()))

@@ -107,24 +107,27 @@ class Requests:
         """Waits for work, if need be. `who` says each time what the worker serves by now: it may come before its own
         registration; `note` writes down what it is given. Whoever has gone meanwhile, or has lost its credentials, is
         given none: it goes back, for another to claim."""
-        wait, claims = Wait(claim.wait_s, audience), list[CallRecord]()
+        wait = Wait(claim.wait_s, audience)
+        given: Claims = []
 
         async def came() -> bool:
-            nonlocal claims
-            claims = await self._store.claim(ClaimFilter(who(), claim.tools, limit=claim.limit))
-            return bool(claims)
-
-        with wait.while_valid():
-            await holding(self._store, ((Topic.PENDING, ""),), wait, came, LOOK_AGAIN_S)
-            contexts = [None] * len(claims) if wait.is_given_up else await self._contexts(claims, who())
-            given = [(call, each) for call, each in zip(claims, contexts, strict=True) if each is not None]
-            if not wait.is_given_up:
+            nonlocal given
+            claimant = who()
+            calls = await self._store.claim(ClaimFilter(claimant, claim.tools, limit=claim.limit))
+            # Each step takes time in which the worker may go: what comes of it is looked at after each.
+            if calls and not wait.is_given_up:
+                contexts = await self._contexts(calls, claimant)
+                given = [(call, each) for call, each in zip(calls, contexts, strict=True) if each is not None]
+            if given and not wait.is_given_up:
                 await note(given)
-            if not wait.is_given_up:
-                return given
-        for call in claims:
-            await self._hand_back(call, who())
-        return []
+            if wait.is_given_up:
+                given = []
+                for call in calls:
+                    await self._hand_back(call, claimant)
+            return bool(calls)
+
+        await holding(self._store, ((Topic.PENDING, ""),), wait, came, LOOK_AGAIN_S)
+        return given
 
     async def _hand_back(self, call: CallRecord, who: Claimant) -> None:
         await self._store.leave(HandBack(call.session or "", call.request or "", who, call.attempt))

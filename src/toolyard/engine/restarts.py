@@ -92,18 +92,18 @@ class Restarts:
         if was_running and call.losses + 1 >= self._max_attempts:
             message = f"The tool was started {call.attempt} times and never ended"
             return await self._end(call, Move.ABANDON, message)
-        if not self._takes_time(call):
-            return await self._begin(call)
-        self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._begin(call))
+        try:
+            tool = self._own_tool(call)
+        except ToolNotFound as error:
+            if self._store.shared:
+                return False  # another node may have it
+            return await self._end(call, Move.UNKNOWN, _why_not(call, error))
+        if not self._engine.needs_filling(tool):
+            return await self._begin(call, tool)
+        # To prepare it takes time, such as the provider of a token may need: the others do not wait for that.
+        self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._begin(call, tool))
         task.add_done_callback(partial(self._begun, call.seq))
         return True
-
-    def _takes_time(self, call: CallRecord) -> bool:
-        """Whether preparing it waits for others, such as the provider of a token. Then it begins beside the others."""
-        try:
-            return self._engine.needs_filling(self._own_tool(call))
-        except ToolNotFound:
-            return False
 
     def _own_tool(self, call: CallRecord) -> Tool:
         """The tool, if this node runs it. Where the server does not have it any more, a worker may have taken its name
@@ -119,19 +119,14 @@ class Restarts:
         if not task.cancelled() and task.exception() is not None:
             _log.warning("a call cannot be begun yet: %s", task.exception())
 
-    async def _begin(self, call: CallRecord) -> bool:
+    async def _begin(self, call: CallRecord, tool: Tool) -> bool:
         """Prepares the call as it was made and runs it, or ends it with the reason why it cannot run."""
         try:
-            tool = self._own_tool(call)
             brought = context_of(call, self._ring)
             command, caller = command_of(call, brought), caller_of(call, brought, tool)
             work = await self._engine.prepare(tool, command, caller, _channel(call))
         except StoreDown:
             raise  # it is started later
-        except ToolNotFound as error:
-            if self._store.shared:
-                return False  # another node may have it
-            return await self._end(call, Move.UNKNOWN, _why_not(call, error))
         except BrokenSeal:
             return await self._end(call, Move.UNKNOWN, NO_KEY)
         except UNREADABLE as error:

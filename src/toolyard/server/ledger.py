@@ -32,7 +32,7 @@ def open_store(settings: Settings, clock: Clock, supervisor: Supervisor | None =
     kind, _, path = settings.store.partition(":")
     retention = Retention(settings.retention_s, settings.key_ttl_s)
     terms = LeaseTerms(settings.lease_s, settings.max_attempts)
-    if kind in ("postgresql", "postgres"):
+    if is_shared(settings):
         # Without the setting, each node would make a key in its own folder: nodes that share a ledger need the same
         # one.
         shared: Store = load("postgres")(settings.store, clock.new_id(), retention, terms, supervisor)
@@ -43,6 +43,11 @@ def open_store(settings: Settings, clock: Clock, supervisor: Supervisor | None =
     if settings.store == MEMORY:  # its key is gone with it
         return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
     return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"), Path(path))
+
+
+def is_shared(settings: Settings) -> bool:
+    """Whether other nodes may use the ledger that the settings name."""
+    return settings.store.partition(":")[0] in ("postgresql", "postgres")
 
 
 def audit_of(

@@ -67,9 +67,9 @@ def test_where_others_can_read_along_there_is_no_console() -> None:
         assert ((await browser.open("/enter")).status, "over https" in browser.text) == (403, True)
         answer = await browser.send("/enter", origin=b"http://tools.example", code=await new_code(made))
         assert (answer.status, COOKIE in browser.cookies) == (403, False)
-        made.yard.asgi.public_url = None
+        made.yard.asgi._public_url = None
         browser = await came_in(made)
-        made.yard.asgi.public_url = "http://tools.example"
+        made.yard.asgi._public_url = "http://tools.example"
         assert (await browser.open()).status == 303
 
     run(scene, kit, public_url="http://tools.example")

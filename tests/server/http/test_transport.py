@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.server.app.compose import Yard
+from toolyard.server.app.compose import Listening, Yard
 
 from ... import warm
 from ...conformance.serving import command, environment, stop
@@ -24,8 +24,8 @@ PAGE = b"https://app.example.com"
 
 def run(scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
     async def play() -> None:
-        async with Scene(Yard([kit], settings(**more))) as made:
-            made.yard.guard.knows_host = True
+        yard = Yard([kit], settings(**more), listening=Listening("http://localhost"))
+        async with Scene(yard) as made:
             await scene(made)
 
     asyncio.run(play())

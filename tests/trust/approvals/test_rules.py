@@ -56,8 +56,6 @@ def test_the_operators_rules_come_before_what_the_author_said() -> None:
 
 
 def test_a_call_that_nobody_can_agree_to_is_refused_at_once() -> None:
-    rules = ApprovalRules([ApprovalRule()], 60.0)
-    rules.refuse_where_nobody_can("Bank_Pay")
-    rules.nobody = "there is no page here"
+    ApprovalRules([ApprovalRule()], 60.0).refuse_where_nobody_can("Bank_Pay")
     with pytest.raises(MissingRequirements):
-        rules.refuse_where_nobody_can("Bank_Pay")
+        ApprovalRules([ApprovalRule()], 60.0, "there is no page here").refuse_where_nobody_can("Bank_Pay")

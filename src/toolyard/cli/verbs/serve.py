@@ -13,7 +13,7 @@ import typer
 from ...lazy import load
 from ...runners.loader import sources_of
 from ...server.app.compose import Yard
-from ...server.app.run import listen
+from ...server.app.run import listen, listening_at
 from ...server.http.logs import set_up_logging
 from ...server.settings.table import load_settings
 from ...version import VERSION
@@ -54,10 +54,11 @@ def serve(
         load("reload")(arguments, served, listen(settings))
         return
     listener = socket.socket(fileno=fd) if fd is not None else listen(settings)
-    yard = Yard(sources_of(served), settings)
+    listening = listening_at(listener, settings)
+    yard = Yard(sources_of(served), settings, listening=listening)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
-    load("serve")(yard, listener, lambda address: announce(yard, served, address))
+    load("serve")(yard, listener, lambda: announce(yard, served, listening.address))
 
 
 def _leave(*_: object) -> None:

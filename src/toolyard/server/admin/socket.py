@@ -40,21 +40,19 @@ class OperatorSocket:
     operator while servers use it, or is in memory."""
 
     def __init__(self, store: str, token: str, shell: Shell, address: str) -> None:
-        self._ledger, self._token, self._shell, self.address = ledger_file(store), token, shell, address
+        self._ledger, self._token, self._shell, self._address = ledger_file(store), token, shell, address
 
     @asynccontextmanager
-    async def opened(self, base_url: str) -> AsyncIterator[None]:
-        """Listens as long as the block runs, during which the server has the ledger open. `base_url` is for links;
-        empty where nobody knows it."""
+    async def opened(self) -> AsyncIterator[None]:
+        """Listens as long as the block runs, during which the server has the ledger open."""
         if self._ledger is None:
             yield
             return
-        self._shell.public_url = base_url
         with _listening(self._ledger) as listener:
             if listener is None:
                 yield
                 return
-            with EndpointFile(self._ledger, Endpoint(self.address, self._token, listener.getsockname())):
+            with EndpointFile(self._ledger, Endpoint(self._address, self._token, listener.getsockname())):
                 async with _answering(listener, self._shell):
                     yield
 

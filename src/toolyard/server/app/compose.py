@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...engine.account_wait import AccountNeeds, AccountQuestions, AccountWaits
 from ...engine.approvals import Approvals
@@ -109,11 +109,32 @@ WIRES: dict[str, ErrorEncoder] = {
 """Which wire answers for a path that is not served: the first prefix that fits."""
 
 
+class Listening(NamedTuple):
+    """How callers and people reach a yard, as far as that is known before it starts. A mounted one knows nothing of it:
+    the application around it has the socket."""
+
+    address: str = ""
+    """Where the yard itself listens, at the host of its settings; empty where it has no socket of its own."""
+    nobody_approves: str = ""
+    """Why nobody can approve a call of this yard, and what to do about it; empty where somebody can."""
+
+
+MOUNTED = Listening()
+
+
 class Yard:
     """A server's parts. `asgi` is the application; `lifetime` is its life."""
 
-    def __init__(self, sources: Iterable[Source], settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
-        self.settings, self._clock = settings, clock
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        settings: Settings,
+        clock: Clock = SYSTEM_CLOCK,
+        listening: Listening = MOUNTED,
+    ) -> None:
+        self.settings, self._clock, self._listening = settings, clock, listening
+        self._public_url = settings.public_url or listening.address or None
+        """The address in links; None where only requests show it."""
         self.sources = list(sources)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
@@ -151,6 +172,7 @@ class Yard:
             settings.allowed_hosts,
             settings.cors_origins,
             lambda: not self.needs_credentials,
+            knows_host=bool(listening.address),
         )
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
@@ -171,9 +193,12 @@ class Yard:
         reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
         life, admin = lifespan(self.start, self.stop), self._admin(clock)
         routes = [*self.routes, *self._forms, *self._mcp(clock), *admin, *self._console(clock)]
-        self.asgi = Shell(routes, reader, admission, WIRES, life, self.start, settings, self.limiting)
-        inside = Shell(admin, reader, admission, WIRES, life, _already_started, settings)
-        self.door = OperatorSocket(settings.store, token.text, inside, settings.public_url or "")
+        self.asgi = Shell(
+            routes, reader, admission, WIRES, life, self.start, settings, self._public_url, self.limiting
+        )  # fmt: skip
+        inside = Shell(admin, reader, admission, WIRES, life, _already_started, settings, self._public_url or "")
+        found_at = listening.address or settings.public_url or ""
+        self._operator_socket = OperatorSocket(settings.store, token.text, inside, found_at)
 
     def _check(self, tools: Iterable[Tool]) -> None:
         """The server's own. Raises DefinitionError."""
@@ -189,14 +214,16 @@ class Yard:
 
     def _own_url(self) -> str:
         """Where people find this server, as far as it knows."""
-        return self.asgi.public_url or f"http://{self.settings.host}:{self.settings.port}"
+        return self._public_url or f"http://{self.settings.host}:{self.settings.port}"
 
     def _put_together(self, clock: Clock) -> None:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
         limits, fingerprints = limits_of(settings), Fingerprints(ring)
         self._node = node = Node(store)
-        self.approvals = approvals = ApprovalRules(settings.approvals, settings.approval_wait_s)
+        self.approvals = approvals = ApprovalRules(
+            settings.approvals, settings.approval_wait_s, self._listening.nobody_approves
+        )
         self.approval_links = links = ApprovalLinks(ring, self._own_url)
         approving = Approvals(store, links, settings.claim_wait_s, settings.approval_wait_s)
         self._decisions = AuditedApprovals(approving, self.witness.note, clock.now)
@@ -297,7 +324,7 @@ class Yard:
                 if self._quotas.counts_bytes:
                     await self._quotas.look()
                     self._keep(stack, "quotas", self._quotas.follow)
-                await stack.enter_async_context(self.door.opened(self.asgi.public_url or ""))
+                await stack.enter_async_context(self._operator_socket.opened())
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
             self.readiness.take_calls()
@@ -412,4 +439,4 @@ def telling_of(settings: Settings) -> ModelText:
 
 
 async def _already_started() -> None:
-    """The operator's door opens last."""
+    """The operator's socket opens last."""

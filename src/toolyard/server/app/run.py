@@ -21,7 +21,7 @@ from ..http.fast_path import FastPath
 from ..http.uvicorn_protocol import polite, sweep
 from ..ledger import has_keys
 from ..settings.table import Settings
-from .compose import Yard
+from .compose import Listening, Yard
 from .shutdown import LastResort
 from .tls import check_certificate
 
@@ -34,8 +34,9 @@ OWN_FILES = 512
 """Files that are open besides connections: the ledger, pipes to processes, what tools open."""
 
 
-def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) -> None:
-    """Serves until SIGINT or SIGTERM. `announce` is told the address once calls are taken. Raises SetupError."""
+def serve(yard: Yard, listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Serves a yard that was told of this listener (`listening_at`) until SIGINT or SIGTERM. `announce` is called once
+    calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = yard.settings
     if not settings.core_files:
@@ -65,11 +66,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[str], None]) 
         timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]
         timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )
-    address = address_of(listener, "https" if settings.tls_cert else "http")
-    yard.asgi.public_url = yard.asgi.public_url or address
-    yard.guard.knows_host = True
-    yard.door.address = address
-    server = Server(config, yard, lambda: announce(address))
+    server = Server(config, yard, announce)
 
     async def live() -> None:
         async with yard.lifetime():
@@ -158,6 +155,11 @@ def refuse_unsafe(settings: Settings, needs_credentials: bool) -> None:
         f"{settings.host} can be reached from other machines, and no authentication is set; make an API key first: "
         "toolyard keys new NAME"
     )
+
+
+def listening_at(listener: socket.socket, settings: Settings) -> Listening:
+    """What a yard is told of the socket that it will be served on."""
+    return Listening(address_of(listener, "https" if settings.tls_cert else "http"))
 
 
 def address_of(listener: socket.socket, scheme: str = "http") -> str:

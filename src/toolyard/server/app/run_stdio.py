@@ -19,10 +19,11 @@ from ...store.values import StoreInUse
 from ...trust.limits.limits import OVER_PIPES
 from ...wires.contract import JSON
 from ..http.body import BodyReader
+from ..ledger import is_shared
 from ..mcp.transports.pipes import OutputPipe, Pipes, read_lines
 from ..mcp.transports.stdio import StdioServer, Surroundings
 from ..settings.table import Settings
-from .compose import Yard
+from .compose import Listening, Yard
 from .shutdown import Shutdown
 
 MOST_SLOTS = 1000
@@ -44,9 +45,6 @@ def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
 
 async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     yard = await _started(sources, settings)
-    # Pages and approvals are a server's: unless one shares the ledger, nobody could ever say yes.
-    if not (yard.store.shared and settings.public_url):
-        yard.approvals.nobody = NOBODY
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
     around = Surroundings(
         _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or "", yard.local()
@@ -95,7 +93,7 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
     if settings.limits is None:
         settings = replace(settings, limits=list(OVER_PIPES))
     if settings.store != Settings().store:
-        yard = Yard(sources, settings)
+        yard = Yard(sources, settings, listening=_listening(settings))
         await yard.start()
         return yard
     folder = state_folder()
@@ -107,13 +105,19 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
             "--store sqlite:FILE, or none with --store sqlite::memory:"
         ) from None
     for slot in range(MOST_SLOTS):
-        yard = Yard(sources, replace(settings, store=f"sqlite:{folder / f'stdio-{slot}.db'}"))
+        own = replace(settings, store=f"sqlite:{folder / f'stdio-{slot}.db'}")
+        yard = Yard(sources, own, listening=_listening(own))
         try:
             await yard.start()
         except StoreInUse:
             continue
         return yard
     raise SetupError(f"all {MOST_SLOTS} ledgers in {folder} are in use; name another with --store sqlite:FILE")
+
+
+def _listening(settings: Settings) -> Listening:
+    """Pages and approvals are a server's: unless one shares the ledger, nobody could ever say yes."""
+    return Listening(nobody_approves="" if settings.public_url and is_shared(settings) else NOBODY)
 
 
 def state_folder() -> Path:

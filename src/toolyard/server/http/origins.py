@@ -34,21 +34,23 @@ class Guard:
         allowed: Sequence[str],
         origins: Sequence[str],
         is_open: Callable[[], bool] = lambda: False,
+        *,
+        knows_host: bool,
     ) -> None:
         """`allowed`: other names of this server, and pages that may use it. `origins`: pages that may use it, with
-        what they need for that; `*` is all of them. `is_open`: whether everybody is let in without credentials."""
+        what they need for that; `*` is all of them. `is_open`: whether everybody is let in without credentials.
+        `knows_host`: whether the server listens by itself, at `host`; mounted, another application decides that."""
         self._is_local, self._is_open, self._has_names = is_loopback(host), is_open, bool(allowed)
         given = (*allowed, *origins, *([public_url] if public_url else ()))
         self._names = frozenset(_written(urlsplit(each).hostname or each) for each in given)
         self._any_page = "*" in origins
         self._known: set[tuple[bytes, bytes, bool]] = set()
-        self.knows_host = False
-        """Whether the server listens by itself, at the host of the settings."""
+        self._knows_host = knows_host
 
     def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any]) -> None:
         """Raises Misdirected for a name that is not this server's, and ForeignPage for a page that may not use it."""
         host, origin = headers.get(b"host", b""), headers.get(b"origin", b"")
-        has_names = self._is_local if self.knows_host else self._has_names_at(scope)
+        has_names = self._is_local if self._knows_host else self._has_names_at(scope)
         if (host, origin, has_names) in self._known:
             return
         if has_names and not self._is_ours(_name(host.decode("latin-1"))):

@@ -42,9 +42,11 @@ class Shell:
         lifespan: Lifespan,
         ready: Callable[[], Awaitable[None]],
         settings: Settings,
+        public_url: str | None,
         limiting: ServerLimits | None = None,
     ) -> None:
-        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request;"""
+        """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request;
+        `public_url` is the address in links: None for the one that the client used."""
         self._table = RouteTable(routes)
         self._exact = self._table.exact
         self._reader, self._wires, self._lifespan, self._ready = reader, wires, lifespan, ready
@@ -52,8 +54,7 @@ class Shell:
         self._admit_operator, self._turned_away = admission.admit_operator, admission.turned_away
         self._validity, self._refusal = admission.validity, admission.refusal
         self._auth_failure_status = settings.auth_failure_status
-        self.public_url = settings.public_url
-        """The address in links; without one, the address the client used."""
+        self._public_url = public_url
         self.methods = self._table.methods
         self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
         self.streams = Streams(admission.validity)
@@ -89,7 +90,7 @@ class Shell:
         is_escaped = raw_path is not None and b"%" in raw_path
         route = None if is_escaped else self._exact.get((method, path))
         headers = dict(scope["headers"])
-        exchange = Exchange(scope, path, headers, self.public_url, line, self._find_address, self._validity)
+        exchange = Exchange(scope, path, headers, self._public_url, line, self._find_address, self._validity)
         current.set(exchange)
         try:
             if len(headers) < len(scope["headers"]):  # a name is there twice, which is rare

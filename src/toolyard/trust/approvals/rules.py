@@ -62,10 +62,10 @@ class ApprovalRule(Struct, frozen=True):
 class ApprovalRules:
     """All rules of a server: decides whether a call needs a person's yes, which it then waits for `wait_s` long."""
 
-    def __init__(self, rules: Sequence[ApprovalRule], wait_s: float) -> None:
-        self._rules, self.wait_s = rules, wait_s
-        self.nobody = ""
-        """Why nobody can say yes to a call of this server, and what to do about it; empty where somebody can."""
+    def __init__(self, rules: Sequence[ApprovalRule], wait_s: float, nobody_approves: str = "") -> None:
+        """`nobody_approves`: why nobody can say yes to a call of this server, and what to do about it; empty where
+        somebody can."""
+        self._rules, self.wait_s, self._nobody_approves = rules, wait_s, nobody_approves
 
     def may_be_needed(self, tool: Tool) -> bool:
         """Whether there is a call of the tool that would have to wait. Asked once for each tool, so that the calls of
@@ -86,8 +86,8 @@ class ApprovalRules:
 
     def refuse_where_nobody_can(self, tool_name: str) -> None:
         """Raises MissingRequirements: a call that nobody can agree to must not wait for it."""
-        if self.nobody:
-            raise nobody_can_approve(tool_name, self.nobody)
+        if self._nobody_approves:
+            raise nobody_can_approve(tool_name, self._nobody_approves)
 
 
 def check_functions(rules: Sequence[ApprovalRule], tools: Iterable[Tool]) -> None:

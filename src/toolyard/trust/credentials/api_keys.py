@@ -67,8 +67,7 @@ class ApiKeys:
         self._unreadable: set[str] = set()
         self.has_any = True
         """Until the ledger was read nobody knows, and so nobody is let in."""
-        self.when_read: Callable[[], None] = lambda: None
-        """Called after the ledger was read: a key may have been revoked."""
+        self._told: list[Callable[[], None]] = []
 
     def find(self, digest: bytes) -> Identity | None:
         """Whose key this is, and notes that it was used. None: it is not known, revoked, or expired."""
@@ -85,6 +84,10 @@ class ApiKeys:
         """Whether a key is still there. To ask is not to use it."""
         return digest in self._known
 
+    def tell_when_read(self, tell: Callable[[], None]) -> None:
+        """Has `tell` called each time the ledger was read: a key may have been revoked."""
+        self._told.append(tell)
+
     async def sync(self) -> None:
         """Reads the ledger. Whoever else reads waits: an older answer that comes in later must not bring a revoked key
         back."""
@@ -96,7 +99,8 @@ class ApiKeys:
             self._noted = {key.digest: key.last_used or 0.0 for key in keys}
             self.has_any = bool(keys or self._given)
             self._tell_unreadable({key.name for key in keys if not key.is_readable})
-            self.when_read()
+            for tell in self._told:
+                tell()
 
     def _tell_unreadable(self, names: set[str]) -> None:
         """Logs the keys that cannot be read, each of them once."""

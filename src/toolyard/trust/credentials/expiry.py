@@ -31,7 +31,7 @@ class CredentialExpiry:
     def __init__(self, keys: ApiKeys, now: Callable[[], float]) -> None:
         self._keys, self._now = keys, now
         self._watched: set[Watched] = set()
-        keys.when_read = self._look
+        keys.tell_when_read(self._look)
 
     def watch(self, caller: Caller, end: Callable[[], object]) -> Callable[[], None]:
         """Has `end` called once the caller's credentials are over, perhaps now. Returns the function to call when
