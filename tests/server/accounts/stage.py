@@ -183,7 +183,8 @@ class Person:
 @asynccontextmanager
 async def scene(provider: Provider, clock: ManualClock | None = None, **settings: Any) -> AsyncIterator[Scene]:
     clock = clock or ManualClock()
-    given = {"providers": json.dumps(providers(provider.issuer)), **settings}
+    # A call that lacks the same account again is held for this long, and nobody here waits for that.
+    given = {"providers": json.dumps(providers(provider.issuer)), "sync_wait_s": 0.2, **settings}
     yard = Yard([kit], exactly(**given), Clock(now=clock, monotonic=clock.ticks))
     async with yard.lifetime():
         yield Scene(yard, clock)

@@ -135,7 +135,7 @@ def test_a_call_that_waits_is_known_and_its_link_and_code_still_count(tmp_path: 
     paid.clear()
 
     def opened(*keys: str) -> Scene:
-        given = {"store": f"sqlite:{tmp_path / 'a.db'}", "secret_key": list(keys)}
+        given = {"store": f"sqlite:{tmp_path / 'a.db'}", "secret_key": list(keys), "sync_wait_s": 0.2}
         made = Scene(Yard([pay], settings(**given)))
         made.credentials["operator"] = {b"authorization": f"Bearer {made.yard.operators_token.text}".encode()}
         return made
