@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from unittest import mock
@@ -17,6 +17,7 @@ from toolyard.model.caller import Caller
 from toolyard.model.clock import Clock
 from toolyard.server.app.compose import Yard
 from toolyard.server.settings.table import exactly
+from toolyard.store.values import Usage
 from toolyard.trust.requirements.provider import ProviderTokens
 
 from . import canaries, wires
@@ -137,6 +138,7 @@ class Stage:
         """One that cannot start is a trouble, and stays away."""
         seam = Clock(self.clock, self.clock.monotonic)
         yard = Yard(self.sources, exactly(**self.options.settings(self.ledger.store)), seam)
+        self._share_at_rest(yard)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await yard.start()
@@ -144,6 +146,17 @@ class Stage:
             self.world.troubles.append(f"the server did not start: {error!r:.300}")
             return
         self.yards[node] = yard
+
+    def _share_at_rest(self, yard: Yard) -> None:
+        """Nodes compare the ledger's clock with their own when they share their usage, and no real clock jumps by an
+        hour just then: a minute that was long ago would count as this one."""
+        share = yard.store.share_usage
+
+        async def at_rest(news: Sequence[Usage]) -> tuple[float, list[Usage]]:
+            async with self.clock.moving:
+                return await share(news)
+
+        yard.store.share_usage = at_rest  # type: ignore[method-assign]
 
     async def stop(self, node: int) -> None:
         yard, self.yards[node] = self.yards[node], None
