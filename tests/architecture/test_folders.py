@@ -122,7 +122,7 @@ def test_every_folder_of_a_layer_has_its_arrows(layer: str, arrows: Graph) -> No
 
 @pytest.mark.parametrize("layer", ["trust", "engine"])
 def test_the_store_is_known_by_its_contract_alone(layer: str) -> None:
-    allowed = {f"toolyard.store.{name}" for name in ("contract", "values", "hints")}
+    allowed = {f"toolyard.store.{name}" for name in ("contract", "values", "hints", "write_behind")}
     of_the_store = {
         imported
         for module, all_imported in imports().items()

@@ -113,7 +113,7 @@ def test_a_file_imports_only_what_its_layer_may(path: Path) -> None:
     assert set(imported_layers(path)) <= allowed, f"{layer} may import {sorted(allowed)}"
 
 
-STORE = {"contract", "values", "hints"}
+STORE = {"contract", "values", "hints", "write_behind"}
 """What layers above may know of the ledger: its promises, not how a store keeps them."""
 
 

@@ -40,7 +40,7 @@ ALLOWED = {
     "engine/restarts.py Restarts._start": REQUEST,
     "engine/durable.py DurableCalls._enter": REQUEST,
     "engine/durable.py DurableCalls._hearing": REQUEST,
-    "engine/write_behind.py WriteBehind.flush": ITEM,
+    "store/write_behind.py WriteBehind.flush": ITEM,
     "engine/node.py Node.beside": ITEM,
     "engine/promotion.py PromotedCall._start_recording": ITEM,
     "worker/worker.py Worker._claim": PROCESS,

@@ -28,7 +28,7 @@ from toolyard.server.settings.table import exactly
 
 SOURCE = str(Path(toolyard.__file__).parent) + os.sep
 BESIDE = {
-    "engine/write_behind.py",
+    "store/write_behind.py",
     "trust/audit/log.py",
     "store/sqlite/writer.py",
     "supervision.py",

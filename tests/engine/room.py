@@ -23,7 +23,6 @@ from toolyard.engine.restarts import Restarts
 from toolyard.engine.sessions import Sessions
 from toolyard.engine.worker_context import WorkerContexts
 from toolyard.engine.worker_tools import WorkerRunner, WorkerTools
-from toolyard.engine.write_behind import WriteBehind
 from toolyard.model.call import CallContext, CallTool, Outcome
 from toolyard.model.caller import Caller, View
 from toolyard.model.channel import Asks, Channel, Question, QuietChannel
@@ -159,7 +158,7 @@ class Room:
         self.store = store = SqliteStore(":memory:", "here", Retention(1000.0, 5000.0), terms, now=self.clock)
         self.ring = ring = KeyRing(lambda: b"m" * 32)
         self.catalogue = catalogue = Catalogue(tool for source in sources for tool in source.tools)
-        self.kept, self.node, self.behind = Kept(), Node(store), WriteBehind(store)
+        self.kept, self.node, self.behind = Kept(), Node(store), store.behind
         self.limiter = Limiter(setting.limits, self.clock) if setting.limits else None
         self.quotas = quotas = Quotas(quotas_of(setting.quotas, is_away=False), store, self.limiter)
         self.rules = rules = ApprovalRules((), setting.approval_wait_s)

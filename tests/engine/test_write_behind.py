@@ -1,15 +1,16 @@
-"""The fast lane's rows: written in batches behind the calls, bounded, and counted where they are lost."""
+"""The fast lane's calls: written in batches behind the calls, bounded, and counted where they are lost."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from tests.engine.room import Room, until
+from tests.engine.room import Room, there, until
 from tests.store.calls import ran
 from toolyard import Toolkit
-from toolyard.engine import write_behind
+from toolyard.model.lifecycle import State
 from toolyard.model.record import Ran
+from toolyard.store import write_behind
 from toolyard.store.values import StoreDown
 
 kit = Toolkit("Kit")
@@ -26,14 +27,45 @@ async def ids(room: Room) -> list[str]:
     return [row.key.call_id for row in await room.rows()]
 
 
-async def test_rows_wait_until_they_are_flushed() -> None:
+async def test_calls_wait_until_they_are_flushed() -> None:
     async with Room(kit) as room:
         add(room, "a", "b")
-        assert await ids(room) == []
+        assert room.behind.is_waiting
         await room.behind.flush()
-        assert await ids(room) == ["a", "b"]
+        assert not room.behind.is_waiting
         await room.behind.flush()
         assert await ids(room) == ["a", "b"], "each is written once"
+
+
+async def test_whoever_reads_sees_what_waits() -> None:
+    async with Room(kit) as room:
+        add(room, "a")
+        assert await ids(room) == ["a"]
+        add(room, "b")
+        assert there(await room.store.get("default", "ada", "b")).code == "success"
+        add(room, "c")
+        assert await room.store.counted(100) == {State.COMPLETE: 3}
+        assert not room.behind.is_waiting
+
+
+async def test_a_large_call_is_a_row_and_others_are_lines() -> None:
+    async with Room(kit) as room:
+        large = ran("large", 1, {"text": "x" * 5000})
+        for call in (ran("small", 1), large):
+            room.behind.add(*call)
+        assert await ids(room) == ["small", "large"]
+        (rows,) = await room.store._writer.write(lambda cursor: cursor.execute("SELECT call_id FROM calls").fetchall())
+        assert rows == ("large",)
+
+
+async def test_a_text_that_is_no_unicode_costs_its_call_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async with Room(kit) as room:
+        broken = ran("broken", 1)
+        broken[1].trace_id = "\ud800"
+        for call in (ran("a", 1), broken, ran("b", 1)):
+            room.behind.add(*call)
+        assert await ids(room) == ["a", "b"]
+        assert (room.behind.lost, "1 calls are missing in the ledger (1 in all)" in caplog.text) == (1, True)
 
 
 async def test_what_comes_is_written_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,11 +99,11 @@ async def test_a_ledger_that_is_away_costs_rows_and_says_how_many(
 ) -> None:
     async with Room(kit) as room:
 
-        async def down(rows: Any) -> int:
+        async def down(blocks: Any, rows: Any) -> int:
             raise StoreDown("The ledger is away", retry_after_ms=1)
 
         with monkeypatch.context() as patch:
-            patch.setattr(room.store, "record", down)
+            patch.setattr(room.behind, "_write", down)
             add(room, "a", "b")
             await room.behind.flush()
         assert room.behind.lost == 2
@@ -81,26 +113,16 @@ async def test_a_ledger_that_is_away_costs_rows_and_says_how_many(
         assert await ids(room) == ["c"]
 
 
-async def test_a_row_that_somebody_takes_is_theirs_to_write() -> None:
-    async with Room(kit) as room:
-        first, second = add(room, "a", "b")
-        assert room.behind.take(first[2]) == first
-        assert room.behind.take(first[2]) is None
-        await room.behind.flush()
-        assert await ids(room) == ["b"]
-        assert room.behind.take(second[2]) is None, "it is written"
-
-
 async def test_who_is_cancelled_while_it_flushes_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Room(kit) as room:
-        record, writing, goes_on = room.store.record, asyncio.Event(), asyncio.Event()
+        write, writing, goes_on = room.behind._write, asyncio.Event(), asyncio.Event()
 
-        async def slow(rows: Any) -> int:
+        async def slow(blocks: Any, rows: Any) -> int:
             writing.set()
             await goes_on.wait()
-            return await record(rows)
+            return await write(blocks, rows)
 
-        monkeypatch.setattr(room.store, "record", slow)
+        monkeypatch.setattr(room.behind, "_write", slow)
         add(room, "a")
         flushing = asyncio.create_task(room.behind.flush())
         await writing.wait()

@@ -34,6 +34,7 @@ from ..runners.attempt import AttemptBounds, Recipe, attempt, hidden, recipe_of,
 from ..runners.sandbox import Sandbox, Whose
 from ..runners.validation import compile_schema, explain
 from ..store.values import StoreDown
+from ..store.write_behind import WriteBehind
 from ..text.scrubber import scrubber_of
 from ..trust.access.access import refuse_lacking
 from ..trust.limits.backoff import Backoff
@@ -49,7 +50,6 @@ from .node import Node
 from .plan import Plan, Timeouts
 from .promotion import Promotions
 from .questions import Questions
-from .write_behind import WriteBehind
 
 _log = logging.getLogger("toolyard.engine")
 _encode, _decode = msgspec.json.Encoder().encode, decode
@@ -340,17 +340,13 @@ class Engine:
         only to be written behind is written now."""
         if command.call_id is not None or self.waits_for_claim(tool):
             return True
-        store, recorder, row = self._node.store, self._recorder, None
+        store = self._node.store
         try:
-            if recorder is not None and (row := recorder.take(outcome)) is None:
-                await recorder.flush()
-            if row is None:
-                if await store.get(caller.tenant, caller.subject, outcome.call_id) is not None:
-                    return True
-                caller = replace(caller, user_id=command.context.user_id or caller.user_id)
-                run = Run(tool, outcome.call_id, caller, command.input, QuietChannel(), command.trace_id)
-                row = (command, run, outcome)
-            return await store.record([row]) == 0
+            if await store.get(caller.tenant, caller.subject, outcome.call_id) is not None:
+                return True
+            caller = replace(caller, user_id=command.context.user_id or caller.user_id)
+            run = Run(tool, outcome.call_id, caller, command.input, QuietChannel(), command.trace_id)
+            return await store.record([(command, run, outcome)]) == 0
         except StoreDown as down:
             _log.warning("a large result could not be kept: %s", down.developer_message)
             return False

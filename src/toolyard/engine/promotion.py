@@ -16,11 +16,11 @@ from ..model.record import NewCall
 from ..model.run import Run
 from ..store.hints import Topic
 from ..store.values import StoreDown
+from ..store.write_behind import WriteBehind
 from ..trust.limits.quotas import Quotas
 from .durable import ask_later
 from .node import NOT_KNOWN, HeldAttempt, Node
 from .wait import outcome_from_ledger
-from .write_behind import WriteBehind
 
 TRY_AGAIN_S = 1.0
 _log = logging.getLogger("toolyard.ledger")

@@ -61,7 +61,9 @@ class Upkeep:
 
     async def _sweep(self) -> None:
         """A few at once, so that nobody waits for it."""
-        while await self._store.sweep(SWEPT_AT_ONCE) == SWEPT_AT_ONCE:
+        while await self._store.sweep(SWEPT_AT_ONCE) >= SWEPT_AT_ONCE:
+            await asyncio.sleep(0.05)
+        while await self._store.merge():
             await asyncio.sleep(0.05)
 
     def _note_store(self, up: bool, why: str | None = None) -> None:

@@ -24,6 +24,7 @@ from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
 from .values import Begun, ClaimFilter, Filter, Held, Note, StoredQuestion, Usage
+from .write_behind import WriteBehind
 
 
 class AuditStore(Protocol):
@@ -109,8 +110,8 @@ class CallStore(Protocol):
         ...
 
     async def record(self, calls: Sequence[Ran]) -> int:
-        """Writes calls without a key that have run already. How many of them could not be written, whatever is wrong
-        with those; the others are."""
+        """Writes calls without a key that have run already, the small ones in blocks (`blocks.py`). How many of them
+        could not be written, whatever is wrong with those; the others are."""
         ...
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
@@ -191,8 +192,17 @@ class CallStore(Protocol):
         ...
 
     async def sweep(self, limit: int) -> int:
-        """Removes finished calls past their time, at most `limit` of them, with what was kept out of their rows; and
-        tombstones and sessions past theirs. How many calls."""
+        """Removes finished calls past their time, about `limit` of them, with what was kept out of their rows; and
+        tombstones and sessions past theirs. How many calls. A block goes as a whole, once all of it is past its
+        time."""
+        ...
+
+    async def merge(self) -> int:
+        """Makes large blocks of small ones. How many blocks there are fewer."""
+        ...
+
+    async def erase(self, tenant: str | None, user_id: str) -> int:
+        """Removes all ended calls that were made for a user, of one tenant or of any. How many. Keys stay taken."""
         ...
 
 
@@ -369,6 +379,8 @@ class Store(
 
     hints: Hints
     """Who is told when something changes."""
+    behind: WriteBehind
+    """Calls that have run, and are written a moment later. Whoever reads calls here sees them."""
     node: str
     """The name this process holds calls under."""
     shared: bool

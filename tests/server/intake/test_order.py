@@ -16,7 +16,6 @@ from pydantic import AfterValidator
 
 from toolyard import Toolkit, secret
 from toolyard.engine.engine import Engine
-from toolyard.engine.write_behind import WriteBehind
 from toolyard.runners import attempt
 from toolyard.server.app.compose import Yard
 from toolyard.server.http.admission import Admission
@@ -24,6 +23,7 @@ from toolyard.server.http.shell import Shell
 from toolyard.server.intake.witness import Witness
 from toolyard.server.oxp import handlers
 from toolyard.store.sqlite.store import SqliteStore
+from toolyard.store.write_behind import WriteBehind
 from toolyard.trust.limits.limits import Limiter
 from toolyard.trust.requirements.requirements import RequirementResolver
 from toolyard.wires.oxp import oxp

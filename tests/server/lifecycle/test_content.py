@@ -7,10 +7,10 @@ import pytest
 
 from toolyard.model.caller import LOCAL
 from toolyard.store.values import MOST_BYTES as AT_ONCE
-from toolyard.store.values import StoreDown
+from toolyard.store.values import Filter, StoreDown
 from toolyard.wires.model_text import MOST_BYTES
 
-from ..hostile import ALL, LONG, REVISIONS, Asker, value_bytes
+from ..hostile import LONG, REVISIONS, Asker, value_bytes
 from ..scene import NEWER
 from ..test_hostile import OLDER, run, texts_of
 
@@ -56,16 +56,15 @@ def test_a_long_result_is_a_preview_and_a_link_that_is_good_at_once(
 
 def test_what_is_told_of_is_in_the_ledger_before_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else is still to be written behind."""
-    monkeypatch.setattr("toolyard.engine.write_behind.FLUSH_S", 3600.0)
+    monkeypatch.setattr("toolyard.store.write_behind.FLUSH_S", 3600.0)
 
     async def scene(asker: Asker) -> None:
-        recorder, store = asker.yard._recorder, asker.yard.store
-        assert recorder is not None
+        store = asker.yard.store
         await asker.tool(OLDER, "Say", name="page")
         result = (await asker.tool(OLDER, "Say", name="long")).json["result"]
         id = result["_meta"]["toolyard/preview"]["uri"].split("/")[3]
         assert await store.get(LOCAL.tenant, LOCAL.subject, id) is not None
-        assert [bytes(outcome.value or b"") for _, _, outcome in recorder._waiting] == [value_bytes(ALL["page"])]
+        assert len(await store.listed(Filter(None))) == 2
 
     run(scene)
 
@@ -76,6 +75,7 @@ def test_what_cannot_be_kept_has_no_handle(monkeypatch: pytest.MonkeyPatch) -> N
             raise StoreDown("The server cannot record calls now", retry_after_ms=1000, developer_message="gone")
 
         monkeypatch.setattr(asker.yard.store, "record", down)
+        monkeypatch.setattr(asker.yard.store.behind, "_write", down)
         result = (await asker.tool(OLDER, "Say", name="long")).json["result"]
         assert link_of(result) is None
         assert "uri" not in result["_meta"]["toolyard/preview"]

@@ -24,7 +24,6 @@ from ...engine.sessions import Sessions
 from ...engine.upkeep import Upkeep
 from ...engine.worker_context import WorkerContexts
 from ...engine.worker_tools import OfferLimits, WorkerRunner, WorkerTools
-from ...engine.write_behind import WriteBehind
 from ...lazy import load
 from ...model.clock import SYSTEM_CLOCK, Clock
 from ...model.errors import SettingsError
@@ -150,7 +149,7 @@ class Yard:
             "worker": WorkerRunner(),
         }
         self.store, self._ring = open_store(settings, clock, self.supervisor)
-        self._recorder = WriteBehind(self.store) if settings.record == "all" else None
+        self._recorder = self.store.behind if settings.record == "all" else None
         self.audit = audit_of(settings, self.store, self._ring, clock, self.supervisor)
         self.witness = Witness(self.audit, clock.now)
         self.limiting = ServerLimits(settings, clock.monotonic)

@@ -10,7 +10,7 @@ from ...model.judge import Judged
 from ...model.record import CallRecord
 from ...model.writes import ByNumber, Finish, LeaseTerms
 from ..hints import Topic
-from . import holdings
+from . import blocks, holdings
 from .connections import Connection
 from .judged_writes import judge_calls, settle_calls
 from .rows import SQL, PendingHints, call_of, ending_values
@@ -62,6 +62,7 @@ async def sweep(connection: Connection, again: bool, retention_s: float, key_ttl
         await connection.execute(SQL.keep_keys, 4 * limit, key_ttl_s)
         await connection.execute(SQL.sweep_keys, 4 * limit)
     removed: int = await connection.fetchval(SQL.sweep, retention_s, limit)
+    removed += await blocks.sweep(connection, retention_s, limit)
     await connection.execute(SQL.sweep_notes, limit)
     await connection.execute(SQL.sweep_sessions, retention_s, limit)
     await connection.execute(SQL.sweep_nodes, NODES_ARE_FORGOTTEN_S)

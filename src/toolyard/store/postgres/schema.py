@@ -12,7 +12,7 @@ VERSION = "SELECT max(version) FROM ledger_schema"
 NUMBERS_GO_ON = """
 SELECT setval('calls_seq', newest)
 FROM (SELECT greatest((SELECT max(seq) FROM calls), (SELECT max(seq) FROM questions), (SELECT max(seq) FROM answers),
-    (SELECT max(seq) FROM call_events)) AS newest) AS there, calls_seq
+    (SELECT max(seq) FROM call_events), (SELECT max(last) FROM blocks)) AS newest) AS there, calls_seq
 WHERE newest >= last_value + is_called::integer
 """
 """Some ways to copy a database (logical replication, a dump of its data alone) leave its sequences behind."""

@@ -41,6 +41,7 @@ from ...model.writes import (
     WaitForAccount,
 )
 from ...supervision import SupervisedTask, Supervisor
+from ..blocks import NewBlock
 from ..hints import Hints, Topic
 from ..values import (
     LEASE_TERMS,
@@ -56,8 +57,9 @@ from ..values import (
     StoredQuestion,
     Usage,
 )
+from ..write_behind import WriteBehind, in_blocks
 from . import begin as beginning
-from . import holdings, queries
+from . import blocks, holdings, queries
 from . import node_calls as running
 from . import questions as asking
 from . import requests as working
@@ -76,6 +78,7 @@ CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
 RECORDED_AT_ONCE = 1000
 TRY_EVERY_S = 10.0
 FEW_CLAIMS = 8
+SNAPSHOT = "repeatable_read"
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -105,6 +108,7 @@ class PostgresStore:
         self.api_keys = PostgresApiKeys(self._ledger, self._unflushed, self.hints)
         self._begins = Batches("calls that begin", self._begin_all, lambda begun: len(begun.call.input))
         self._records = Batches("calls that ran", self._record_all)
+        self.behind = WriteBehind(self._write_behind, time.time)
         self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
         self._beats = Batches("heartbeats", self._beat_all)
         self._answers = Batches("answers", self._answer_all, _answer_size)
@@ -179,7 +183,15 @@ class PostgresStore:
         return _begun(made)
 
     async def record(self, calls: Sequence[Ran]) -> int:
+        return await self._write_behind(*in_blocks(calls, time.time()))
+
+    async def _write_behind(self, new: Sequence[NewBlock], calls: Sequence[Ran]) -> int:
+        """Blocks first, then the rows of what is too large for one."""
         failed = 0
+        for block in new:
+            numbers = [seq for (seq,) in await self._ledger.fetch(SQL.numbers, len(block.lines))]
+            ready = await blocks.ready(block, numbers)
+            await self._link.write(partial(blocks.write, block=ready, callers=block.callers, now=time.time()))
         for start in range(0, len(calls), RECORDED_AT_ONCE):
             written = await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
             failed += written.count(False)
@@ -207,15 +219,33 @@ class PostgresStore:
         return next((found_by(key, fingerprint, row) for _, _, fingerprint, *row in rows), None)
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        sql, values = queries.newest(tenant, subject, call_id)
-        return next((call_of(row) for row in await self._ledger.fetch(sql, *values)), None)
+        wanted = Filter(tenant, subject, call_id=call_id, limit=1)
+        return next(iter(await self._read(wanted, *queries.newest(tenant, subject, call_id))), None)
 
     async def row(self, seq: int) -> CallRecord | None:
-        return next((call_of(row) for row in await self._ledger.fetch(SQL.row, seq)), None)
+        async def read(connection: Connection) -> CallRecord | None:
+            for row in await connection.fetch(SQL.row, seq):
+                return call_of(row)
+            async with connection.transaction(isolation=SNAPSHOT):
+                return await blocks.numbered(connection, seq)
+
+        return await self._link.read(read)
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
-        sql, values = queries.listed(wanted)
-        return [call_of(row) for row in await self._ledger.fetch(sql, *values)]
+        return await self._read(wanted, *queries.listed(wanted))
+
+    async def _read(self, wanted: Filter, sql: str, values: Sequence[Any]) -> list[CallRecord]:
+        """Calls of rows, by a statement, and of blocks, of which those are there, too, that were to be written
+        behind."""
+        if self.behind.is_waiting:
+            await self.behind.flush()
+
+        async def read(connection: Connection) -> list[CallRecord]:
+            async with connection.transaction(isolation=SNAPSHOT):
+                rows = [call_of(row) for row in await connection.fetch(sql, *values)]
+                return await blocks.listed(connection, wanted, rows)
+
+        return await self._link.read(read)
 
     async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
         found = await self._ledger.fetch(
@@ -224,7 +254,14 @@ class PostgresStore:
         return [seq for seq, _ in found], found[0][1] if found else 0
 
     async def counted(self, newest: int) -> dict[State, int]:
-        return {State(state): count for state, count in await self._ledger.fetch(SQL.counted, newest) if count}
+        if self.behind.is_waiting:
+            await self.behind.flush()
+
+        async def read(connection: Connection) -> dict[State, int]:
+            async with connection.transaction(isolation=SNAPSHOT):
+                return await blocks.counted(connection, newest)
+
+        return await self._link.read(read)
 
     async def unstarted(self, limit: int) -> list[CallRecord]:
         return [call_of(row) for row in await self._ledger.fetch(SQL.unstarted, self.node, limit)]
@@ -256,6 +293,20 @@ class PostgresStore:
                 limit=limit,
             )
         )
+
+    async def merge(self) -> int:
+        return await self._link.write(blocks.merge)
+
+    async def erase(self, tenant: str | None, user_id: str) -> int:
+        await self.behind.flush()
+        user = text(user_id)
+        erased: int = await self._link.write(lambda connection, _: connection.fetchval(SQL.erase, tenant, user))
+        after: int | None = 0
+        while after is not None:
+            work = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after)
+            some, after = await self._link.write(work)
+            erased += some
+        return erased
 
     # -- requests ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from ...model.judge import Judged, frees_key
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.writes import ByNumber, CallState, Write, request_id
+from ..blocks import charge_of
 from ..hints import Topic
 from ..sql_files import statements
 from ..values import Begun, ClaimFilter, Filter, Held, begun_of, only_stars, queue_full, waiting_for_of
@@ -19,8 +20,6 @@ MOST_AT_ONCE = 100
 """The tools of which calls are looked for in one statement."""
 LARGE = 256 * 1024
 """More than this is kept out of the row."""
-CHARGE = 1024
-"""What a call is charged for beside its input; a result that is larger is charged for, too. As the triggers have it."""
 Charges = dict[tuple[str, str], int]
 """By tenant and subject."""
 PendingHints = set[tuple[Topic, Hashable]]
@@ -119,10 +118,6 @@ _ALIVE = {
 """What lives is few, and found without a look at what has ended."""
 
 
-def counted(cursor: apsw.Cursor, sql: str, newest: int) -> dict[State, int]:
-    return {State(state): count for state, count in cursor.execute(sql, {"newest": newest}) if count}
-
-
 def ending(cursor: apsw.Cursor, ended: Ending, now: float) -> tuple[Any, ...]:
     """As FINISH and its like take it."""
     kept = _kept(cursor, ended.value)
@@ -137,7 +132,7 @@ def ran(cursor: apsw.Cursor, call: Ran, now: float, charges: Charges) -> tuple[A
     failure = None if error is None else encode(error.members())
     result = len(value or b"") + len(failure or b"")
     who = caller.tenant, caller.subject
-    charges[who] = charges.get(who, 0) + CHARGE + len(input) + (result if result > CHARGE else 0)
+    charges[who] = charges.get(who, 0) + charge_of(len(input), result)
     return (
         caller.tenant, caller.subject, command.family, run.call_id, command.wire, command.tool_id, tool.reference,
         *_kept(cursor, input), caller.user_id, run.trace_id, tool.on_lost,
@@ -178,15 +173,27 @@ def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limi
     cursor.execute(SQL.keep_keys, {"now": now, "key_ttl_s": key_ttl_s})
     cursor.execute("DELETE FROM keys WHERE expires_at < ?", (now,))
     old = cursor.execute(SQL.old_calls, (before, limit)).fetchall()
-    for table in ("calls", "questions", "answers", "call_events"):
-        cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in old])
-    blobs = [(blob,) for _, *pair in old for blob in pair if blob is not None]
-    cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
+    _remove(cursor, old)
     sessions = cursor.execute(SQL.old_sessions, (before, limit)).fetchall()
     cursor.executemany("DELETE FROM session_counts WHERE session = ?", sessions)
     cursor.executemany("DELETE FROM events WHERE session = ?", sessions)
     cursor.execute(SQL.old_notes, (now, limit))
     return len(old)
+
+
+def erase(cursor: apsw.Cursor, tenant: str | None, user_id: str) -> int:
+    """Removes the calls of a user that have ended. Their keys stay taken: what was done once is not done again."""
+    found = cursor.execute(SQL.calls_of_user, {"tenant": tenant, "user_id": user_id}).fetchall()
+    _remove(cursor, found)
+    return len(found)
+
+
+def _remove(cursor: apsw.Cursor, calls: Sequence[Any]) -> None:
+    """Calls, as (number, input's blob, value's blob), with all that belongs to them."""
+    for table in ("calls", "questions", "answers", "call_events"):
+        cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in calls])
+    blobs = [(blob,) for _, *pair in calls for blob in pair if blob is not None]
+    cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
 
 
 def call_events(cursor: apsw.Cursor, seq: int, after: int) -> list[tuple[int, bytes]]:

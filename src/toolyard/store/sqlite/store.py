@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ from ...model.writes import (
     Write,
 )
 from ...supervision import Supervisor
+from ..blocks import NewBlock
 from ..hints import Hints, Topic, came, changed
 from ..values import (
     LEASE_TERMS,
@@ -53,7 +55,8 @@ from ..values import (
     StoredQuestion,
     Usage,
 )
-from . import rows, sessions
+from ..write_behind import WriteBehind, in_blocks
+from . import blocks, rows, sessions
 from .file import MEMORY, lock, opened
 from .rows import SQL, PendingHints
 from .trust import SqliteApiKeys, SqliteAudit, SqliteSealed
@@ -62,6 +65,10 @@ from .writer import HintingWriter
 T = TypeVar("T")
 _log = logging.getLogger("toolyard.ledger")
 TRY_EVERY_S = 10.0
+MERGED_AFTER_S = 10.0
+"""How old small blocks are before they are merged: in a busy moment the next flush makes larger ones anyway."""
+ERASED_AT_ONCE = 50
+"""Blocks that are looked through before others get their turn."""
 TRIED_BYTES = 8192
 """What needs pages of its own, as a call may."""
 
@@ -86,6 +93,7 @@ class SqliteStore:
         self._writer = HintingWriter(self.hints, supervisor or Supervisor())
         self.audit, self.sealed = SqliteAudit(self._writer), SqliteSealed(self._writer, now)
         self.api_keys = SqliteApiKeys(self._writer, self.hints, now)
+        self.behind = WriteBehind(self._write_behind, now)
         self._slots: Counter[str] = Counter()
         self._tried_at = 0.0
         self._file: tuple[int, int] | None = None
@@ -147,16 +155,26 @@ class SqliteStore:
         return await self._writer.change(write)
 
     async def record(self, calls: Sequence[Ran]) -> int:
+        return await self._write_behind(*in_blocks(calls, self._now()))
+
+    async def _write_behind(self, new: Sequence[NewBlock], calls: Sequence[Ran]) -> int:
         now = self._now()
+
+        def write(cursor: apsw.Cursor) -> None:
+            for block in new:
+                blocks.write(cursor, block, now)
+            rows.record(cursor, calls, now)
+
         try:
-            await self._writer.write(lambda cursor: rows.record(cursor, calls, now))
+            await self._writer.write(write)
         except StoreDown:
             raise
         except Exception:  # whatever is wrong with one of them
-            if len(calls) == 1:
-                _log.exception("a call that has run cannot be written")
-                return 1
-            return sum([await self.record([call]) for call in calls])
+            if len(new) + len(calls) == 1:
+                _log.exception("calls that have run cannot be written")
+                return sum(len(block.lines) for block in new) + len(calls)
+            lost = [await self._write_behind([block], []) for block in new]
+            return sum(lost) + sum([await self._write_behind([], [call]) for call in calls])
         return 0
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
@@ -195,15 +213,25 @@ class SqliteStore:
 
     async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
         where = "+tenant = ? AND +subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"  # by the id's index
-        return await self._writer.write(lambda cursor: rows.call(cursor, where, (tenant, subject, call_id)))
+        wanted = Filter(tenant, subject, call_id=call_id, limit=1)
+
+        def read(cursor: apsw.Cursor) -> CallRecord | None:
+            row = rows.call(cursor, where, (tenant, subject, call_id))
+            return next(iter(blocks.listed(cursor, wanted, [row] if row else [])), None)
+
+        return await self._read(read)
 
     async def row(self, seq: int) -> CallRecord | None:
-        return await self._writer.write(lambda cursor: rows.call(cursor, "seq = ?", (seq,)))
+        return await self._writer.write(
+            lambda cursor: rows.call(cursor, "seq = ?", (seq,)) or blocks.numbered(cursor, seq)
+        )
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
         where, values = rows.where(wanted)
         sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
-        return await self._writer.write(lambda cursor: [rows.made(row) for row in cursor.execute(sql, values)])
+        return await self._read(
+            lambda cursor: blocks.listed(cursor, wanted, [rows.made(row) for row in cursor.execute(sql, values)])
+        )
 
     async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
         values = {"waiting_for": waiting_for, "tenant": tenant, "limit": limit}
@@ -211,7 +239,7 @@ class SqliteStore:
         return [seq for seq, _ in found], found[0][1] if found else 0
 
     async def counted(self, newest: int) -> dict[State, int]:
-        return await self._writer.write(lambda cursor: rows.counted(cursor, SQL.counted, newest))
+        return await self._read(lambda cursor: blocks.counted(cursor, newest))
 
     async def unstarted(self, limit: int) -> list[CallRecord]:
         where, values = f"seq IN ({SQL.unstarted}) ORDER BY seq", {"node": self.node, "limit": limit}
@@ -248,9 +276,26 @@ class SqliteStore:
 
     async def sweep(self, limit: int) -> int:
         now, keep = self._now(), self._retention
-        return await self._writer.write(
-            lambda cursor: rows.sweep(cursor, now, now - keep.calls_s, keep.key_ttl_s, limit)
-        )
+
+        def write(cursor: apsw.Cursor) -> int:
+            swept = rows.sweep(cursor, now, now - keep.calls_s, keep.key_ttl_s, limit)
+            return swept + blocks.sweep(cursor, now - keep.calls_s, limit)
+
+        return await self._writer.write(write)
+
+    async def merge(self) -> int:
+        now = self._now()
+        return await self._writer.write(lambda cursor: blocks.merge(cursor, now - MERGED_AFTER_S))
+
+    async def erase(self, tenant: str | None, user_id: str) -> int:
+        await self.behind.flush()
+        erased = await self._writer.write(lambda cursor: rows.erase(cursor, tenant, user_id))
+        after: int | None = 0
+        while after is not None:
+            erase = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after, limit=ERASED_AT_ONCE)
+            some, after = await self._writer.write(erase)
+            erased += some
+        return erased
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -444,6 +489,12 @@ class SqliteStore:
         return await self._writer.write(read)
 
     # -- what they share ---------------------------------------------------------------------------
+
+    async def _read(self, read: Callable[[apsw.Cursor], T]) -> T:
+        """Reads calls, of which those are there, too, that are to be written behind."""
+        if self.behind.is_waiting:
+            await self.behind.flush()
+        return await self._writer.write(read)
 
     def _insert(self, cursor: apsw.Cursor, call: NewCall, told: PendingHints) -> int:
         now = self._now()

@@ -1,15 +1,17 @@
 """The audit log of a node, written behind: entries are collected, and written as a signed block every now and then.
 
-An entry costs its caller an append to a list. It becomes JSON, is signed and is stored together with many others: 50 ms
-later, or at once when somebody waits for it (`written`), as `audit = "strict"` does before each answer. While the store
-is away entries wait, up to a limit; how many did not fit is itself an entry as soon as there is room, so that nothing
-is missing without a word. A process that is killed takes with it what it had not written.
+An entry becomes a line of JSON as soon as it is made, so that nothing else of a call is held on to. It is signed and
+stored together with many others: 50 ms later, or at once when somebody waits for it (`written`), as `audit = "strict"`
+does before each answer. While the store is away lines wait, up to a limit; how many did not fit is itself an entry as
+soon as there is room, so that nothing is missing without a word. A process that is killed takes with it what it had not
+written.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -79,7 +81,9 @@ class Audit:
         self.strict, self._with_input = settings.strict, settings.with_input
         self._fingerprint = Fingerprints(ring).of
         self._retention = AuditRetention(store, ring, settings.retention_s, now)
-        self._waiting: list[Entry] = []
+        self._waiting: list[bytes] = []
+        self._times: list[float] = []
+        """Of the entries whose lines are waiting."""
         self._batch: _Batch | None = None
         self._room, self._lost = 0, 0  # no room before `open` and after `close`
         self._added, self._stored = 0, 0
@@ -110,8 +114,7 @@ class Audit:
         # Only then is nobody else writing: the rest is written from here.
         for each in self._kept:
             await each.stop()
-        self._waiting.append(Entry(self._now(), AuditKind.STOP, outcome="closed"))
-        self._added += 1
+        self._append(Entry(self._now(), AuditKind.STOP, outcome="closed"))
         self._room, self._tries_left = 0, LAST_TRIES
         await self._write()
         if missing := self._added - self._stored + self._lost:
@@ -123,19 +126,21 @@ class Audit:
         return len(self._waiting) < self._room
 
     def add(self, entry: Entry) -> None:
-        """Adds an entry, which is the log's from now on. Cheap: nothing is encoded before it is written."""
+        """Adds an entry, which is the log's from now on."""
         count = len(self._waiting)
         if count >= self._room:
             self._lost += 1
             return
-        if not self._is_up:
-            self._lighten(entry)
-        self._waiting.append(entry)
-        self._added += 1
+        self._append(entry)
         if count == 0:
             self._there.set()
         elif count == MOST_IN_A_BLOCK:
             self._hurry.set()
+
+    def _append(self, entry: Entry) -> None:
+        self._waiting.append(self._line(entry))
+        self._times.append(entry.at)
+        self._added += 1
 
     async def written(self) -> None:
         """Returns when everything that was added so far is durable. Raises StoreDown where that cannot be had now; what
@@ -188,25 +193,16 @@ class Audit:
             elif self._tries_left == 0:
                 break
 
-    def _lighten(self, entry: Entry) -> None:
-        """Takes its input out of an entry, where that will not be written: while the store is away, thousands of
-        entries wait, and each would keep the whole input of its call in memory."""
-        if not self._with_input:
-            line_of(entry, self._fingerprint, with_input=False)
-
     def _is_urgent(self) -> bool:
         return len(self._waiting) >= MOST_IN_A_BLOCK or bool(self._waiters) or self._room == 0
 
     def _take(self) -> _Batch:
-        """The next entries, as lines, and how many were lost before them."""
-        lines, size, taken = list[bytes](), 0, 0
-        for entry in self._waiting[:MOST_IN_A_BLOCK]:
-            lines.append(self._line(entry))
-            size, taken = size + len(lines[-1]), taken + 1
-            if size > MOST_BYTES_IN_A_BLOCK:
-                break
-        times = [entry.at for entry in self._waiting[:taken]]
-        del self._waiting[:taken]
+        """The next lines, and how many entries were lost before them."""
+        sizes = accumulate(map(len, self._waiting[: MOST_IN_A_BLOCK - 1]))
+        fits = 1 + sum(size <= MOST_BYTES_IN_A_BLOCK for size in sizes)
+        lines, times = self._waiting[:fits], self._times[:fits]
+        taken = len(lines)
+        del self._waiting[:taken], self._times[:taken]
         if self._lost:
             times.append(self._now())
             lost = Entry(times[-1], AuditKind.LOST, outcome="lost", count=self._lost)

@@ -28,8 +28,7 @@ ORDER BY place, seq LIMIT $3
 -- name: counted
 SELECT 'PENDING', count(*) FROM waiting
 UNION ALL SELECT 'PROCESSING', count(*) FROM running
-UNION ALL SELECT state, count(*) FROM (SELECT state FROM calls ORDER BY seq DESC LIMIT $1) AS newest
-    WHERE state IN ('COMPLETE', 'ERROR') GROUP BY state
+UNION ALL SELECT state, count(*) FROM calls WHERE seq >= $1 AND state IN ('COMPLETE', 'ERROR') GROUP BY state
 
 -- name: row
 SELECT {call} FROM calls WHERE seq = $1
@@ -661,3 +660,74 @@ ORDER BY tenant, owner, name
 
 -- name: drop_sealed
 DELETE FROM vault WHERE kind = $1 AND tenant = $2 AND owner = $3 AND name = $4 RETURNING version
+
+-- name: erase
+WITH gone AS (
+    DELETE FROM calls WHERE user_id = $2 AND ($1::text IS NULL OR tenant = $1) AND state IN ('COMPLETE', 'ERROR')
+    RETURNING seq
+), unasked AS (DELETE FROM questions WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
+), unanswered AS (DELETE FROM answers WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
+), untold AS (DELETE FROM call_events WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
+SELECT count(*) FROM gone
+
+-- Blocks of calls. ---------------------------------------------------------------------------------
+
+-- name: last_number
+SELECT greatest((SELECT coalesce(max(seq), 0) FROM calls), (SELECT coalesce(max(last), 0) FROM blocks))
+
+-- A block that is there already was written by this same write, made before.
+-- name: add_block
+WITH clock AS MATERIALIZED (SELECT ledger_now() AS now), new AS (
+    INSERT INTO blocks (last, first, count, failed, first_id, last_id, ids, about, format, data, written_at, clock_offset)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, coalesce($11::double precision, now),
+        coalesce(now - $12::double precision, 0)
+    FROM clock
+    ON CONFLICT (last) DO NOTHING RETURNING last
+), callers AS MATERIALIZED (
+    SELECT * FROM unnest($13::text[], $14::text[], $15::integer[], $16::bigint[]) AS who (tenant, subject, calls, charge)
+), kept AS (
+    INSERT INTO block_callers (tenant, subject, last, calls, charge)
+    SELECT tenant, subject, last, calls, charge FROM callers, new
+)
+INSERT INTO stored_news (tenant, subject, bytes) SELECT tenant, subject, charge FROM callers, new
+
+-- name: blocks
+SELECT first, last, count, failed, first_id, last_id, ids, about, format, data, clock_offset FROM blocks
+WHERE last = ANY ($1::bigint[])
+
+-- name: heads
+SELECT last, first, about FROM blocks WHERE last <= $1 ORDER BY last DESC LIMIT $2
+
+-- name: heads_of_caller
+SELECT blocks.last, first, about FROM block_callers JOIN blocks ON blocks.last = block_callers.last
+WHERE tenant = $1 AND subject = $2 AND block_callers.last <= $3 ORDER BY block_callers.last DESC LIMIT $4
+
+-- name: blocks_with_id
+SELECT last, ids FROM blocks WHERE first_id <= $1 AND last_id >= $1
+
+-- name: blocks_near
+SELECT last FROM blocks WHERE last >= $1 AND last < $1 + $2 AND first <= $1 ORDER BY last
+
+-- name: count_blocks
+SELECT coalesce(sum(count - failed), 0), coalesce(sum(failed), 0) FROM blocks WHERE last >= $1 AND first >= $1
+
+-- name: blocks_across
+SELECT last FROM blocks WHERE last >= $1 AND first < $1
+
+-- name: old_blocks
+SELECT last, count FROM blocks WHERE written_at < (SELECT ledger_now() - $1::double precision)
+ORDER BY written_at LIMIT $2 FOR UPDATE SKIP LOCKED
+
+-- name: small_blocks
+SELECT last, first, count, octet_length(data), written_at FROM blocks
+WHERE count < $1 AND written_at < (SELECT ledger_now() - $2::double precision)
+ORDER BY last LIMIT $3 FOR UPDATE SKIP LOCKED
+
+-- name: blocks_after
+SELECT last, written_at FROM blocks WHERE last > $1 ORDER BY last LIMIT $2 FOR UPDATE
+
+-- name: drop_blocks
+WITH gone AS (DELETE FROM blocks WHERE last = ANY ($1::bigint[]) RETURNING last
+), uncharged AS (DELETE FROM block_callers WHERE last = ANY (ARRAY (SELECT last FROM gone))
+    RETURNING tenant, subject, charge)
+INSERT INTO stored_news (tenant, subject, bytes) SELECT tenant, subject, - charge FROM uncharged

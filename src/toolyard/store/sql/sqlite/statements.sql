@@ -25,8 +25,7 @@ ORDER BY place, seq LIMIT :limit
 -- name: counted
 SELECT 'PENDING', count(*) FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
 UNION ALL SELECT 'PROCESSING', count(*) FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING'
-UNION ALL SELECT state, count(*) FROM (SELECT state FROM calls ORDER BY seq DESC LIMIT :newest)
-    WHERE state IN ('COMPLETE', 'ERROR') GROUP BY state
+UNION ALL SELECT state, count(*) FROM calls WHERE seq >= :since AND state IN ('COMPLETE', 'ERROR') GROUP BY state
 
 -- name: standing
 SELECT seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until,
@@ -106,6 +105,10 @@ FROM calls WHERE calls.seq = keys.seq AND keys.expires_at < :now
 
 -- name: old_calls
 SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?
+
+-- name: calls_of_user
+SELECT seq, input_blob, value_blob FROM calls
+WHERE user_id = :user_id AND (:tenant IS NULL OR tenant = :tenant) AND state IN ('COMPLETE', 'ERROR')
 
 -- name: session
 SELECT id, tenant, subject, tools, metadata, created_at, revision, turn, open
@@ -327,3 +330,51 @@ SELECT kind, tenant, owner, name, data, about, version, changed FROM vault
 
 -- name: drop_sealed
 DELETE FROM vault WHERE kind = ? AND tenant = ? AND owner = ? AND name = ? RETURNING version
+
+-- Blocks of calls. ---------------------------------------------------------------------------------
+
+-- name: last_number
+SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) FROM numbers
+
+-- name: add_block
+INSERT INTO blocks (last, first, count, failed, first_id, last_id, ids, about, format, written_at, clock_offset, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: add_block_caller
+INSERT INTO block_callers (tenant, subject, last, calls, charge) VALUES (?, ?, ?, ?, ?)
+
+-- name: block
+SELECT first, last, count, failed, first_id, last_id, ids, about, format, data, clock_offset FROM blocks WHERE last = ?
+
+-- name: heads
+SELECT last, first, about FROM blocks WHERE last <= :end ORDER BY last DESC LIMIT :limit
+
+-- name: heads_of_caller
+SELECT blocks.last, first, about FROM block_callers JOIN blocks ON blocks.last = block_callers.last
+WHERE tenant = :tenant AND subject = :subject AND block_callers.last <= :end
+ORDER BY block_callers.last DESC LIMIT :limit
+
+-- name: blocks_with_id
+SELECT last, ids FROM blocks WHERE first_id <= :id AND last_id >= :id
+
+-- name: blocks_near
+SELECT last FROM blocks WHERE last >= :seq AND last < :seq + :span AND first <= :seq ORDER BY last
+
+-- name: count_blocks
+SELECT coalesce(sum(count - failed), 0), coalesce(sum(failed), 0) FROM blocks WHERE last >= ?1 AND first >= ?1
+
+-- name: blocks_across
+SELECT last FROM blocks WHERE last >= :seq AND first < :seq
+
+-- name: old_blocks
+SELECT last, count FROM blocks WHERE written_at < ? ORDER BY written_at LIMIT ?
+
+-- name: small_blocks
+SELECT last, first, count, length(data), written_at FROM blocks WHERE count < ? AND written_at < ? ORDER BY last LIMIT ?
+
+-- name: blocks_after
+SELECT last, written_at FROM blocks WHERE last > ? ORDER BY last LIMIT ?
+
+-- name: uncharge_block
+UPDATE stored SET bytes = bytes - charge FROM block_callers
+WHERE block_callers.last = :last AND stored.tenant = block_callers.tenant AND stored.subject = block_callers.subject

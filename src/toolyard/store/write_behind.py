@@ -1,0 +1,115 @@
+"""The calls of the fast lane on their way to the ledger: written behind, many at once, never more of them waiting than
+a limit.
+
+A call without a key is answered as soon as it has run. It is encoded at that moment, so that nothing of it is held but
+a line of text; what is too large for a line waits as it is and becomes a row. What is lost of them when the process
+dies was never promised to anybody: it is what has come since the last flush, a tenth of a second ago at most.
+
+Whoever reads calls has the store flush first, so that a node's own calls are there at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from ..model.call import CallTool, Outcome
+from ..model.record import Ran
+from ..model.run import Run
+from .blocks import CallLines, NewBlock
+from .values import StoreDown
+
+FLUSH_S = 0.05
+MOST_WAITING = 10_000
+"""Calls. A line has four kilobytes at most, and a little more."""
+_log = logging.getLogger("toolyard.ledger")
+Write = Callable[[list[NewBlock], list[Ran]], Awaitable[int]]
+"""Writes blocks and rows. How many calls of them could not be written, whatever is wrong with those; the others are."""
+
+
+class WriteBehind:
+    """Collects calls that have ended and writes them to the ledger a moment later, many at once. `now` is the time of
+    day."""
+
+    def __init__(self, write: Write, now: Callable[[], float]) -> None:
+        self._write, self._now = write, now
+        self._lines = CallLines()
+        self._full: list[NewBlock] = []
+        self._rows: list[Ran] = []
+        self._count = 0
+        self._there = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self.lost = 0
+
+    def add(self, command: CallTool, run: Run, outcome: Outcome) -> None:
+        """Encodes a call. A store that does not keep up costs calls in the ledger, never their callers, and says how
+        many."""
+        if self._count >= MOST_WAITING:
+            self.lost += 1
+            return
+        call = (command, run, outcome)
+        try:
+            if not self._lines.add(call, self._now()):
+                self._rows.append(call)
+            elif self._lines.is_full:
+                self._full.append(self._lines.taken())
+                self._lines = CallLines()
+        except ValueError as error:  # a text that is no Unicode
+            self._lose(1, f"a call of {run.tool.reference} cannot be written: {error}")
+            return
+        if self._count == 0:
+            self._there.set()
+        self._count += 1
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is anything that was not written yet."""
+        return self._count > 0 or self._writing.locked()
+
+    async def run(self) -> None:
+        """Until cancelled. Both are made anew: a server that is started again may run on another event loop."""
+        self._there, self._writing = asyncio.Event(), asyncio.Lock()
+        while True:
+            if not self._count:
+                await self._there.wait()
+            await asyncio.sleep(FLUSH_S)
+            self._there.clear()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Writes what waits. After this it is written, or lost, also where whoever waits for it is cancelled."""
+        async with self._writing:
+            writing = asyncio.ensure_future(self._flush())
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await asyncio.wait((writing,))
+                raise
+
+    async def _flush(self) -> None:
+        count, rows, blocks = self._count, self._rows, self._full
+        if self._lines.lines:
+            blocks.append(self._lines.taken())
+        self._count, self._rows, self._full, self._lines = 0, [], [], CallLines()
+        if not count:
+            return
+        try:
+            self._lose(await self._write(blocks, rows), "they cannot be written")
+        except StoreDown as down:
+            self._lose(count, down.developer_message or down.message)
+
+    def _lose(self, count: int, why: str) -> None:
+        if count:
+            self.lost += count
+            _log.error("%d calls are missing in the ledger (%d in all): %s", count, self.lost, why)
+
+
+def in_blocks(calls: Iterable[Ran], now: float) -> tuple[list[NewBlock], list[Ran]]:
+    """Calls that have ended, as blocks, and those that are too large for one."""
+    blocks, rows, lines = list[NewBlock](), list[Ran](), CallLines()
+    for call in calls:
+        if not lines.add(call, now):
+            rows.append(call)
+        elif lines.is_full:
+            blocks.append(lines.taken())
+            lines = CallLines()
+    return [*blocks, *([lines.taken()] if lines.lines else [])], rows
