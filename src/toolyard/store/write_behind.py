@@ -46,19 +46,19 @@ class WriteBehind:
         if self._count >= MOST_WAITING:
             self.lost += 1
             return
-        call = (command, run, outcome)
+        lines = self._lines
         try:
-            if not self._lines.add(call, self._now()):
-                self._rows.append(call)
-            elif self._lines.is_full:
-                self._full.append(self._lines.taken())
-                self._lines = CallLines()
+            if not lines.add(command, run, outcome, self._now()):
+                self._rows.append((command, run, outcome))
         except ValueError as error:  # a text that is no Unicode
             self._lose(1, f"a call of {run.tool.reference} cannot be written: {error}")
             return
         if self._count == 0:
             self._there.set()
         self._count += 1
+        if lines.is_full:
+            self._full.append(lines.taken())
+            self._lines = CallLines()
 
     @property
     def is_waiting(self) -> bool:
@@ -107,7 +107,7 @@ def in_blocks(calls: Iterable[Ran], now: float) -> tuple[list[NewBlock], list[Ra
     """Calls that have ended, as blocks, and those that are too large for one."""
     blocks, rows, lines = list[NewBlock](), list[Ran](), CallLines()
     for call in calls:
-        if not lines.add(call, now):
+        if not lines.add(*call, now):
             rows.append(call)
         elif lines.is_full:
             blocks.append(lines.taken())

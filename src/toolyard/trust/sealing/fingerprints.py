@@ -21,9 +21,10 @@ from .ring import KeyRing
 _encode = msgspec.json.Encoder(order="sorted").encode
 Input = Mapping[str, Any] | Raw
 """A call's input, or the JSON of it that was kept when it came."""
-_may_be_respelled = re.compile(rb"[0-9][.eE]|[0-9]{22}").search
+_may_be_respelled = re.compile(rb"[0-9](?:[.eE]|[0-9]{21})").search
 """Whether there may be floats, or integers that have a float's spelling; it may find one where there is none, in a text
-such as "3.5 l", and never overlooks one. Without any, members in order are all that the one form needs."""
+such as "3.5 l", and never overlooks one. Without any, members in order are all that the one form needs. (Written as
+two alternatives, the same search takes four times as long.)"""
 
 
 class Fingerprints:
