@@ -245,7 +245,9 @@ STATEMENTS = [
     "UPDATE audit SET chain = 'new' WHERE chain = 'main'",
     "UPDATE audit SET entries = (SELECT entries FROM audit AS o WHERE o.chain = audit.chain AND o.number = {b})"
     " WHERE number = {a}",
-    "INSERT INTO audit SELECT chain, number + 99, count, first_at, last_at, mac, entries FROM audit WHERE number = {a}",
+    "INSERT INTO audit SELECT chain, number + 99, count, first_at, last_at, mac, entries, format FROM audit "
+    "WHERE number = {a}",
+    "UPDATE audit SET format = 1 - format WHERE number = {a}",
     "DELETE FROM audit_heads WHERE chain = 'main'",
     "UPDATE audit_heads SET number = {b}, mac = (SELECT mac FROM audit WHERE number = {b} AND chain = 'main')",
     "UPDATE audit_heads SET count = count - {a}",

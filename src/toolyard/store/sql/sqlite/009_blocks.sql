@@ -27,3 +27,6 @@ CREATE TABLE block_callers (
     PRIMARY KEY (tenant, subject, last)
 ) WITHOUT ROWID;
 CREATE INDEX block_callers_by_block ON block_callers (last);
+
+-- How the entries of a block of the audit log are kept: 0 as they are, 1 compressed.
+ALTER TABLE audit ADD COLUMN format INTEGER NOT NULL DEFAULT 0;

@@ -267,8 +267,8 @@ UPDATE api_keys SET revoked = ? WHERE name = ? AND revoked IS NULL RETURNING 1
 UPDATE api_keys SET last_used = max(coalesce(last_used, 0), :used) WHERE digest = :digest
 
 -- name: add_audit
-INSERT INTO audit (chain, number, count, first_at, last_at, mac, entries)
-VALUES (:chain, :number, :count, :first_at, :last_at, :mac, :entries)
+INSERT INTO audit (chain, number, count, first_at, last_at, mac, entries, format)
+VALUES (:chain, :number, :count, :first_at, :last_at, :mac, :entries, :format)
 ON CONFLICT (chain, number) DO NOTHING
 RETURNING 1
 
@@ -307,7 +307,7 @@ WITH RECURSIVE names (chain) AS (
 SELECT chain FROM names WHERE chain IS NOT NULL
 
 -- name: audit_blocks
-SELECT chain, number, count, first_at, last_at, CAST(mac AS BLOB), CAST(entries AS BLOB) FROM audit
+SELECT chain, number, count, first_at, last_at, CAST(mac AS BLOB), CAST(entries AS BLOB), format FROM audit
 WHERE chain = :chain AND number > :after AND (:since IS NULL OR number >= (
     SELECT number FROM audit WHERE chain = :chain AND last_at >= :since ORDER BY last_at, number LIMIT 1))
 ORDER BY number LIMIT :limit
