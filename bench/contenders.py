@@ -62,6 +62,7 @@ def toolyard(
     settings: str | None = "unrecorded.toml",
     store: str | None = None,
 ) -> Contender:
+    """Ledger and audit off, unless other settings are named; without any it is as it is served by default."""
     command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
     if settings:
         command += ["--config", str(HERE / "tools" / settings)]

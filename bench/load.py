@@ -9,6 +9,10 @@ So the load goes round in short slices, one server after the other, and the figu
 those of one turn may be compared. A slice ends when all its replies are in, so that no server works on into
 the slice of another.
 
+CPU time a call is what the servers themselves used from before the first slice to after the last, divided by the
+calls of all slices (`--pid` says which process serves a url). The load pauses before either reading, so that what a
+server writes behind its replies is counted with the calls it belongs to.
+
 A body may hold the marker `@@N@@`: it becomes 16 hex digits that are new for every request, so that each call
 has a key of its own. Any status but 200, a broken connection or an unexpected first reply is an error.
 
@@ -25,6 +29,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +45,8 @@ OK = b"HTTP/1.1 200"
 LENGTH = b"content-length:"
 DRAIN_S = 15.0
 IDLE_S = 3.0  # less than any server's keep-alive timeout
+SETTLE_S = 0.25  # more than any server writes behind
+NS_A_TICK = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 class LoadError(Exception):
@@ -53,11 +60,14 @@ class Target:
     url: str
     make_request: Callable[[], bytes]
     expect: bytes
+    pid: int | None = None
     connections: "list[Connection]" = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     used: float = 0.0
     took: float = 0.0
+    cpu_ns: int = 0
+    """Of the server."""
     sending: bool = False
     waiting: int = 0
     rested_at: float = 0.0
@@ -201,6 +211,28 @@ async def slice_of(target: Target, seconds: float) -> None:
     target.rates.append((len(target.latencies) - seen) / (target.rested_at - began))
 
 
+def cpu_ns(pid: int) -> int:
+    """What a process and its descendants have used so far. Nothing that ends is lost: the kernel keeps a process's
+    ended threads in the process's own clock, and its ended children in the last two numbers that are read here."""
+    children: dict[int, list[int]] = {}
+    ended: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            fields = stat.read_text().rpartition(")")[2].split()
+            one = int(stat.parent.name)
+            children.setdefault(int(fields[1]), []).append(one)
+            ended[one] = (int(fields[13]) + int(fields[14])) * NS_A_TICK
+
+    def total(one: int) -> int:
+        try:
+            own = time.clock_gettime_ns(~one << 3 | 2)  # clock_getcpuclockid(3): the CPU clock of that process
+        except OSError:
+            return 0
+        return own + ended.get(one, 0) + sum(map(total, children.get(one, [])))
+
+    return total(pid)
+
+
 async def generate(targets: list[Target], options: argparse.Namespace) -> list[dict[str, Any]]:
     for target in targets:
         await check(target)
@@ -210,9 +242,15 @@ async def generate(targets: list[Target], options: argparse.Namespace) -> list[d
         target.latencies.clear()
         target.rates.clear()
         target.took = target.used = 0.0
+    await asyncio.sleep(SETTLE_S)
+    for target in targets:
+        target.cpu_ns = -cpu_ns(target.pid) if target.pid else 0
     for number in range(max(1, round(options.seconds / options.slice))):
         for target in targets if number % 2 == 0 else reversed(targets):
             await slice_of(target, options.slice)
+    await asyncio.sleep(SETTLE_S)
+    for target in targets:
+        target.cpu_ns += cpu_ns(target.pid) if target.pid else 0
     return [summary(target) for target in targets]
 
 
@@ -221,6 +259,7 @@ def summary(target: Target) -> dict[str, Any]:
     return {
         "url": target.url,
         "requests": len(ordered),
+        "cpu_us": round(target.cpu_ns / 1000 / len(ordered), 3),
         "seconds": round(target.took, 3),
         "rps": round(statistics.median(target.rates), 1),
         "p50_ms": round(ordered[len(ordered) // 2] * 1000, 3),
@@ -235,6 +274,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--url", action="append", required=True, help="may be repeated: loaded in turn")
     parser.add_argument("--body-file", action="append", type=Path, help="one for each url, empty for GET")
     parser.add_argument("--headers", action="append", help="one JSON object for each url")
+    parser.add_argument("--pid", action="append", type=int, help="one for each url: whose CPU time is taken")
     parser.add_argument("--expect", default="", help="text that the first reply must hold")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each url")
     parser.add_argument("--slice", type=float, default=0.1)
@@ -250,10 +290,11 @@ def main() -> int:
         os.sched_setaffinity(0, {options.core})
     bodies = [path.read_bytes() for path in options.body_file] if options.body_file else [b""] * len(options.url)
     headers = list(map(json.loads, options.headers)) if options.headers else [{}] * len(options.url)
+    pids = options.pid or [None] * len(options.url)
     expect = options.expect.encode()
     targets = [
-        Target(url, request_maker(url, body, more), expect)
-        for url, body, more in zip(options.url, bodies, headers, strict=True)
+        Target(url, request_maker(url, body, more), expect, pid)
+        for url, body, more, pid in zip(options.url, bodies, headers, pids, strict=True)
     ]
     gc.disable()
     try:

@@ -9,17 +9,17 @@ from contextlib import closing
 
 from bench import contenders
 from bench.contenders import keyed
-from bench.contest import complain, contest
+from bench.contest import Loaded, complain, contest
 from bench.database import connect, database
 from bench.lanes import Plan, in_turn, lane, of_ledger
 from bench.measure import Effort
-from bench.report import Bar, Row, missing, pairs_row
+from bench.report import Of, Row, bar, figure_row
 from bench.servers import Exchange, ServerError, serving
 
 MANY = 1_000_000
 APART_S = 0.3
 """How far apart they came: the oldest is not old enough to be swept."""
-BAR = Bar(">=", 0.9)
+BAR = bar(Of.RATIO, ">=", 0.9)
 NEWEST = Exchange("GET", "/v1/calls?limit=50", b"", lambda reply: len(reply["calls"]) == 50)
 FIRST = 50
 """How many calls the empty ledger has, so that there is something to list."""
@@ -42,6 +42,7 @@ NUMBERS = {
 
 
 def million(effort: Effort) -> list[Row]:
+    effort = effort.for_loose_bars()
     with tempfile.TemporaryDirectory(prefix="bench-million-") as folder:
         files = [f"sqlite:{folder}/{name}.db" for name in ("empty", "full")]
         rows = measured("SQLite", files[0], files[1], fill_sqlite, effort)
@@ -62,12 +63,13 @@ def measured(kind: str, empty: str, full: str, fill: Callable[[str], None], effo
             contenders.toolyard(name=f"toolyard, {name}", store=at)
             for name, at in zip(names, (empty, full), strict=True)
         )
-        listed = contest(works[1], [(few, NEWEST), (many, NEWEST)], effort, BAR)
-        called = contest(works[0], [(few, keyed("Bench.Add")), (many, keyed("Bench.Add"))], effort, BAR)
+        listed = contest(works[1], [Loaded(few, NEWEST), Loaded(many, NEWEST, BAR)], effort)
+        call = keyed("Bench.Add")
+        called = contest(works[0], [Loaded(few, call), Loaded(many, call, BAR)], effort)
         return called + listed + queued(works[2], names, (empty, full), effort)
     except ServerError as error:
         complain(error)
-        return [missing(work, f"toolyard, {names[1]}", "no figure", BAR) for work in works]
+        return [Row(work, f"toolyard, {names[1]}", "no figure", bar=BAR) for work in works]
 
 
 def named(call_id: str) -> Exchange:
@@ -82,8 +84,8 @@ def queued(work: str, names: tuple[str, str], addresses: tuple[str, str], effort
         turns = in_turn([few, many], effort.rounds)
     rates = [[turn.worked for turn in mine] for mine in turns]
     return [
-        pairs_row(work, f"toolyard, {names[0]}", rates[0], None, None),
-        pairs_row(work, f"toolyard, {names[1]}", rates[1], rates[0], BAR),
+        figure_row(work, f"toolyard, {names[0]}", rates[0], "{:,.0f}/s"),
+        figure_row(work, f"toolyard, {names[1]}", rates[1], "{:,.0f}/s", BAR, rates[0]),
     ]
 
 
