@@ -1,8 +1,12 @@
-"""Closed-loop HTTP load over keep-alive connections, one request in flight on each, on one or several servers.
+"""HTTP load over keep-alive connections, one request in flight on each, on one or several servers.
 
 It has to be much faster than what it measures, or it measures itself: hence uvloop, one receive buffer shared
 by all connections, requests that are ready-made bytes, and a reader that looks only at the status line and at
 content-length. `busy` in the result is the share of its core that it used: near 1.0 it was the limit itself.
+
+The loop is closed: a connection asks again when it has its reply. With `--rate` it is open: requests are due at fixed
+times whatever comes back, and a latency is counted from when its request was due, also if it then had to wait for a
+free connection: a server that stalls is not spared the requests of that time.
 
 A shared machine changes its speed by a quarter from one second to the next, but hardly within a tenth of one.
 So the load goes round in short slices, one server after the other, and the figures are given slice by slice:
@@ -28,6 +32,7 @@ import os
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -71,7 +76,11 @@ class Target:
     sending: bool = False
     waiting: int = 0
     rested_at: float = 0.0
+    overdue: "deque[float]" = field(default_factory=deque)
+    """Open loop: when requests were due that no connection was free for."""
     drained: "asyncio.Future[None] | None" = None
+    first: int = 0
+    """How many requests came before those that count."""
 
     def fail(self, why: str) -> None:
         if self.drained and not self.drained.done():
@@ -97,10 +106,14 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
 
-    def send(self) -> None:
+    def send(self, due: float | None = None) -> None:
         self.is_resting = False
-        self.sent_at = time.perf_counter()
+        self.sent_at = due or time.perf_counter()
         self.transport.write(self.make_request())
+
+    @property
+    def is_free(self) -> bool:
+        return self.is_resting and not self.transport.is_closing()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return VIEW
@@ -140,6 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.target.sending:
             self.sent_at = now
             self.transport.write(self.make_request())
+        elif self.target.overdue:
+            self.send(self.target.overdue.popleft())
         else:
             self.is_resting = True
             self.target.leave()
@@ -190,18 +205,14 @@ async def check(target: Target) -> None:
         raise LoadError(f"{target.url}: unexpected first reply: {reply[:300]!r}")
 
 
-async def slice_of(target: Target, seconds: float) -> None:
+async def slice_of(target: Target, seconds: float, rate: float | None = None) -> None:
     """Loads that one server for so long, and until it is at rest again."""
     is_cut = any(connection.transport.is_closing() for connection in target.connections)
     if is_cut or time.perf_counter() - target.rested_at > IDLE_S:
         await connect(target, len(target.connections))
     target.drained = asyncio.get_running_loop().create_future()
-    target.sending, target.waiting = True, len(target.connections)
     seen, used, began = len(target.latencies), time.process_time(), time.perf_counter()
-    for connection in target.connections:
-        connection.send()
-    await asyncio.wait({target.drained}, timeout=seconds)
-    target.sending = False
+    await (closed_loop(target, seconds) if rate is None else open_loop(target, seconds, rate))
     async with asyncio.timeout(DRAIN_S):
         await target.drained
     target.rested_at = time.perf_counter()
@@ -209,6 +220,33 @@ async def slice_of(target: Target, seconds: float) -> None:
     target.took += target.rested_at - began
     target.used += time.process_time() - used
     target.rates.append((len(target.latencies) - seen) / (target.rested_at - began))
+
+
+async def closed_loop(target: Target, seconds: float) -> None:
+    assert target.drained
+    target.sending, target.waiting = True, len(target.connections)
+    for connection in target.connections:
+        connection.send()
+    await asyncio.wait({target.drained}, timeout=seconds)
+    target.sending = False
+
+
+async def open_loop(target: Target, seconds: float, rate: float) -> None:
+    """The core is this process's own, so it looks at the clock all the time: timers come in whole milliseconds."""
+    assert target.drained
+    began, number, last = time.perf_counter(), 0, max(1, round(seconds * rate))
+    target.waiting = 1  # this loop itself, until the last is sent
+    while number < last and not target.drained.done():
+        while number < last and (due := began + number / rate) <= time.perf_counter():
+            number += 1
+            free = next((each for each in target.connections if each.is_free), None)
+            if free is None:
+                target.overdue.append(due)
+            else:
+                target.waiting += 1
+                free.send(due)
+        await asyncio.sleep(0)
+    target.leave()
 
 
 def cpu_ns(pid: int) -> int:
@@ -234,11 +272,13 @@ def cpu_ns(pid: int) -> int:
 
 
 async def generate(targets: list[Target], options: argparse.Namespace) -> list[dict[str, Any]]:
-    for target in targets:
+    in_order = list(zip(targets, options.rate or [None] * len(targets), strict=True))
+    for target, rate in in_order:
         await check(target)
         await connect(target, options.connections)
         target.rested_at = time.perf_counter()
-        await slice_of(target, options.warmup)
+        await slice_of(target, options.warmup, rate)
+        target.first = 1 + len(target.latencies)
         target.latencies.clear()
         target.rates.clear()
         target.took = target.used = 0.0
@@ -246,8 +286,8 @@ async def generate(targets: list[Target], options: argparse.Namespace) -> list[d
     for target in targets:
         target.cpu_ns = -cpu_ns(target.pid) if target.pid else 0
     for number in range(max(1, round(options.seconds / options.slice))):
-        for target in targets if number % 2 == 0 else reversed(targets):
-            await slice_of(target, options.slice)
+        for target, rate in in_order if number % 2 == 0 else reversed(in_order):
+            await slice_of(target, options.slice, rate)
     await asyncio.sleep(SETTLE_S)
     for target in targets:
         target.cpu_ns += cpu_ns(target.pid) if target.pid else 0
@@ -258,7 +298,7 @@ def summary(target: Target) -> dict[str, Any]:
     ordered = sorted(target.latencies)
     return {
         "url": target.url,
-        "requests": len(ordered),
+        "sent": target.first + len(ordered),
         "cpu_us": round(target.cpu_ns / 1000 / len(ordered), 3),
         "seconds": round(target.took, 3),
         "rps": round(statistics.median(target.rates), 1),
@@ -270,10 +310,11 @@ def summary(target: Target) -> dict[str, Any]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="closed-loop HTTP load; prints one JSON array")
+    parser = argparse.ArgumentParser(description="HTTP load; prints one JSON array")
     parser.add_argument("--url", action="append", required=True, help="may be repeated: loaded in turn")
     parser.add_argument("--body-file", action="append", type=Path, help="one for each url, empty for GET")
     parser.add_argument("--headers", action="append", help="one JSON object for each url")
+    parser.add_argument("--rate", action="append", type=float, help="one for each url: open loop, so many a second")
     parser.add_argument("--pid", action="append", type=int, help="one for each url: whose CPU time is taken")
     parser.add_argument("--expect", default="", help="text that the first reply must hold")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each url")

@@ -36,8 +36,13 @@ class Effort:
     starts: int
     peer_starts: int
     seconds: float
+    millions: float
+    """Of calls that a ledger is filled with."""
+    slow_s: float
+    """For how long a few calls a second are made."""
     warmup: float = 0.2
     slice: float = 0.1
+    connections: int = 64
 
     def for_loose_bars(self) -> "Effort":
         """Fewer rounds: what is asked for is far from what the noise is."""
@@ -57,6 +62,8 @@ class Sample:
     p99_ms: float
     busy: float
     slices: list[float]
+    sent: int
+    """All requests, also those of warming up."""
 
 
 @dataclass(frozen=True)
@@ -77,22 +84,26 @@ class Start:
     memory_mb: float
 
 
-def load(entrants: list[Entrant], effort: Effort) -> list[Sample]:
-    """One round: a run of the load generator, which takes the entrants in turn, slice by slice."""
+def load(entrants: list[Entrant], effort: Effort, rates: list[float] | None = None) -> list[Sample]:
+    """One round: a run of the load generator, which takes the entrants in turn, slice by slice. With rates the loop is
+    open, and each is asked so many times a second."""
     with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
         command = [sys.executable, str(LOAD), "--core", str(LOAD_CORE)]
         command += ["--seconds", str(effort.seconds), "--slice", str(effort.slice), "--warmup", str(effort.warmup)]
+        command += ["--connections", str(effort.connections)]
         for number, entrant in enumerate(entrants):
             body = Path(folder) / str(number)
             body.write_bytes(entrant.exchange.body)
             headers = json.dumps(entrant.exchange.headers(entrant.server.port))
             command += ["--url", entrant.url, "--body-file", str(body), "--headers", headers]
             command += ["--pid", str(entrant.server.process.pid)]
+        for rate in rates or []:
+            command += ["--rate", str(rate)]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LOAD_TIMEOUT_S, check=False)
     results = json.loads(done.stdout or b'{"error": "the load generator broke"}')
     if "error" in results:
         raise ServerError(f"under load: {results['error']}")
-    members = "cpu_us", "rps", "p50_ms", "p99_ms", "busy", "slices"
+    members = "cpu_us", "rps", "p50_ms", "p99_ms", "busy", "slices", "sent"
     return [Sample(*(one[member] for member in members)) for one in results]
 
 

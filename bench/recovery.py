@@ -50,7 +50,7 @@ def once(server: Server, number: int) -> float:
         folder, pool = Path(name), ThreadPoolExecutor(1)
         stack.callback(pool.shutdown, wait=False)
         workers = [stack.enter_context(Hired(server, folder, f"w{number}-{which}")) for which in "ab"]
-        call = {"call_id": f"call-{number}", "tool_id": "Bench.Wait", "input": {"folder": name}}
+        call = {"call_id": f"call-{number}", "tool_id": "Waiting.Wait", "input": {"folder": name}}
         exchange = post("/tools/call", call, lambda reply: bool(reply["value"] == "done"))
         called = pool.submit(server.ask, exchange)
         first = until(lambda: next((each for each in workers if each.started_at()), None), "the first start")

@@ -12,6 +12,7 @@ from bench import contenders, trust
 from bench.contenders import PEERS, enveloped, flat, keyed
 from bench.contest import Loaded, complain, contest, invited, on_floor
 from bench.database import database
+from bench.ledger import disk, history
 from bench.lists import lists, peers_list
 from bench.mcp import mcp_call, mcp_list_peers, mcp_peers
 from bench.measure import Effort, Start, cold_starts
@@ -20,6 +21,7 @@ from bench.queueing import queue, queue_http
 from bench.recovery import recovery
 from bench.report import Bar, Goal, Of, Row, bar, figure_row
 from bench.servers import ServerError
+from bench.steady import memory, pace
 from bench.trust import access, with_token
 
 import toolyard
@@ -162,5 +164,9 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "queue": queue,
     "queue-http": queue_http,
     "million": million,
+    "disk": disk,
+    "history": history,
+    "memory": memory,
+    "pace": pace,
     "recovery": recovery,
 }
