@@ -173,6 +173,11 @@ PEERS = (
     ),
 )
 
+MCP_PEERS = (
+    Installed("mcp-sdk", "mcp_sdk_app.py", ("mcp>=2.3,<3", *SERVER)),
+    Installed("fastmcp", "fastmcp_app.py", ("fastmcp>=4,<5", *SERVER)),
+)
+
 QUEUES = (
     Installed("pgqueuer", "pgqueuer_queue.py", ("pgqueuer", "asyncpg", "uvloop")),
     Installed("procrastinate", "procrastinate_queue.py", ("procrastinate", "psycopg[binary,pool]", "uvloop")),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench import contenders
-from bench.contenders import HERE, MANY, Installed
+from bench.contenders import HERE, MANY, MCP_PEERS, Installed
 from bench.contest import Loaded, contest, invited, on_floor
 from bench.measure import Effort
 from bench.report import Of, Row, bar
@@ -23,9 +23,7 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-SDK = Installed("mcp-sdk", "mcp_sdk_app.py", ("mcp>=2.3,<3", "uvicorn", "uvloop", "httptools"))
-FASTMCP = Installed("fastmcp", "fastmcp_app.py", ("fastmcp>=4,<5", "uvicorn", "uvloop", "httptools"))
-TIMES = {SDK.name: 8.0, FASTMCP.name: 20.0}
+TIMES = {"mcp-sdk": 8.0, "fastmcp": 20.0}
 """How many times as fast as each of them we must be."""
 
 
@@ -104,7 +102,7 @@ def mcp_peers(effort: Effort) -> list[Row]:
     rows = []
     for revision, era in ERAS.items():
         work = f"MCP tools/call, {revision}"
-        able, without = invited(work, [SDK, FASTMCP])
+        able, without = invited(work, MCP_PEERS)
         for who in able:
             theirs, mine = call(era, "add"), call(era, "Bench_Add")
             to_meet = bar(Of.RATIO, ">=", TIMES[who.name])
@@ -119,7 +117,7 @@ def mcp_list_peers(effort: Effort) -> list[Row]:
     rows, effort = [], replace(effort.for_peers(), connections=4)
     for revision, era in ERAS.items():
         work, what = f"MCP list of 1,000 tools, {revision}", listing(era)
-        able, without = invited(work, [SDK, FASTMCP])
+        able, without = invited(work, MCP_PEERS)
         theirs = [Loaded(peer(who, what, MANY), what) for who in able]
         rows += contest(work, [Loaded(ours("toolyard", what, "many.py"), what), *theirs], effort) + without
     return rows

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
-from bench.contenders import PEERS, QUEUES, SERVER, VENVS, versions
+from bench.contenders import MCP_PEERS, PEERS, QUEUES, SERVER, VENVS, versions
 from bench.measure import Effort, Sample, ratios
 
 COLUMNS = ("work", "contender", "cpu us", "min", "x floor", "figure", "ratio", "p50 / p99 ms", "bar", "stretch")
@@ -183,7 +183,7 @@ def environment() -> Iterable[str]:
     yield f"- {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {cpu_model()}, Linux {platform.release().split('-')[0]}"
     own = versions(sys.executable, OWN_PACKAGES)
     yield f"- Python {platform.python_version()}; " + listed(own)
-    for peer in (*PEERS, *QUEUES):
+    for peer in (*PEERS, *MCP_PEERS, *QUEUES):
         if (VENVS / peer.name / "installed.txt").exists():
             yield f"- {peer.name}: " + listed(versions(peer.python, peer.packages))
 
@@ -199,9 +199,9 @@ def document(rows: Sequence[Row], effort: Effort, noise: str) -> str:
         "Written by `make bench`; README.md says how to read it.",
         "",
         *environment(),
-        f"- {effort.rounds} interleaved rounds ({effort.peer_rounds} among peers) of {effort.seconds:g} s,"
-        f" 64 connections, server on one core, load on another; {effort.starts} cold starts"
-        f" ({effort.peer_starts} of each peer); {noise}",
+        f"- {effort.rounds} interleaved rounds ({effort.loose_rounds} where a bar is loose, {effort.peer_rounds} among"
+        f" peers) of {effort.seconds:g} s, {effort.connections} connections, server on one core, load on another;"
+        f" {effort.starts} cold starts ({effort.peer_starts} of each peer); {noise}",
         "",
         table(rows),
         "",

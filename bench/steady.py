@@ -16,17 +16,17 @@ SHARE = 0.7
 
 
 def memory(effort: Effort) -> list[Row]:
-    """Calls over HTTP, a tenth as many as the ledger of `history` has. Flat: hardly more at the end than after a tenth."""
-    many = round(effort.millions * 100_000)
-    held: list[tuple[int, float]] = []
+    """Calls over HTTP, a tenth as many as the ledger of `history` has. Flat: hardly more in the end than after a tenth
+    of them."""
     with serving(contenders.toolyard(name=BY_DEFAULT, settings=None), SERVER_CORE) as server:
-        entrant, made = Entrant(server, server.contender.call), 0
-        while made < many:
-            (sample,) = load([entrant], replace(effort, seconds=10 * effort.seconds, slice=0.5))
-            made += sample.sent
+        entrants = [Entrant(server, server.contender.call)]
+        (first,) = load(entrants, effort)
+        tenth = replace(effort, seconds=effort.millions * 10_000 / first.rps, slice=0.5)
+        made, held = first.sent, []
+        for _ in range(10):
+            made += load(entrants, tenth)[0].sent
             held.append((made, server.memory_mb()))
-    early, early_mb = next(each for each in held if each[0] >= many / 10)
-    late, late_mb = held[-1]
+    (early, early_mb), (late, late_mb) = held[0], held[-1]
     flat = bar(Of.RATIO, "<=", 1.1)
     return [
         figure_row(f"memory after {early:,} calls", BY_DEFAULT, [early_mb], "{:.1f} MB"),
