@@ -62,6 +62,7 @@ def toolyard(
     settings: str | None = "unrecorded.toml",
     store: str | None = None,
 ) -> Contender:
+    """Ledger and audit off, unless other settings are named; without any it is as it is served by default."""
     command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
     if settings:
         command += ["--config", str(HERE / "tools" / settings)]
@@ -170,6 +171,11 @@ PEERS = (
         enveloped("add"),
         "/tools",
     ),
+)
+
+MCP_PEERS = (
+    Installed("mcp-sdk", "mcp_sdk_app.py", ("mcp>=2.3,<3", *SERVER)),
+    Installed("fastmcp", "fastmcp_app.py", ("fastmcp>=4,<5", *SERVER)),
 )
 
 QUEUES = (

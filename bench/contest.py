@@ -3,45 +3,51 @@
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bench import contenders
 from bench.contenders import Installed, install
 from bench.measure import SERVER_CORE, Effort, Entrant, interleave, load
-from bench.report import Bar, Row, missing, rate_row
+from bench.report import Bar, Row, load_row
 from bench.servers import Contender, Exchange, ServerError, serving
 
-Loaded = tuple[Contender, Exchange]
 P = TypeVar("P", bound=Installed)
+
+
+class Loaded(NamedTuple):
+    """Who is to be loaded, with what, and what is to come of it."""
+
+    who: Contender
+    what: Exchange
+    bar: Bar | None = None
 
 
 def on_floor() -> Loaded:
     floor = contenders.floor()
-    return floor, floor.call
+    return Loaded(floor, floor.call)
 
 
-def contest(work: str, loaded: list[Loaded], effort: Effort, bar: Bar | None = None) -> list[Row]:
-    """Everybody who comes up, against the first. The bar is for the last."""
+def contest(work: str, loaded: list[Loaded], effort: Effort) -> list[Row]:
+    """Everybody who comes up, against the first."""
     with ExitStack() as stack:
-        entrants = [entered(stack, who, what, effort) for who, what in loaded]
+        entrants = [entered(stack, each, effort) for each in loaded]
         taken = iter(interleave([entrant for entrant in entrants if entrant], effort))
     samples = [next(taken) if entrant else None for entrant in entrants]
     rows = []
-    for index, ((who, _), mine) in enumerate(zip(loaded, samples, strict=True)):
-        mine_to_meet = bar if index == len(loaded) - 1 else None
+    for index, (each, mine) in enumerate(zip(loaded, samples, strict=True)):
         if mine is None or (index and samples[0] is None):
-            rows.append(missing(work, who.name, "no figure", mine_to_meet))
+            rows.append(Row(work, each.who.name, "no figure", bar=each.bar))
         else:
-            rows.append(rate_row(work, who.name, mine, samples[0] if index else None, mine_to_meet))
+            rows.append(load_row(work, each.who.name, mine, samples[0] if index else None, each.bar))
     return rows
 
 
-def entered(stack: ExitStack, who: Contender, what: Exchange, effort: Effort) -> Entrant | None:
+def entered(stack: ExitStack, loaded: Loaded, effort: Effort) -> Entrant | None:
     """Its server, warm and up for as long as the stack, if it answers rightly, also under load."""
     try:
-        server = stack.enter_context(serving(who, SERVER_CORE))
-        server.ask(what)
-        entrant = Entrant(server, what)
+        server = stack.enter_context(serving(loaded.who, SERVER_CORE))
+        server.ask(loaded.what)
+        entrant = Entrant(server, loaded.what)
         load([entrant], effort)
     except ServerError as error:
         complain(error)
@@ -59,7 +65,7 @@ def invited(work: str, some: Sequence[P]) -> tuple[list[P], list[Row]]:
             able.append(peer)
         except ServerError as error:
             complain(error)
-            unable.append(missing(work, peer.name, "could not be installed"))
+            unable.append(Row(work, peer.name, "could not be installed"))
     return able, unable
 
 

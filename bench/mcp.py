@@ -1,21 +1,20 @@
-"""MCP beside the official SDK and FastMCP: one call in each era, and a list of a thousand tools.
+"""MCP in both eras, against the floor, and beside the official SDK and FastMCP: a call, and a list of a thousand tools.
 
 The peers answer with plain JSON, which is their faster way; in the older era everybody has a session.
 """
 
 import http.client
 import json
-import sys
-import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bench import contenders
-from bench.contenders import HERE, MANY, Installed
-from bench.contest import complain, contest, invited
+from bench.contenders import HERE, MANY, MCP_PEERS, Installed
+from bench.contest import Loaded, contest, invited, on_floor
 from bench.measure import Effort
-from bench.report import Bar, Row
-from bench.servers import Contender, Exchange, ServerError, serving
+from bench.report import Of, Row, bar
+from bench.servers import Contender, Exchange
 
 NEWER, OLDER = "2026-07-28", "2025-11-25"
 ACCEPT = {"Accept": "application/json, text/event-stream"}
@@ -24,9 +23,7 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-SDK = Installed("mcp-sdk", "mcp_sdk_app.py", ("mcp>=2.3,<3", "uvicorn", "uvloop", "httptools"))
-FASTMCP = Installed("fastmcp", "fastmcp_app.py", ("fastmcp>=4,<5", "uvicorn", "uvloop", "httptools"))
-TIMES = {SDK.name: 8.0, FASTMCP.name: 20.0}
+TIMES = {"mcp-sdk": 8.0, "fastmcp": 20.0}
 """How many times as fast as each of them we must be."""
 
 
@@ -69,6 +66,9 @@ def in_session(port: int) -> dict[str, str]:
     return _sessions[port]
 
 
+ERAS: dict[str, Callable[..., Exchange]] = {NEWER: newer, OLDER: older}
+
+
 def call(era: Callable[..., Exchange], name: str) -> Exchange:
     params = {"name": name, "arguments": {"a": 10, "b": 5}}
     return era("tools/call", params, lambda reply: float(reply["result"]["content"][0]["text"]) == 15)
@@ -83,45 +83,41 @@ def peer(who: Installed, what: Exchange, tools: int = 1) -> Contender:
     return Contender(who.name, lambda port: [*command, str(port), str(tools)], what)
 
 
-def ours(what: Exchange, tools: str = "add.py") -> Contender:
-    command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
-    command += ["--config", str(HERE / "tools" / "unrecorded.toml"), "--log-level", "warning", "--port"]
-    return Contender("toolyard", lambda port: [*command, str(port)], what)
+def ours(name: str, what: Exchange, tools: str = "add.py", settings: str | None = "unrecorded.toml") -> Contender:
+    return replace(contenders.toolyard(tools, name=name, settings=settings), call=what)
 
 
 def mcp_call(effort: Effort) -> list[Row]:
-    """Each peer alone with us: the bar is how many times as fast we are."""
+    """As it is served by default, recorded and audited."""
+    loaded = [on_floor()]
+    for (revision, era), limit in zip(ERAS.items(), (1.6, 1.7), strict=True):
+        what = call(era, "Bench_Add")
+        who = ours(f"toolyard by default, {revision}", what, settings=None)
+        loaded.append(Loaded(who, what, bar(Of.CPU, "<=", limit, stretch=1.3)))
+    return contest("MCP tools/call", loaded, effort)
+
+
+def mcp_peers(effort: Effort) -> list[Row]:
+    """Each peer alone with us, ledger and audit off: the bar is how many times as fast we are."""
     rows = []
-    for revision, era in ((NEWER, newer), (OLDER, older)):
+    for revision, era in ERAS.items():
         work = f"MCP tools/call, {revision}"
-        able, without = invited(work, [SDK, FASTMCP])
+        able, without = invited(work, MCP_PEERS)
         for who in able:
             theirs, mine = call(era, "add"), call(era, "Bench_Add")
-            bar = Bar(">=", TIMES[who.name])
-            rows += contest(work, [(peer(who, theirs), theirs), (ours(mine), mine)], effort.for_peers(), bar)
+            to_meet = bar(Of.RATIO, ">=", TIMES[who.name])
+            loaded = [Loaded(peer(who, theirs), theirs), Loaded(ours("toolyard", mine), mine, to_meet)]
+            rows += contest(work, loaded, effort.for_peers())
         rows += without
     return rows
 
 
-def mcp_list(effort: Effort) -> list[Row]:
-    """The floor sends the very bytes that toolyard sends; the peers are for comparison."""
-    rows = []
-    for revision, era in ((NEWER, newer), (OLDER, older)):
+def mcp_list_peers(effort: Effort) -> list[Row]:
+    """On few connections: the peers do about ten a second."""
+    rows, effort = [], replace(effort.for_peers(), connections=4)
+    for revision, era in ERAS.items():
         work, what = f"MCP list of 1,000 tools, {revision}", listing(era)
-        mine = ours(what, "many.py")
-        with tempfile.NamedTemporaryFile(prefix="bench-list-") as file:
-            try:
-                with serving(mine) as server:
-                    file.write(server.ask(what))
-                    file.flush()
-            except ServerError as error:
-                complain(error)
-                continue
-            floor = contenders.floor("--list-file", file.name)
-            bytes_alone = Exchange("GET", "/tools", b"", lambda reply: bool(reply))
-            rows += contest(work, [(floor, bytes_alone), (mine, what)], effort, Bar(">=", 0.5))
-        able, without = invited(work, [SDK, FASTMCP])
-        for who in able:
-            rows += contest(work, [(mine, what), (peer(who, what, MANY), what)], effort.for_peers())
-        rows += without
+        able, without = invited(work, MCP_PEERS)
+        theirs = [Loaded(peer(who, what, MANY), what) for who in able]
+        rows += contest(work, [Loaded(ours("toolyard", what, "many.py"), what), *theirs], effort) + without
     return rows

@@ -1,9 +1,10 @@
 """Taking the figures: interleaved rounds of load, and cold starts.
 
 The machine itself drifts by more than the differences looked for. So all contenders of a scenario are up at
-the same time (idle ones cost nothing), every round loads all of them in turn, in short slices and alternating
-order, and ratios are taken between slices that are neighbours in time. The median of a round's slices is that
-round's ratio, the median of the rounds is what counts, and their spread shows what is left of the noise.
+the same time (idle ones cost nothing), and every round loads all of them in turn, in short slices and alternating
+order. CPU time a call hardly drifts, and its medians over the rounds are compared. Rates do, so their ratios are
+taken between slices that are neighbours in time: the median of a round's slices is that round's ratio, the median of
+the rounds is what counts, and their spread shows what is left of the noise.
 """
 
 import json
@@ -30,12 +31,22 @@ class Effort:
     """How long and how often; the larger, the less noise."""
 
     rounds: int
+    loose_rounds: int
     peer_rounds: int
     starts: int
     peer_starts: int
     seconds: float
+    millions: float
+    """Of calls that a ledger is filled with."""
+    slow_s: float
+    """For how long a few calls a second are made."""
     warmup: float = 0.2
     slice: float = 0.1
+    connections: int = 64
+
+    def for_loose_bars(self) -> "Effort":
+        """Fewer rounds: what is asked for is far from what the noise is."""
+        return replace(self, rounds=self.loose_rounds)
 
     def for_peers(self) -> "Effort":
         """Fewer rounds of longer slices: slow servers differ by more and need time for their first replies."""
@@ -44,11 +55,15 @@ class Effort:
 
 @dataclass(frozen=True)
 class Sample:
+    cpu_us: float
+    """The server's CPU time a call."""
     rps: float
     p50_ms: float
     p99_ms: float
     busy: float
     slices: list[float]
+    sent: int
+    """All requests, also those of warming up."""
 
 
 @dataclass(frozen=True)
@@ -69,28 +84,27 @@ class Start:
     memory_mb: float
 
 
-def load(entrants: list[Entrant], effort: Effort) -> list[Sample]:
-    """One round: a run of the load generator, which takes the entrants in turn, slice by slice."""
+def load(entrants: list[Entrant], effort: Effort, rates: list[float] | None = None) -> list[Sample]:
+    """One round: a run of the load generator, which takes the entrants in turn, slice by slice. With rates the loop is
+    open, and each is asked so many times a second."""
     with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
         command = [sys.executable, str(LOAD), "--core", str(LOAD_CORE)]
-        command += [
-            "--seconds",
-            str(effort.seconds),
-            "--warmup",
-            str(effort.warmup),
-            "--slice",
-            str(effort.slice),
-        ]
+        command += ["--seconds", str(effort.seconds), "--slice", str(effort.slice), "--warmup", str(effort.warmup)]
+        command += ["--connections", str(effort.connections)]
         for number, entrant in enumerate(entrants):
             body = Path(folder) / str(number)
             body.write_bytes(entrant.exchange.body)
             headers = json.dumps(entrant.exchange.headers(entrant.server.port))
             command += ["--url", entrant.url, "--body-file", str(body), "--headers", headers]
+            command += ["--pid", str(entrant.server.process.pid)]
+        for rate in rates or []:
+            command += ["--rate", str(rate)]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LOAD_TIMEOUT_S, check=False)
     results = json.loads(done.stdout or b'{"error": "the load generator broke"}')
     if "error" in results:
         raise ServerError(f"under load: {results['error']}")
-    return [Sample(one["rps"], one["p50_ms"], one["p99_ms"], one["busy"], one["slices"]) for one in results]
+    members = "cpu_us", "rps", "p50_ms", "p99_ms", "busy", "slices", "sent"
+    return [Sample(*(one[member] for member in members)) for one in results]
 
 
 def interleave(entrants: list[Entrant], effort: Effort) -> list[list[Sample]]:

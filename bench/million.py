@@ -9,17 +9,16 @@ from contextlib import closing
 
 from bench import contenders
 from bench.contenders import keyed
-from bench.contest import complain, contest
+from bench.contest import Loaded, complain, contest
 from bench.database import connect, database
 from bench.lanes import Plan, in_turn, lane, of_ledger
 from bench.measure import Effort
-from bench.report import Bar, Row, missing, pairs_row
+from bench.report import Of, Row, bar, figure_row
 from bench.servers import Exchange, ServerError, serving
 
-MANY = 1_000_000
 APART_S = 0.3
 """How far apart they came: the oldest is not old enough to be swept."""
-BAR = Bar(">=", 0.9)
+BAR = bar(Of.RATIO, ">=", 0.9)
 NEWEST = Exchange("GET", "/v1/calls?limit=50", b"", lambda reply: len(reply["calls"]) == 50)
 FIRST = 50
 """How many calls the empty ledger has, so that there is something to list."""
@@ -29,19 +28,20 @@ JOBS_A_SECOND = 4000
 # A finished call over HTTP is the pattern: the new ones are copies of it, each with its own number, id and time.
 OWN = {
     "seq": "seq + n",
-    "call_id": f"'old-' || ({MANY * 10} + n)",
+    "call_id": "'old-' || (1000000000 + n)",
     "input": "{input}",
     "created_at": "{oldest} + n * {apart}",
     "started_at": "{oldest} + n * {apart}",
     "finished_at": "{oldest} + n * {apart}",
 }
 NUMBERS = {
-    "sqlite": f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MANY})",
-    "postgres": f"WITH numbers AS (SELECT n FROM generate_series(1, {MANY}) AS n)",
+    "sqlite": "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {many})",
+    "postgres": "WITH numbers AS (SELECT n FROM generate_series(1, {many}) AS n)",
 }
 
 
 def million(effort: Effort) -> list[Row]:
+    effort = effort.for_loose_bars()
     with tempfile.TemporaryDirectory(prefix="bench-million-") as folder:
         files = [f"sqlite:{folder}/{name}.db" for name in ("empty", "full")]
         rows = measured("SQLite", files[0], files[1], fill_sqlite, effort)
@@ -49,25 +49,27 @@ def million(effort: Effort) -> list[Row]:
         return rows + measured("PostgreSQL", postgres.create(), postgres.create(), fill_postgres, effort)
 
 
-def measured(kind: str, empty: str, full: str, fill: Callable[[str], None], effort: Effort) -> list[Row]:
-    names = f"{kind}, empty", f"{kind}, {MANY:,} calls"
+def measured(kind: str, empty: str, full: str, fill: Callable[[str, int], None], effort: Effort) -> list[Row]:
+    size = round(effort.millions * 100_000)
+    names = f"{kind}, empty", f"{kind}, {size:,} calls"
     works = [f"keyed call, {kind}", f"newest 50 calls, {kind}", f"claim, heartbeat, complete, {kind}"]
     try:
         for address in (empty, full):
             with serving(contenders.toolyard(store=address)) as server:
                 for number in range(FIRST if address == empty else 1):
                     server.ask(named(f"first-{number}"))
-        fill(full)
+        fill(full, size)
         few, many = (
             contenders.toolyard(name=f"toolyard, {name}", store=at)
             for name, at in zip(names, (empty, full), strict=True)
         )
-        listed = contest(works[1], [(few, NEWEST), (many, NEWEST)], effort, BAR)
-        called = contest(works[0], [(few, keyed("Bench.Add")), (many, keyed("Bench.Add"))], effort, BAR)
+        listed = contest(works[1], [Loaded(few, NEWEST), Loaded(many, NEWEST, BAR)], effort)
+        call = keyed("Bench.Add")
+        called = contest(works[0], [Loaded(few, call), Loaded(many, call, BAR)], effort)
         return called + listed + queued(works[2], names, (empty, full), effort)
     except ServerError as error:
         complain(error)
-        return [missing(work, f"toolyard, {names[1]}", "no figure", BAR) for work in works]
+        return [Row(work, f"toolyard, {names[1]}", "no figure", bar=BAR) for work in works]
 
 
 def named(call_id: str) -> Exchange:
@@ -82,34 +84,35 @@ def queued(work: str, names: tuple[str, str], addresses: tuple[str, str], effort
         turns = in_turn([few, many], effort.rounds)
     rates = [[turn.worked for turn in mine] for mine in turns]
     return [
-        pairs_row(work, f"toolyard, {names[0]}", rates[0], None, None),
-        pairs_row(work, f"toolyard, {names[1]}", rates[1], rates[0], BAR),
+        figure_row(work, f"toolyard, {names[0]}", rates[0], "{:,.0f}/s"),
+        figure_row(work, f"toolyard, {names[1]}", rates[1], "{:,.0f}/s", BAR, rates[0]),
     ]
 
 
-def copies(kind: str, table: str, columns: list[str], literal: str) -> str:
-    """What makes a million rows of one."""
-    values = {"input": literal, "oldest": repr(time.time() - (MANY + 600) * APART_S), "apart": repr(APART_S)}
+def copies(kind: str, many: int, table: str, columns: list[str], literal: str) -> str:
+    """What makes that many rows of one."""
+    values = {"input": literal, "oldest": repr(time.time() - (many + 600) * APART_S), "apart": repr(APART_S)}
     chosen = ", ".join(OWN.get(column, column).format(**values) for column in columns)
-    return f"{NUMBERS[kind]} INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} FROM {table}, numbers"
+    numbers = NUMBERS[kind].format(many=many)
+    return f"{numbers} INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} FROM {table}, numbers"
 
 
-def fill_sqlite(address: str) -> None:
+def fill_sqlite(address: str, many: int) -> None:
     with closing(sqlite3.connect(address.partition(":")[2])) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA cache_size = -1000000")
         for table in ("calls", "keys"):
             columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            connection.execute(copies("sqlite", table, columns, f"x'{INPUT.hex()}'"))
+            connection.execute(copies("sqlite", many, table, columns, f"x'{INPUT.hex()}'"))
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def fill_postgres(address: str) -> None:
-    asyncio.run(_fill_postgres(address))
+def fill_postgres(address: str, many: int) -> None:
+    asyncio.run(_fill_postgres(address, many))
 
 
-async def _fill_postgres(address: str) -> None:
+async def _fill_postgres(address: str, many: int) -> None:
     connection = await connect(address)
     try:
         for table in ("calls", "keys"):
@@ -118,7 +121,7 @@ async def _fill_postgres(address: str) -> None:
                 table,
             )
             columns = [row[0] for row in rows]
-            await connection.execute(copies("postgres", table, columns, f"'\\x{INPUT.hex()}'::bytea"))
+            await connection.execute(copies("postgres", many, table, columns, f"'\\x{INPUT.hex()}'::bytea"))
         await connection.execute("SELECT setval('calls_seq', (SELECT max(seq) FROM calls))")
         # Else it comes by itself, in the middle of what is measured.
         await connection.execute("VACUUM ANALYZE")

@@ -7,9 +7,9 @@ from bench import contenders
 from bench.contenders import HERE, QUEUES, Installed
 from bench.contest import complain, invited
 from bench.database import Database, database
-from bench.lanes import Lane, Plan, Turn, best, in_turn, lane, of_ledger, of_peer
+from bench.lanes import Lane, Plan, best, in_turn, lane, of_ledger, of_peer
 from bench.measure import LOAD_CORE, SERVER_CORE, Effort
-from bench.report import Bar, Row, missing, pairs_row
+from bench.report import Bar, Of, Row, bar, figure_row
 from bench.servers import ServerError, serving
 
 ENQUEUE, WORK = "enqueue jobs", "claim, heartbeat, complete"
@@ -22,6 +22,9 @@ NOTES = {
     PROCRASTINATE: "keeps the row",
 }
 OURS = "fenced, keeps history"
+RUNS = 3
+"""How many times over we have to be ahead of pgqueuer."""
+AHEAD = bar(Of.RATIO, ">", 1.0)
 
 
 def queue(effort: Effort) -> list[Row]:
@@ -34,8 +37,13 @@ def queue(effort: Effort) -> list[Row]:
         ours = lane(f"toolyard, PostgreSQL ({OURS})", jobs, of_ledger(postgres.create()))
         lanes += [stack.enter_context(sqlite), stack.enter_context(ours)]
         in_turn(lanes[-2:], 1)  # to warm up; the others are by now
-        turns = in_turn(lanes, effort.rounds)
-    return compared(lanes, turns, Bar(">=", 1.0)) + rows_without
+        runs = [in_turn(lanes, effort.loose_rounds) for _ in range(RUNS)]
+    rows = compared(
+        ENQUEUE, lanes, [[turn.enqueued for run in runs for turn in run[index]] for index in range(len(lanes))]
+    )
+    for number, run in enumerate(runs, 1):
+        rows += compared(f"{WORK}, run {number}", lanes, [[turn.worked for turn in mine] for mine in run], AHEAD)
+    return rows + rows_without
 
 
 def entered(stack: ExitStack, peer: Installed, postgres: Database, jobs: Plan, effort: Effort) -> Lane | None:
@@ -53,20 +61,18 @@ def entered(stack: ExitStack, peer: Installed, postgres: Database, jobs: Plan, e
     return Lane(f"{peer.name}, {by} ({NOTES[peer.name]})", chosen.plan, chosen.process, chosen.log)
 
 
-def compared(lanes: list[Lane], turns: list[list[Turn]], bar: Bar) -> list[Row]:
-    """Against pgqueuer, if it is there. The bar is for the work of the last: that is ours on PostgreSQL."""
+def compared(work: str, lanes: list[Lane], rates: list[list[float]], last: Bar | None = None) -> list[Row]:
+    """Against pgqueuer, if it is there. The bar is for the last: that is ours on PostgreSQL."""
     has_base = lanes[0].name.startswith("pgqueuer")
     rows = []
-    for work, rates in (
-        (ENQUEUE, [[turn.enqueued for turn in mine] for mine in turns]),
-        (WORK, [[turn.worked for turn in mine] for mine in turns]),
-    ):
-        for index, (one, mine) in enumerate(zip(lanes, rates, strict=True)):
-            to_meet = bar if work == WORK and index == len(lanes) - 1 else None
-            if to_meet and not has_base:
-                rows.append(missing(work, one.name, "nothing to compare it to", to_meet))
-            else:
-                rows.append(pairs_row(work, one.name, mine, rates[0] if has_base and index else None, to_meet))
+    for index, (one, mine) in enumerate(zip(lanes, rates, strict=True)):
+        to_meet = last if index == len(lanes) - 1 else None
+        if to_meet and not has_base:
+            rows.append(Row(work, one.name, "nothing to compare it to", bar=to_meet))
+        else:
+            rows.append(
+                figure_row(work, one.name, mine, "{:,.0f}/s", to_meet, rates[0] if has_base and index else None)
+            )
     return rows
 
 
@@ -82,8 +88,8 @@ def queue_http(effort: Effort) -> list[Row]:
                 command = [sys.executable, client, address, f"http://127.0.0.1:{server.port}"]
                 with lane(f"{name}, 100 at once", plan, command, LOAD_CORE) as over_http:
                     over_http.turn()
-                    (turns,) = in_turn([over_http], effort.rounds)
+                    (turns,) = in_turn([over_http], effort.loose_rounds)
         except ServerError as error:
             complain(error)
-            return [missing(work, name, "no figure")]
-    return [pairs_row(work, over_http.name, [turn.worked for turn in turns], None, None)]
+            return [Row(work, name, "no figure")]
+    return [figure_row(work, over_http.name, [turn.worked for turn in turns], "{:,.0f}/s")]

@@ -16,11 +16,11 @@ from bench.contenders import HERE, post
 from bench.contest import complain
 from bench.database import database
 from bench.measure import Effort
-from bench.report import Bar, Row, missing, value_row
+from bench.report import Of, Row, bar, figure_row
 from bench.servers import Server, ServerError, serving
 
 LEASE_S = 2.0  # in tools/short_lease.toml
-BAR = Bar("<=", LEASE_S + 1.0, " s")
+BAR = bar(Of.FIGURE, "<=", LEASE_S + 1.0, unit=" s")
 TIMES = 5
 DEADLINE_S = 20.0
 T = TypeVar("T")
@@ -40,8 +40,8 @@ def recovered(kind: str, store: str | None) -> Row:
             times = [once(server, number) for number in range(TIMES)]
     except ServerError as error:
         complain(error)
-        return missing(work, name, "no figure", BAR)
-    return value_row(work, name, times, "{:.2f}", " s", BAR)
+        return Row(work, name, "no figure", bar=BAR)
+    return figure_row(work, name, times, "{:.2f} s", BAR)
 
 
 def once(server: Server, number: int) -> float:
@@ -50,7 +50,7 @@ def once(server: Server, number: int) -> float:
         folder, pool = Path(name), ThreadPoolExecutor(1)
         stack.callback(pool.shutdown, wait=False)
         workers = [stack.enter_context(Hired(server, folder, f"w{number}-{which}")) for which in "ab"]
-        call = {"call_id": f"call-{number}", "tool_id": "Bench.Wait", "input": {"folder": name}}
+        call = {"call_id": f"call-{number}", "tool_id": "Waiting.Wait", "input": {"folder": name}}
         exchange = post("/tools/call", call, lambda reply: bool(reply["value"] == "done"))
         called = pool.submit(server.ask, exchange)
         first = until(lambda: next((each for each in workers if each.started_at()), None), "the first start")

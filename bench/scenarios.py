@@ -5,20 +5,24 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from bench import contenders
-from bench.contenders import LIST, PEERS, enveloped, flat, keyed
-from bench.contest import complain, contest, invited, on_floor
+from bench import contenders, trust
+from bench.contenders import PEERS, enveloped, flat, keyed
+from bench.contest import Loaded, complain, contest, invited, on_floor
 from bench.database import database
-from bench.mcp import mcp_call, mcp_list
+from bench.ledger import disk, history
+from bench.lists import lists, peers_list
+from bench.mcp import mcp_call, mcp_list_peers, mcp_peers
 from bench.measure import Effort, Start, cold_starts
 from bench.million import million
 from bench.queueing import queue, queue_http
 from bench.recovery import recovery
-from bench.report import Bar, Row, missing, value_row
-from bench.servers import Contender, ServerError, serving
-from bench.trust import access, token
+from bench.report import Bar, Goal, Of, Row, bar, figure_row
+from bench.servers import ServerError
+from bench.steady import memory, pace
+from bench.trust import access, with_token
 
 import toolyard
 
@@ -26,47 +30,62 @@ import toolyard
 def ceiling(effort: Effort) -> list[Row]:
     """How fast the load generator can ask at all."""
     nobody = contenders.bare()
-    return contest("load generator's own ceiling", [(nobody, nobody.call)], effort.for_peers())
+    return contest("load generator's own ceiling", [Loaded(nobody, nobody.call)], effort.for_peers())
 
 
 def call(effort: Effort) -> list[Row]:
-    ours = contenders.toolyard()
+    """Ledger and audit off: the path alone."""
     trimmed = contenders.floor("--trimmed", name="floor, trimmed")
-    loaded = [on_floor(), (trimmed, trimmed.call), (ours, ours.call)]
-    return contest("OXP call", loaded, effort, Bar(">=", 0.75))
+    flat_one, enveloped_one = contenders.toolyard(), contenders.toolyard(name="toolyard, OTC 1.0 envelope")
+    loaded = [
+        on_floor(),
+        Loaded(trimmed, trimmed.call),
+        Loaded(flat_one, flat_one.call, bar(Of.CPU, "<=", 1.0, stretch=0.85)),
+        Loaded(enveloped_one, enveloped("Bench.Add"), bar(Of.CPU, "<=", 1.05, stretch=0.85)),
+    ]
+    return contest("OXP call, ledger and audit off", loaded, effort)
 
 
-def envelope(effort: Effort) -> list[Row]:
-    ours = contenders.toolyard(), enveloped("Bench.Add")
-    return contest("OTC 1.0 envelope", [on_floor(), ours], effort, Bar(">=", 0.75))
+def default(effort: Effort) -> list[Row]:
+    """As `toolyard serve` runs without settings: every call recorded and audited. The floor does neither."""
+    open_one = contenders.toolyard(name="toolyard by default", settings=None)
+    signed = with_token(flat("Bench.Add"))
+    closed_one = replace(contenders.toolyard(name="toolyard by default, JWT", settings=trust.SETTINGS), call=signed)
+    loaded = [
+        on_floor(),
+        Loaded(open_one, open_one.call, bar(Of.CPU, "<=", 1.3, stretch=1.0)),
+        Loaded(closed_one, signed, bar(Of.CPU, "<=", 1.4, stretch=1.0)),
+    ]
+    return contest("OXP call by default", loaded, effort)
 
 
 def thread(effort: Effort) -> list[Row]:
-    ours = contenders.toolyard(), flat("Bench.AddSync")
-    return contest("sync tool in a thread", [on_floor(), ours], effort, Bar(">=", 0.4))
-
-
-def recorded(effort: Effort) -> list[Row]:
-    ours = contenders.toolyard(name="toolyard, every call recorded", settings=None)
-    return contest("OXP call, recorded", [on_floor(), (ours, ours.call)], effort, Bar(">=", 0.65))
+    ours = Loaded(contenders.toolyard(), flat("Bench.AddSync"), bar(Of.RATIO, ">=", 0.4, stretch=0.5))
+    return contest("sync tool in a thread", [on_floor(), ours], effort)
 
 
 def durable(effort: Effort) -> list[Row]:
-    """Two durable writes a call. 8,000 of them a second are 0.27 of the floor where that does 29,700."""
-    flushes = value_row("flush of the disk", "fsync", flush_times(), "{:.3f}", " ms", None)
-    ours = contenders.toolyard(name="toolyard, with a key"), keyed("Bench.Add")
-    return [flushes, *contest("keyed OXP call, durable", [on_floor(), ours], effort, Bar(">=", 0.27))]
+    """Two durable writes a call."""
+    enough = Bar((Goal(Of.FIGURE, ">=", 8000, "/s"), Goal(Of.RATIO, ">=", 0.3)), Goal(Of.FIGURE, ">=", 10_000, "/s"))
+    ours = Loaded(contenders.toolyard(name="toolyard, with a key"), keyed("Bench.Add"), enough)
+    return [flushes(), *contest("keyed OXP call, SQLite", [on_floor(), ours], effort)]
 
 
 def durable_postgres(effort: Effort) -> list[Row]:
     """The same with the ledger on PostgreSQL, where a write is also a way there and back."""
     with database() as postgres:
-        ours = contenders.toolyard(name="toolyard, with a key, on PostgreSQL", store=postgres.create())
+        ours = contenders.toolyard(name="toolyard, with a key", store=postgres.create())
         return [
-            value_row("flush of the disk", "fsync", flush_times(), "{:.3f}", " ms", None),
-            value_row("commit of one row", "PostgreSQL", postgres.commit_times(), "{:.3f}", " ms", None),
-            *contest("keyed OXP call, PostgreSQL", [on_floor(), (ours, keyed("Bench.Add"))], effort),
+            flushes(),
+            figure_row("commit of one row", "PostgreSQL", postgres.commit_times(), "{:.3f} ms"),
+            *contest(
+                "keyed OXP call, PostgreSQL", [on_floor(), Loaded(ours, keyed("Bench.Add"))], effort.for_loose_bars()
+            ),
         ]
+
+
+def flushes() -> Row:
+    return figure_row("flush of the disk", "fsync", flush_times(), "{:.3f} ms")
 
 
 def flush_times() -> list[float]:
@@ -82,93 +101,72 @@ def flush_times() -> list[float]:
     return times
 
 
-def listing(effort: Effort) -> list[Row]:
-    """The floor sends the very bytes that toolyard sends, if toolyard is there to give them."""
-    ours = contenders.toolyard_of_many()
-    with tempfile.NamedTemporaryFile(prefix="bench-list-") as file:
-        try:
-            with serving(ours) as server:
-                file.write(server.ask(LIST))
-                file.flush()
-            floor = contenders.floor("--list-file", file.name)
-        except ServerError:
-            floor = contenders.floor()
-        return contest("list 1,000 tools", [(floor, LIST), (ours, LIST)], effort, Bar(">=", 0.5))
-
-
 def scale(effort: Effort) -> list[Row]:
     few = contenders.toolyard(name="toolyard, 2 tools")
     many = contenders.toolyard_of_many("toolyard, 1,000 tools")
-    return contest("call among few and many", [(few, few.call), (many, many.call)], effort, Bar(">=", 0.95))
+    loaded = [Loaded(few, few.call), Loaded(many, many.call, bar(Of.CPU, "<=", 1.05))]
+    return contest("call among few and many", loaded, effort)
 
 
 def start(effort: Effort) -> list[Row]:
-    bars = Bar("<=", 0.4, " s"), Bar("<=", 60, " MB")
+    """Ledger and audit are on, as they are by default."""
     compileall.compile_dir(Path(toolyard.__file__).parent, quiet=1)  # as pip does for whatever it installs
-    floor, ours = started([contenders.floor(), contenders.toolyard()], effort.starts)
-    rows = start_rows("floor", floor, (None, None)) + start_rows("toolyard", ours, bars)
+    floor, ours = cold_starts([contenders.floor(), contenders.toolyard(settings=None)], effort.starts)
+    took = bar(Of.RATIO, "<=", 2.2, stretch=1.8)
+    held = bar(Of.FIGURE, "<=", 60, stretch=50, unit=" MB")
+    rows = start_rows("floor", floor) + start_rows("toolyard by default", ours, floor, took, held)
     able, rows_without = invited("cold start, memory", PEERS)
     for peer in able:
-        rows += start_rows(peer.name, started([peer.contender()], effort.peer_starts)[0], (None, None))
+        try:
+            rows += start_rows(peer.name, cold_starts([peer.contender()], effort.peer_starts)[0])
+        except ServerError as error:
+            complain(error)
     return rows + rows_without
+
+
+def start_rows(
+    name: str, starts: list[Start], base: list[Start] | None = None, took: Bar | None = None, held: Bar | None = None
+) -> list[Row]:
+    seconds, megabytes = [one.seconds for one in starts], [one.memory_mb for one in starts]
+    base_seconds, base_megabytes = (
+        ([one.seconds for one in base], [one.memory_mb for one in base]) if base else (None, None)
+    )
+    return [
+        figure_row("cold start to the first answer", name, seconds, "{:.3f} s", took, base_seconds),
+        figure_row("memory at idle", name, megabytes, "{:.1f} MB", held, base_megabytes),
+    ]
 
 
 def peers(effort: Effort) -> list[Row]:
     """Each against the floor of the same round."""
     work, ours = "call, among peers", contenders.toolyard()
     able, rows_without = invited(work, PEERS)
-    loaded = [on_floor(), (ours, ours.call), *((peer.contender(), peer.call) for peer in able)]
+    loaded = [on_floor(), Loaded(ours, ours.call), *(Loaded(peer.contender(), peer.call) for peer in able)]
     return contest(work, loaded, effort.for_peers()) + rows_without
-
-
-def peers_list(effort: Effort) -> list[Row]:
-    work, ours = "list 1,000 tools, among peers", contenders.toolyard_of_many()
-    able, rows_without = invited(work, [peer for peer in PEERS if peer.list_path])
-    theirs = [(peer.contender(contenders.MANY), peer.listing) for peer in able]
-    loaded = [(contenders.floor(), LIST), (ours, LIST), *theirs]
-    return contest(work, loaded, effort.for_peers()) + rows_without
-
-
-def started(who: list[Contender], times: int) -> list[list[Start]]:
-    """The starts of each, none if it does not start; together if all do, so that they share the drift."""
-    try:
-        return cold_starts(who, times)
-    except ServerError as error:
-        if len(who) > 1:
-            return [started([one], times)[0] for one in who]
-        complain(error)
-        return [[]]
-
-
-def start_rows(name: str, starts: list[Start], bars: tuple[Bar | None, Bar | None]) -> list[Row]:
-    works = "cold start to the first answer", "memory at idle"
-    if not starts:
-        return [missing(work, name, "no figure", bar) for work, bar in zip(works, bars, strict=True)]
-    return [
-        value_row(works[0], name, [one.seconds for one in starts], "{:.3f}", " s", bars[0]),
-        value_row(works[1], name, [one.memory_mb for one in starts], "{:.1f}", " MB", bars[1]),
-    ]
 
 
 SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "ceiling": ceiling,
     "call": call,
-    "envelope": envelope,
+    "default": default,
+    "mcp": mcp_call,
+    "mcp-peers": mcp_peers,
     "thread": thread,
-    "recorded": recorded,
-    "token": token,
     "access": access,
+    "scale": scale,
     "durable": durable,
     "durable-postgres": durable_postgres,
-    "list": listing,
-    "scale": scale,
+    "list": lists,
     "start": start,
     "peers": peers,
     "peers-list": peers_list,
-    "mcp": mcp_call,
-    "mcp-list": mcp_list,
+    "mcp-peers-list": mcp_list_peers,
     "queue": queue,
     "queue-http": queue_http,
     "million": million,
+    "disk": disk,
+    "history": history,
+    "memory": memory,
+    "pace": pace,
     "recovery": recovery,
 }

@@ -8,7 +8,7 @@ from toolyard.model.writes import DIRECT
 from toolyard.store.contract import Store
 from toolyard.store.sqlite.store import SqliteStore
 
-TOOL = "Bench.Job"
+TOOL = "Jobs.Job"
 REFERENCE = f"{TOOL}@1.0.0"
 INPUT = b'{"a": 10, "b": 5}'
 CALLERS = 500

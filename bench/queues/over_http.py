@@ -30,7 +30,7 @@ class Connection:
         self._reader, self._writer = reader, writer
 
     async def ask(self, method: str, path: str, body: bytes, headers: str = "") -> bytes:
-        head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n{headers}"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}"
         self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answered = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         length = answered.partition(b"content-length:")[2].partition(b"\r")[0]

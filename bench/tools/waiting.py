@@ -1,4 +1,5 @@
-"""A worker's tool that says when it was started, and goes on until it is told to end."""
+"""A worker's tool that says when it was started, and goes on until it is told to end. Its toolkit is none of the
+server's own: a worker may not add to those."""
 
 import asyncio
 import os
@@ -7,10 +8,10 @@ from pathlib import Path
 
 from toolyard import Toolkit
 
-bench = Toolkit("Bench", version="1.0.0", description="A tool that waits.")
+waiting = Toolkit("Waiting", version="1.0.0", description="A tool that waits.")
 
 
-@bench.tool(idempotent=True)
+@waiting.tool(idempotent=True)
 async def wait(folder: str) -> str:
     """Waits until there is a file `go` in the folder."""
     here = Path(folder)
