@@ -1,8 +1,8 @@
 """Blocks of the ledger: many small calls that have ended, kept together as one row.
 
 A call without a key that ended at once is promised to nobody, and nothing about it changes any more. As a row of its
-own it would cost its caller more than all of the server's other work: two dozen columns, three indexes, and objects
-that wait for the writer. So it becomes a line, JSON that is encoded the moment the call ends, and the lines of a flush
+own it would cost nearly as much as all of the server's other work: two dozen columns, three indexes, and objects that
+wait for the writer. So it becomes a line, JSON that is encoded the moment the call ends, and the lines of a flush
 are stored together, compressed (`docs/design/ledger.md` has the figures).
 
 A block takes its numbers from the series of all calls, so that a number, a cursor and an order mean the same whether a
