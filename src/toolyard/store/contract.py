@@ -23,7 +23,7 @@ from ..model.session import Event, RequestEvent, Session, SessionStanding
 from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
-from .values import Begun, ClaimFilter, Filter, Held, Note, StoredQuestion, Usage
+from .values import Begun, ClaimFilter, Filter, Held, Note, Rollup, StoredQuestion, Usage
 from .write_behind import WriteBehind
 
 
@@ -348,6 +348,18 @@ class UsageStore(Protocol):
         ...
 
 
+class RollupStore(Protocol):
+    """What was called, by the minute. It outlives the calls."""
+
+    async def put_rollups(self, rollups: Sequence[Rollup]) -> None:
+        """This node's totals of a minute, in the place of what it said of that minute before."""
+        ...
+
+    async def rollups(self, since: int, until: int) -> list[Rollup]:
+        """Of the minutes from `since` and before `until`, all nodes together, in their order."""
+        ...
+
+
 class HoldingStore(Protocol):
     """How much callers leave behind in the ledger, counted and in bytes, for the quotas to judge by."""
 
@@ -371,6 +383,7 @@ class Store(
     NoteStore,
     CallEventStore,
     UsageStore,
+    RollupStore,
     HoldingStore,
     Protocol,
 ):

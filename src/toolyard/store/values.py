@@ -81,6 +81,22 @@ class Filter(Struct, frozen=True):
     waiting_for: WaitingFor | None = None
 
 
+class Rollup(Struct, frozen=True):
+    """How many calls of a tool came over a wire and ended in one way within a minute, and how long they took: in all,
+    and how many of them within each of the histogram's times. `minute` is its number since 1970."""
+
+    minute: int
+    wire: str
+    tool: str
+    code: str
+    calls: int
+    total_s: float
+    buckets: tuple[int, ...]
+
+
+ROLLUPS_KEPT_S = 35 * 86400.0
+
+
 class StoredQuestion(Struct, frozen=True):
     """A question of a call, and what it was answered with, if it was. Both are JSON."""
 

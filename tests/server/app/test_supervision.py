@@ -21,7 +21,7 @@ from toolyard.wires.contract import Request
 
 kit = Toolkit("Kit", version="1.0.0")
 EVERYWHERE = {
-    "API keys", "audit log", "audit retention", "awaited accounts", "lag watch", "ledger check", "recorder",
+    "API keys", "audit log", "audit retention", "awaited accounts", "lag watch", "ledger check", "recorder", "rollups",
     "shared limits", "tool thread 0", "upkeep", "workers' tools",
 }  # fmt: skip
 OWN = {

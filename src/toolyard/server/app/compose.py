@@ -74,6 +74,7 @@ from ..http.shell import Shell, lifespan
 from ..intake.intake import Intake
 from ..intake.metrics import Metrics
 from ..intake.readiness import Readiness
+from ..intake.rollups import RollupWriter
 from ..intake.witness import Witness
 from ..ledger import audit_of, open_store
 from ..lifecycle import calls as call_routes
@@ -315,6 +316,9 @@ class Yard:
                 self._keep(stack, "workers' tools", self._workers.follow)
                 self._keep(stack, "upkeep", self._upkeep.run)
                 self._keep(stack, "ledger check", self._upkeep.watch)
+                rollups = RollupWriter(self.metrics, self.store, self._clock.now)
+                stack.push_async_callback(rollups.write)
+                self._keep(stack, "rollups", rollups.run)
                 if self.connecting is not None:
                     self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:

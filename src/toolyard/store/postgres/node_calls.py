@@ -10,6 +10,7 @@ from ...model.judge import Judged
 from ...model.record import CallRecord
 from ...model.writes import ByNumber, Finish, LeaseTerms
 from ..hints import Topic
+from ..values import ROLLUPS_KEPT_S
 from . import blocks, holdings
 from .connections import Connection
 from .judged_writes import judge_calls, settle_calls
@@ -67,6 +68,7 @@ async def sweep(connection: Connection, again: bool, retention_s: float, key_ttl
     await connection.execute(SQL.sweep_sessions, retention_s, limit)
     await connection.execute(SQL.sweep_nodes, NODES_ARE_FORGOTTEN_S)
     await connection.execute(SQL.sweep_usage)
+    await connection.execute(SQL.sweep_rollups, ROLLUPS_KEPT_S)
     await holdings.add_up(connection)
     await connection.execute(SQL.forget_stored)
     return removed

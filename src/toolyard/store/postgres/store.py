@@ -43,6 +43,7 @@ from ...model.writes import (
 from ...supervision import SupervisedTask, Supervisor
 from ..blocks import NewBlock
 from ..hints import Hints, Topic
+from ..rollups import added_up, rollup_values
 from ..values import (
     LEASE_TERMS,
     MOST_BYTES,
@@ -53,6 +54,7 @@ from ..values import (
     Held,
     Note,
     Retention,
+    Rollup,
     StoreDown,
     StoredQuestion,
     Usage,
@@ -444,6 +446,15 @@ class PostgresStore:
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
         return await self._unflushed.write(partial(share_usage, node=self.node, news=news))
+
+    async def put_rollups(self, rollups: Sequence[Rollup]) -> None:
+        rows = [rollup_values(each, self.node) for each in rollups]
+        if rows:
+            values = columns([(minute, *rest) for minute, _, *rest in rows])
+            await self._ledger.execute(SQL.put_rollups, self.node, *values)
+
+    async def rollups(self, since: int, until: int) -> list[Rollup]:
+        return added_up(await self._ledger.fetch(SQL.rollups, since, until))
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
         return await self._link.read(

@@ -41,16 +41,19 @@ from ...model.writes import (
 from ...supervision import Supervisor
 from ..blocks import NewBlock
 from ..hints import Hints, Topic, came, changed
+from ..rollups import added_up, rollup_values
 from ..values import (
     LEASE_TERMS,
     MOST_BYTES,
     RETENTION,
+    ROLLUPS_KEPT_S,
     Begun,
     ClaimFilter,
     Filter,
     Held,
     Note,
     Retention,
+    Rollup,
     StoreDown,
     StoredQuestion,
     Usage,
@@ -279,6 +282,7 @@ class SqliteStore:
 
         def write(cursor: apsw.Cursor) -> int:
             swept = rows.sweep(cursor, now, now - keep.calls_s, keep.key_ttl_s, limit)
+            cursor.execute("DELETE FROM rollups WHERE minute < ?", ((now - ROLLUPS_KEPT_S) // 60,))
             return swept + blocks.sweep(cursor, now - keep.calls_s, limit)
 
         return await self._writer.write(write)
@@ -475,6 +479,14 @@ class SqliteStore:
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
         return self._now(), []
+
+    async def put_rollups(self, rollups: Sequence[Rollup]) -> None:
+        values = [rollup_values(each, self.node) for each in rollups]
+        await self._writer.write(lambda cursor: cursor.executemany(SQL.put_rollup, values))
+
+    async def rollups(self, since: int, until: int) -> list[Rollup]:
+        found = await self._writer.write(lambda cursor: cursor.execute(SQL.rollups, (since, until)).fetchall())
+        return added_up(found)
 
     async def count_held(self, what: Held, tenant: str, subject: str | None, most: int, besides: str = "") -> int:
         given = {"tenant": tenant, "subject": subject, "most": most, "besides": besides, "now": self._now()}

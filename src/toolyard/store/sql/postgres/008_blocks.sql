@@ -29,3 +29,16 @@ CREATE TABLE block_callers (
     PRIMARY KEY (tenant, subject, last)
 );
 CREATE INDEX block_callers_by_block ON block_callers (last);
+
+-- What was called, by the minute and by the node that counted it. `buckets` is a histogram of how long it took.
+CREATE TABLE rollups (
+    minute bigint NOT NULL,
+    node text COLLATE "C" NOT NULL,
+    wire text COLLATE "C" NOT NULL,
+    tool text COLLATE "C" NOT NULL,
+    code text COLLATE "C" NOT NULL,
+    calls bigint NOT NULL,
+    total_s double precision NOT NULL,
+    buckets bytea NOT NULL,
+    PRIMARY KEY (minute, node, wire, tool, code)
+);

@@ -731,3 +731,18 @@ WITH gone AS (DELETE FROM blocks WHERE last = ANY ($1::bigint[]) RETURNING last
 ), uncharged AS (DELETE FROM block_callers WHERE last = ANY (ARRAY (SELECT last FROM gone))
     RETURNING tenant, subject, charge)
 INSERT INTO stored_news (tenant, subject, bytes) SELECT tenant, subject, - charge FROM uncharged
+
+-- What was called, by the minute. ------------------------------------------------------------------
+
+-- name: put_rollups
+INSERT INTO rollups (node, minute, wire, tool, code, calls, total_s, buckets)
+SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::double precision[],
+    $8::bytea[])
+ON CONFLICT (minute, node, wire, tool, code)
+DO UPDATE SET calls = excluded.calls, total_s = excluded.total_s, buckets = excluded.buckets
+
+-- name: rollups
+SELECT minute, wire, tool, code, calls, total_s, buckets FROM rollups WHERE minute >= $1 AND minute < $2
+
+-- name: sweep_rollups
+DELETE FROM rollups WHERE minute < (SELECT (ledger_now() - $1::double precision) / 60)

@@ -30,3 +30,16 @@ CREATE INDEX block_callers_by_block ON block_callers (last);
 
 -- How the entries of a block of the audit log are kept: 0 as they are, 1 compressed.
 ALTER TABLE audit ADD COLUMN format INTEGER NOT NULL DEFAULT 0;
+
+-- What was called, by the minute and by the node that counted it. `buckets` is a histogram of how long it took.
+CREATE TABLE rollups (
+    minute INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    wire TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    code TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    total_s REAL NOT NULL,
+    buckets BLOB NOT NULL,
+    PRIMARY KEY (minute, node, wire, tool, code)
+) WITHOUT ROWID;

@@ -378,3 +378,12 @@ SELECT last, written_at FROM blocks WHERE last > ? ORDER BY last LIMIT ?
 -- name: uncharge_block
 UPDATE stored SET bytes = bytes - charge FROM block_callers
 WHERE block_callers.last = :last AND stored.tenant = block_callers.tenant AND stored.subject = block_callers.subject
+
+-- What was called, by the minute. ------------------------------------------------------------------
+
+-- name: put_rollup
+INSERT INTO rollups (minute, node, wire, tool, code, calls, total_s, buckets) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET calls = excluded.calls, total_s = excluded.total_s, buckets = excluded.buckets
+
+-- name: rollups
+SELECT minute, wire, tool, code, calls, total_s, buckets FROM rollups WHERE minute >= ? AND minute < ?
