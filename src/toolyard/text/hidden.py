@@ -175,7 +175,7 @@ def _fine() -> Callable[[str, int], re.Match[str] | None]:
 
 def may_be_hidden_in(json: bytes) -> bool:
     """Whether JSON has to be examined for hidden characters: plain ASCII without escapes does not."""
-    return _has_escapes(json) or b"\x7f" in json or not json.isascii()
+    return (b"\\" in json and _has_escapes(json)) or b"\x7f" in json or not json.isascii()
 
 
 def is_hidden_in(json: bytes) -> bool:
@@ -185,7 +185,7 @@ def is_hidden_in(json: bytes) -> bool:
 
 
 def _has_escapes(json: bytes) -> bool:
-    return b"\\" in json and (b"\\u" in json or b"\\r" in json or b"\\b" in json or b"\\f" in json)
+    return b"\\u" in json or b"\\r" in json or b"\\b" in json or b"\\f" in json
 
 
 def kinds_of(text: str) -> list[str]:
