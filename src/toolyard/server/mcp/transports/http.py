@@ -124,7 +124,7 @@ class McpHttp:
     def _modern_peer(self, message: Message, exchange: Exchange) -> Peer | None:
         """None for a request of the older era. Raises RpcError for one of the newer that is not as it must be."""
         headers, is_older = exchange.headers, exchange.headers.get(VERSION_HEADER, b"") in _OLDER
-        if is_older and _VERSION not in exchange.body:
+        if is_older and exchange.body.find(_VERSION) < 0:
             return None
         version = headers.get(VERSION_HEADER, b"").decode("latin-1")
         params = message.params if type(message) is CallMessage else params_of(message)
