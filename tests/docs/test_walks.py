@@ -56,3 +56,11 @@ def test_a_walk_goes_as_it_is_told(heading: str) -> None:
     for step in told()[heading]:
         assert step in made, f"{heading}: {' '.join(step)} is not made, or not here"
         made = made[made.index(step) + 1 :]
+
+
+def test_a_call_over_mcp_that_ends_at_once_takes_no_step_in_vain() -> None:
+    """Its parameters are decoded with the message, its tool is found once, and nothing is made for a stream."""
+    made = [function for _, function in walked()["mcp"]]
+    assert made.count("Catalogue.named") == 1
+    assert not {"decode_message", "decode_params", "decode_as"} & set(made)
+    assert not [function for function in made if function.startswith(("HttpOutlet.", "Events.", "HttpRequest.outlet"))]

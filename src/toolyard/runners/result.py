@@ -27,7 +27,7 @@ def to_json(value: Any) -> Raw:
         data = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BrokenResult(f"the result is not JSON: {error}") from None
-    if b"null" in data and (path := _not_finite(value)) is not None:
+    if data.find(b"null") >= 0 and (path := _not_finite(value)) is not None:
         where = f"the number at {path_of(path)}" if path else "the result"
         raise BrokenResult(f"{where} is not finite")
     return Raw(data)

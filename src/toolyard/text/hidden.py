@@ -139,6 +139,8 @@ _suspects = re.compile(f"[{_WORTH_A_LOOK}]")
 _has_no_suspect = re.compile(f"[^{_WORTH_A_LOOK}]*+").fullmatch
 _ends_a_line = re.compile("[\t\n\r]")
 _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
+_BACKSLASH, _DELETE = b"\\\x7f"
+"""As numbers: Python finds a byte in bytes in half the time in which it finds bytes there."""
 _SHORT = 32
 """Up to this length `isprintable` is quicker than encoding and translating."""
 
@@ -175,7 +177,7 @@ def _fine() -> Callable[[str, int], re.Match[str] | None]:
 
 def may_be_hidden_in(json: bytes) -> bool:
     """Whether JSON has to be examined for hidden characters: plain ASCII without escapes does not."""
-    return _has_escapes(json) or b"\x7f" in json or not json.isascii()
+    return not json.isascii() or _DELETE in json or _has_escapes(json)
 
 
 def is_hidden_in(json: bytes) -> bool:
@@ -185,7 +187,7 @@ def is_hidden_in(json: bytes) -> bool:
 
 
 def _has_escapes(json: bytes) -> bool:
-    return b"\\" in json and (b"\\u" in json or b"\\r" in json or b"\\b" in json or b"\\f" in json)
+    return _BACKSLASH in json and (b"\\u" in json or b"\\r" in json or b"\\b" in json or b"\\f" in json)
 
 
 def kinds_of(text: str) -> list[str]:

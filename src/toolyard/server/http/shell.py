@@ -27,6 +27,8 @@ Lifespan = Callable[[Receive, Send], Awaitable[None]]
 """Lives through an application's start and stop, as the ASGI server tells of them."""
 __all__ = ["Lifespan", "Receive", "Scope", "Send", "Shell"]
 
+PERCENT = ord("%")
+"""As a number: Python finds a byte in bytes in half the time in which it finds bytes there."""
 _log = logging.getLogger("toolyard.server")
 
 
@@ -87,7 +89,7 @@ class Shell:
             path = path[len(root) :] or "/"
         raw_path = scope.get("raw_path")
         # A path with escapes is no hot one; `find` decides what they may stand for.
-        is_escaped = raw_path is not None and b"%" in raw_path
+        is_escaped = raw_path is not None and PERCENT in raw_path
         route = None if is_escaped else self._exact.get((method, path))
         headers = dict(scope["headers"])
         exchange = Exchange(scope, path, headers, self._public_url, line, self._find_address, self._validity)

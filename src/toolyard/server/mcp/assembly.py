@@ -77,10 +77,10 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     pages = ToolPages(catalogue, settings.mcp_page_size)
     dispatcher = Dispatcher(Calling(parts), pages, tasks, subscriptions, offers, identity)
     answers = ClientAnswers(store, questions, asking)
-    keeping = Keeping(store, Places(ground.ring))
+    keeping = Keeping(store, Places(ground.ring), settings.mcp_stream_s)
     sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
-    http = McpHttp(dispatcher, sessions, streams, answers, keeping, settings.mcp_stream_s)
+    http = McpHttp(dispatcher, sessions, streams, answers, keeping)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
 
 

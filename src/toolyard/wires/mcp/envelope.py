@@ -1,6 +1,7 @@
 """JSON-RPC 2.0, as far as MCP uses it: requests, notifications and responses are decoded and encoded.
 
-`params`, `result` and `error` stay undecoded here (`Raw`): only the method knows their shape.
+`params`, `result` and `error` stay undecoded here (`Raw`): only the method knows their shape. `params.decode_incoming`
+decodes a call's parameters along with the envelope.
 """
 
 from collections.abc import Mapping

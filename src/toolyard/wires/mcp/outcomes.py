@@ -56,30 +56,45 @@ def encode_outcome(
         if not policy.lets_through(value):
             blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_blocks(blocks)
         return _finished(_encode(blocks), b"", revision, notes)
-    # A tool that returns nothing: no content, rather than the text "null".
-    if value == b"null" and tool is not None and tool.output_schema is None:
-        return _finished(b"[]", b"", revision)
     if policy.lets_through(value):
-        content = b'[{"type":"text","text":%b}]' % _as_text(value)
-    else:
-        blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_value()
-        content = _encode(blocks)
+        return encode_plain(tool, value, revision)
+    blocks, notes = _ResultText(policy, outcome, value, is_kept, revision).of_value()
+    content = _encode(blocks)
     if tool is None or tool.output_schema is None or not revision.titles:
         return _finished(content, b"", revision, notes)
-    # Up to 2025-11-25 structured content must be an object: any other value is wrapped, as the listed schema says.
-    if not revision.is_modern and tool.output_schema.get("type") != "object":
+    if _is_wrapped(tool.output_schema, revision):
         value = b'{"result":%b}' % value
         if PREVIEW in notes:
             notes[PREVIEW]["wrapped"] = True
     return _finished(content, b',"structuredContent":%b' % value, revision, notes)
 
 
-def _as_text(value: bytes) -> bytes:
-    """A value's text as a JSON string. A string is one already; numbers, true, false and null need no escapes."""
+def encode_plain(tool: Tool | None, value: bytes, revision: Revision) -> bytes:
+    """The result of a call whose value is no content, and goes to the model as it is: most results are such."""
+    schema = None if tool is None else tool.output_schema
+    # A tool that returns nothing: no content, rather than the text "null".
+    if value == b"null" and tool is not None and schema is None:
+        return _finished(b"[]", b"", revision)
+    # A string is its own text as JSON; numbers, true, false and null need no escapes.
     first = value[:1]
-    if first == b'"':
-        return value
-    return _encode(value.decode()) if first in b"{[" else b'"%b"' % value
+    text = value if first == b'"' else _encode(value.decode()) if first in b"{[" else b'"%b"' % value
+    if schema is None or not revision.titles:
+        return _finished(b'[{"type":"text","text":%b}]' % text, b"", revision)
+    if revision.is_modern:
+        return b'{"resultType":"complete","content":[{"type":"text","text":%b}],"structuredContent":%b,%b}' % (
+            text, value, revision.meta,
+        )  # fmt: skip
+    shape = _WRAPPED if _is_wrapped(schema, revision) else _BARE
+    return shape % (text, value)
+
+
+_BARE = b'{"content":[{"type":"text","text":%b}],"structuredContent":%b}'
+_WRAPPED = b'{"content":[{"type":"text","text":%b}],"structuredContent":{"result":%b}}'
+
+
+def _is_wrapped(schema: Mapping[str, Any], revision: Revision) -> bool:
+    """Up to 2025-11-25 structured content must be an object: any other value is wrapped, as the listed schema says."""
+    return not revision.is_modern and schema.get("type") != "object"
 
 
 def encode_failure(error: ToolyardError, revision: Revision, policy: ModelText = AS_IT_IS) -> bytes:

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...model.call import LONGEST_USER_ID
-from ...model.json_value import decode, decode_as
-from .envelope import INVALID_PARAMS, Id, Incoming, RpcError
+from ...model.json_value import decode, decode_as, decoder
+from .envelope import INVALID_PARAMS, Id, Incoming, RpcError, decode_message
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION, CAPABILITIES, CLIENT_INFO = PREFIX + "protocolVersion", PREFIX + "clientCapabilities", PREFIX + "clientInfo"
@@ -138,22 +138,42 @@ class Cancelled(Params, rename={"id": "requestId"}, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-def decode_params(message: Incoming, kind: type[T]) -> T:
+class CallMessage(Struct):
+    """A `tools/call` request whose parameters were decoded together with its envelope."""
+
+    jsonrpc: Literal["2.0"]
+    id: Id
+    method: Literal["tools/call"]
+    params: CallParams
+
+
+Message = Incoming | CallMessage
+_decode_call = decoder(CallMessage)
+
+
+def decode_incoming(body: bytes) -> Message:
+    """One message. A call, which is what most messages are, is decoded in one go. One that does not fit is decoded
+    again as any other message, in two steps: those find out what is wrong with it, and say so. Raises RpcError."""
+    if body.find(b'"tools/call"') >= 0:  # in half the time of `in`
+        try:
+            return _decode_call(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    return decode_message(body)
+
+
+def decode_params(message: Message, kind: type[T]) -> T:
     """The parameters of a message, decoded as this kind. Raises RpcError."""
-    params: Any = message.params
-    if type(params) is kind:
+    params = message.params
+    if isinstance(params, kind):
         return params
     try:
-        decoded = decode_as(b"{}" if params is UNSET else params, kind)
+        return decode_as(params if isinstance(params, Raw) else b"{}", kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
-    # A call's are asked for twice, to find its era and to make the call, and may be large: they replace the bytes.
-    if kind is CallParams:
-        message.params = decoded  # type: ignore[assignment]
-    return decoded
 
 
-def raw_params(message: Incoming) -> dict[str, Any]:
+def raw_params(message: Message) -> dict[str, Any]:
     """The parameters of a message as plain JSON, whatever its method is. Raises RpcError."""
     params = decode(message.params) if isinstance(message.params, Raw) else {}
     if not isinstance(params, dict):

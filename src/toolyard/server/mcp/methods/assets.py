@@ -75,14 +75,14 @@ class Offers:
 
     async def _get(self, lane: Lane, request: McpRequest) -> bytes:
         offer = Asset("prompts", str(raw_params(request.message).get("name", "")))
-        async with self._seen(AuditKind.PROMPT, offer, request.peer):
+        async with self._seen(AuditKind.PROMPT, offer, request):
             _check(offer, request.peer)
             return _encode(await lane.answer(request))
 
     async def _read(self, request: McpRequest) -> bytes:
         """The author's, and else what a tool gave out: that is whoever's who got it, whatever the rules say."""
         offer, peer = Asset("resources", decode_params(request.message, OfResource).uri), request.peer
-        async with self._seen(AuditKind.RESOURCE, offer, peer):
+        async with self._seen(AuditKind.RESOURCE, offer, request):
             if self._lane is None:
                 return await self._given.read(request)
             try:
@@ -106,8 +106,8 @@ class Offers:
                     raise _unknown(offer, request.peer)
             return _encode(await lane.answer(request))
 
-    def _seen(self, kind: AuditKind, offer: Asset, peer: Peer) -> AbstractAsyncContextManager[None]:
-        return self._intake.asset(kind, offer, peer.caller, peer, _is_refusal)
+    def _seen(self, kind: AuditKind, offer: Asset, request: McpRequest) -> AbstractAsyncContextManager[None]:
+        return self._intake.asset(kind, offer, request.peer.caller, request.origin, _is_refusal)
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -54,7 +54,6 @@ class Dispatcher:
         self._pages, self._offers, self._identity = pages, offers, identity
         self.modern = spoken_by(identity.info)
         """The revisions of the newer era, as this server speaks them."""
-        self.mirrored = calling.mirrored
         older: dict[str, Method] = {
             "tools/list": self._list,
             "tools/call": calling.call,

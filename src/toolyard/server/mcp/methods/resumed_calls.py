@@ -28,8 +28,6 @@ from ..protocol.peer import McpRequest, Outlet, Peer
 from ..protocol.request_state import States, digest_of
 from .resources import GivenResources
 
-NewChannel = Callable[[], Channel]
-
 
 class Following:
     """Answers requests about a call that another request began: waits for its end or its next question, and hands out
@@ -50,9 +48,7 @@ class Following:
         self._node, self._store, self._states = node, node.store, states
         self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
 
-    async def resumed(
-        self, tool: Tool, params: CallParams, state: str, request: McpRequest, channel: NewChannel
-    ) -> bytes:
+    async def resumed(self, tool: Tool, params: CallParams, state: str, request: McpRequest, channel: Channel) -> bytes:
         """With the client's answers. What is still open is asked again."""
         peer, outlet = request.peer, request.outlet
         opened = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
@@ -66,7 +62,7 @@ class Following:
         return await self._next(tool, call, params, request, () if answered else opened.asked)
 
     async def joined(
-        self, tool: Tool, call: CallRecord, params: CallParams, request: McpRequest, channel: NewChannel
+        self, tool: Tool, call: CallRecord, params: CallParams, request: McpRequest, channel: Channel
     ) -> bytes:
         """By its key, while it runs."""
         peer, outlet = request.peer, request.outlet
@@ -134,12 +130,12 @@ class Following:
         forget = self._store.hints.watch(Topic.DECIDED, seq, tell)
         return forget
 
-    def _take_over(self, call: CallRecord, outlet: Outlet, channel: NewChannel) -> None:
+    def _take_over(self, call: CallRecord, outlet: Outlet, channel: Channel) -> None:
         # What the stream of the first request would have kept for a client that comes back is kept there alone.
         outlet.no_resumption()
         run = self._node.run_of(call.seq)
         if run is not None:
-            run.channel = channel()
+            run.channel = channel
 
     async def _next(
         self, tool: Tool, call: CallRecord, params: CallParams, request: McpRequest, asked: Sequence[str] = ()

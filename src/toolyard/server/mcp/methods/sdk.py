@@ -31,11 +31,10 @@ from ....wires.mcp.envelope import (
     LONGEST_ID,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
-    Incoming,
     RpcError,
     encode_notification,
 )
-from ....wires.mcp.params import CLIENT_INFO, raw_params
+from ....wires.mcp.params import CLIENT_INFO, Message, raw_params
 from ....wires.mcp.revisions import Revision
 from ..protocol.peer import McpRequest, Peer
 from .client_requests import Asking
@@ -197,7 +196,7 @@ class SdkLane:
         return dict(result)
 
 
-def _as_rpc(error: MCPError, message: Incoming, peer: Peer, params: Mapping[str, Any]) -> RpcError:
+def _as_rpc(error: MCPError, message: Message, peer: Peer, params: Mapping[str, Any]) -> RpcError:
     """What is not found has a code of its own in the older era, and names what was asked for."""
     code, data = error.code, error.data
     if message.method == "resources/read" and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
@@ -231,7 +230,7 @@ class RequestContext:
         message, peer, outlet = request.message, request.peer, request.outlet
         self._peer, self._outlet, self._asking = peer, outlet, asking
         self._token = _short(meta.get("progressToken"))
-        self.can_send_request = outlet.is_open and not peer.revision.is_modern
+        self.can_send_request = request.is_open and not peer.revision.is_modern
         self.transport = TransportContext(kind="toolyard", can_send_request=self.can_send_request)
         self.request_id = message.id if isinstance(message.id, int | str) else None
         self.message_metadata = ServerMessageMetadata(request_context=peer.caller)

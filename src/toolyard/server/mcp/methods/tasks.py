@@ -92,7 +92,7 @@ class Tasks:
             status = status_of(call)
             raise RpcError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status '{status}'", status=200)
         await self._store.cancel(call.seq)
-        self._witness.did(AuditKind.CANCEL, f"tasks/cancel {call.key.call_id}", peer.caller, peer.address)
+        self._witness.did(AuditKind.CANCEL, f"tasks/cancel {call.key.call_id}", peer.caller, request.origin.address)
         await self._witness.written()
         if peer.revision.is_modern:
             return b'{"resultType":"complete",%b}' % peer.revision.meta

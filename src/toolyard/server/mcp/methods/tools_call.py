@@ -5,6 +5,7 @@ names of tools, tasks of two eras, questions that a call puts to its client, and
 request that hands back answers (`requestState`) is no new call: that is taken up in `resumed_calls.py`.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -39,12 +40,14 @@ from ....wires.mcp.envelope import (
     URL_ELICITATION_REQUIRED,
     RpcError,
 )
-from ....wires.mcp.outcomes import encode_failure, encode_outcome
-from ....wires.mcp.params import TASKS, CallParams, Meta, decode_params
+from ....wires.mcp.headers import check_parameters
+from ....wires.mcp.outcomes import encode_failure, encode_outcome, encode_plain
+from ....wires.mcp.params import TASKS, CallMessage, CallParams, Meta, decode_params
 from ....wires.mcp.questions import can_answer, elicitations, encode_input_required, missing_capabilities
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
 from ...intake.intake import ACCEPTED, Answered, Intake
+from ...intake.witness import RequestOrigin
 from ...wire_check import headers_of
 from ..protocol.channel import McpChannel
 from ..protocol.peer import McpRequest, Peer
@@ -55,7 +58,6 @@ from .resumed_calls import Following
 LONGEST_NAME = 256
 """Of a tool that is not there, in the audit log."""
 _NO_META = Meta()
-_NOTHING: dict[str, tuple[str, ...]] = {}
 
 
 class CallParts(Struct, frozen=True):
@@ -93,10 +95,33 @@ class Calling:
 
     def call(self, request: McpRequest) -> Coroutine[Any, Any, bytes]:
         """Raises RpcError, at once or when awaited. No coroutine of its own around the intake's."""
-        params = decode_params(request.message, CallParams)
+        message, caller = request.message, request.peer.caller
+        params = message.params if type(message) is CallMessage else decode_params(message, CallParams)
         meta = _NO_META if params.meta is UNSET else params.meta
-        call = McpCall(self, request, params, meta, _command(params, meta))
+        tool = self._catalogue.named(params.name, caller.view)
+        if tool is not None and (headers := request.headers) is not None:
+            self._check_mirrored(tool, params.arguments, headers)
+        call = McpCall(
+            request,
+            self._telling,
+            asyncio.get_running_loop(),
+            None if meta.progress_token is UNSET else meta.progress_token,
+            calling=self,
+            params=params,
+            meta=meta,
+            command=_command(params, meta),
+            caller=caller,
+            tool=tool,
+        )
         return self._intake.call(call) if params.state is UNSET else self._resumed(call, params.state)
+
+    def _check_mirrored(self, tool: Tool, arguments: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
+        """Raises RpcError where headers have to repeat the tool's arguments, and do not."""
+        mirrored = self._headers.get(tool)
+        if mirrored is None:
+            mirrored = self._headers[tool] = headers_of(tool)
+        if mirrored:
+            check_parameters(headers, mirrored, arguments)
 
     async def _resumed(self, call: "McpCall", state: str) -> bytes:
         """A call that passed the intake with an earlier request, and waits for the answers that this one brings."""
@@ -105,30 +130,7 @@ class Calling:
         except (RpcError, Forbidden) as error:
             await self._intake.refused(call, error)
             raise
-        return await self.following.resumed(tool, call.params, state, call.request, call.channel)
-
-    def find(self, name: str, caller: Caller, meta: Meta = _NO_META) -> Tool:
-        """By its wire name or its id. Raises RpcError, and Forbidden where the caller's credentials are not for it."""
-        tool = self._catalogue.named(name, caller.view)
-        if tool is not None and meta.tool_version is UNSET:
-            refuse_lacking(tool, caller)
-            return tool
-        id = name if tool is None else tool.id
-        try:
-            return self._engine.resolve(id if meta.tool_version is UNSET else f"{id}@{meta.tool_version}", caller)
-        except ToolNotFound as error:
-            why = f" ({error.developer_message})" if "." in id else ""
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:200]}{why}") from None
-
-    def mirrored(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
-        """Which headers repeat the tool's arguments. A tool that is not there for the caller has none."""
-        tool = self._catalogue.named(name)
-        if tool is None or self._catalogue.named(name, caller.view) is None:
-            return _NOTHING
-        headers = self._headers.get(tool)
-        if headers is None:
-            headers = self._headers[tool] = headers_of(tool)
-        return headers
+        return await self.following.resumed(tool, call.params, state, call.request, call)
 
     def _forget(self, change: CatalogueChange) -> None:
         for tool in change.removed:
@@ -145,7 +147,7 @@ class Calling:
         peer, row = call.request.peer, await self._store.row(seq)
         questions = [] if row is None else await self._engine.questions.open(row, peer.caller)
         if row is not None and questions:
-            await self._intake.note_early(row, peer.caller, peer, "input_required")
+            await self._intake.note_early(row, peer.caller, call.origin, "input_required")
             state = self._states.make(row, peer.caller, digest_of(tool.id, call.params.arguments), questions)
             call.request.outlet.respond(encode_input_required(questions, state, peer.revision))
 
@@ -156,7 +158,7 @@ class Calling:
 
     async def _hand_out(self, call_id: str, call: "McpCall") -> None:
         peer = call.request.peer
-        if await self._intake.note_still_running(call_id, peer.caller, peer):
+        if await self._intake.note_still_running(call_id, peer.caller, call.origin):
             call.request.outlet.respond(await self._created(peer, call_id))
 
     def encode(self, tool: Tool | None, call: "McpCall", outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
@@ -182,10 +184,6 @@ class Calling:
         if isinstance(error, InvalidInput | Busy):
             return encode_failure(error, peer.revision, self._telling)
         raise error
-
-    def new_channel(self, call: "McpCall") -> McpChannel:
-        token = None if call.meta.progress_token is UNSET else call.meta.progress_token
-        return McpChannel(call.request.peer, call.request.outlet, token, call, self._telling)
 
     # -- tasks -------------------------------------------------------------------------------------
 
@@ -224,56 +222,70 @@ class Calling:
         raise RpcError(URL_ELICITATION_REQUIRED, error.message, elicitations(questions), status=200)
 
 
-class McpCall(Struct, eq=False):
-    """One `tools/call` request: what the intake is handed (a `WireCall`), and the hooks of the call's channel."""
+class McpCall(McpChannel, eq=False, kw_only=True):
+    """One `tools/call` request: what the intake is handed (a `WireCall`), and the call's channel to its client. Both
+    are one object, because each call makes one."""
 
     calling: Calling
-    request: McpRequest
     params: CallParams
     meta: Meta
     command: CallTool
-    tool: Tool | None = None
-    """As soon as it is found."""
+    caller: Caller
+    tool: Tool | None
+    """The one that has the name, if it is there for the caller; then the version that is meant."""
 
     @property
-    def caller(self) -> Caller:
-        return self.request.peer.caller
-
-    @property
-    def origin(self) -> Peer:
-        return self.request.peer
+    def origin(self) -> RequestOrigin:
+        return self.request.origin
 
     # -- for the intake ----------------------------------------------------------------------------
 
     def resolve(self, engine: Engine) -> Tool:
-        """Raises RpcError, and Forbidden where the caller's credentials are not for it."""
-        meta = self.meta
-        tool = self.tool = self.calling.find(self.params.name, self.caller, meta)
-        self.command.tool_id = tool.id if meta.tool_version is UNSET else f"{tool.id}@{meta.tool_version}"
+        """By its wire name or its id. Raises RpcError, and Forbidden where the caller's credentials are not for it."""
+        tool, version = self.tool, self.meta.tool_version
+        if tool is not None and version is UNSET:
+            refuse_lacking(tool, self.caller)
+        else:
+            tool = self.tool = self._resolved(engine, self.params.name if tool is None else tool.id)
+        self.command.tool_id = tool.id if version is UNSET else f"{tool.id}@{version}"
         return tool
 
+    def _resolved(self, engine: Engine, id: str) -> Tool:
+        version = self.meta.tool_version
+        try:
+            return engine.resolve(id if version is UNSET else f"{id}@{version}", self.caller)
+        except ToolNotFound as error:
+            why = f" ({error.developer_message})" if "." in id else ""
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {self.params.name[:200]}{why}") from None
+
     def run(self, engine: Engine, tool: Tool) -> Coroutine[Any, Any, Outcome | Answered[bytes]]:
-        command, peer = self.command, self.request.peer
+        command, params, request = self.command, self.params, self.request
+        peer = request.peer
         if tool.asks and (lacking := [kind for kind in tool.asks if not can_answer(peer.capabilities, kind)]):
             raise missing_capabilities(lacking)
         if tool.hidden:
             command.input = _with_hidden(tool, command.input, self.meta)
-        if _is_task(tool, self.params, peer):
+        may_be_task = peer.has_tasks or params.task is not UNSET or tool.task == "required"
+        if may_be_task and _is_task(tool, params, peer):
             return self.calling.start_task(tool, self)
         command.is_patient = not peer.has_tasks
         if command.call_id is not None and engine.can_ask(tool):
             return self._join_or_run(engine, tool)
-        return engine.call(tool, command, self.caller, self.channel(), self.request.base_url)
+        return engine.call(tool, command, self.caller, self, request.base_url)
 
     async def _join_or_run(self, engine: Engine, tool: Tool) -> Outcome | Answered[bytes]:
         """Whoever joins a call that runs hears what it asks, which the engine's own joining would not pass on."""
-        known, channel = await engine.known(self.command, self.caller), self.channel()
+        known = await engine.known(self.command, self.caller)
         if known is not None and known.state not in ENDED and known.waiting_for != WaitingFor.APPROVAL:
-            joined = self.calling.following.joined(tool, known, self.params, self.request, lambda: channel)
+            joined = self.calling.following.joined(tool, known, self.params, self.request, self)
             return Answered(await joined)
-        return await engine.call(tool, self.command, self.caller, channel, self.request.base_url)
+        return await engine.call(tool, self.command, self.caller, self, self.request.base_url)
 
     def encode(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
+        if outcome.value is not None and tool is not None and not tool.returns_content:
+            value = bytes(outcome.value)
+            if self.telling.lets_through(value):
+                return encode_plain(tool, value, self.request.peer.revision)
         return self.calling.encode(tool, self, outcome)
 
     def encode_error(self, tool: Tool | None, error: ToolyardError) -> bytes:
@@ -281,14 +293,11 @@ class McpCall(Struct, eq=False):
 
     # -- for the call that runs --------------------------------------------------------------------
 
-    def channel(self) -> McpChannel:
-        return self.calling.new_channel(self)
-
-    def put(self, seq: int) -> None:
+    def answer_with_questions(self, seq: int) -> None:
         if self.tool is not None:
             self.calling.put(seq, self, self.tool)
 
-    def on_slow(self, outcome: Outcome) -> None:
+    def answer(self, outcome: Outcome) -> None:
         if self.tool is not None:
             self.calling.hand_out(outcome.call_id, self, self.tool)
 
@@ -333,7 +342,7 @@ def _command(params: CallParams, meta: Meta) -> CallTool:
         params.name[:LONGEST_NAME],  # the tool's id, as soon as that is found
         params.arguments,
         None if meta.call_id is UNSET else _checked_key(meta.call_id),
-        _trace_id(meta),
+        None if meta.traceparent is UNSET else _trace_id(meta.traceparent),
         NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
         wire="mcp",
         family="mcp",
@@ -349,8 +358,8 @@ def _with_hidden(tool: Tool, input: dict[str, Any], meta: Meta) -> dict[str, Any
     return {**input, **{name: given[name] for name in tool.hidden if name in given}}
 
 
-def _trace_id(meta: Meta) -> str | None:
-    parts = [] if meta.traceparent is UNSET else meta.traceparent.split("-")
+def _trace_id(traceparent: str) -> str | None:
+    parts = traceparent.split("-")
     return parts[1] if len(parts) == 4 and len(parts[1]) <= LONGEST_TRACE_ID else None
 
 

@@ -6,8 +6,8 @@ from ....catalogue import Catalogue
 from ....model.caller import View
 from ....model.tool import REFERENCE
 from ....text import base64url
-from ....wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError
-from ....wires.mcp.params import PageParams, decode_params
+from ....wires.mcp.envelope import INVALID_PARAMS, RpcError
+from ....wires.mcp.params import Message, PageParams, decode_params
 from ....wires.mcp.revisions import Revision
 from ....wires.mcp.tools import encode_list
 
@@ -23,7 +23,7 @@ class ToolPages:
         self._pages: dict[tuple[View, str, str], bytes] = {}
         self._version = -1
 
-    def page(self, message: Incoming, revision: Revision, view: View) -> bytes:
+    def page(self, message: Message, revision: Revision, view: View) -> bytes:
         """Raises RpcError."""
         params = decode_params(message, PageParams)
         cursor = "" if params.cursor is UNSET else params.cursor

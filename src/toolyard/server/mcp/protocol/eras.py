@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from ....model.caller import Caller
-from ....wires.mcp.envelope import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, Incoming, RpcError
+from ....wires.mcp.envelope import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, RpcError
 from ....wires.mcp.params import (
     CAPABILITIES,
     TASKS,
     VERSION,
     CallParams,
+    Message,
     Meta,
     OfResource,
     Params,
@@ -30,13 +31,13 @@ SETTINGS = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsu
 """What a client of the older era sets for its session."""
 
 
-def params_of(message: Incoming) -> Params:
+def params_of(message: Message) -> Params:
     """Enough of a request's parameters to see where it belongs. Raises RpcError."""
     return decode_params(message, CallParams if message.method == "tools/call" else Params)
 
 
 def modern_peer(
-    message: Incoming, params: Params, caller: Caller, modern: Mapping[str, Revision], header: str = ""
+    message: Message, params: Params, caller: Caller, modern: Mapping[str, Revision], header: str = ""
 ) -> Peer | None:
     """None for a message of the older era. Raises RpcError for one of the newer that is not as it must be. `modern` are
     the newer revisions as this server speaks them; `header` is the version that the transport names."""
@@ -62,7 +63,7 @@ def modern_peer(
     return Peer(modern[asked], caller, meta.capabilities, log_level, None, has_tasks)
 
 
-def change(message: Incoming, state: SessionState, most: int) -> None:
+def change(message: Message, state: SessionState, most: int) -> None:
     """What a client sets for its session; it may follow `most` resources. Raises RpcError."""
     if message.method == "logging/setLevel":
         state.log_level = decode_params(message, SetLevel).level

@@ -1,6 +1,6 @@
 """Whoever sent a message, and how they can be reached while it is worked on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -8,12 +8,12 @@ from msgspec import Struct
 from ....model.caller import Caller
 from ....model.channel import Audience
 from ....model.record import CallRecord
-from ....wires.mcp.envelope import Incoming
-from ....wires.mcp.params import Capabilities, Level
+from ....wires.mcp.params import Capabilities, Level, Message
 from ....wires.mcp.revisions import Revision
+from ...intake.witness import RequestOrigin
 
 
-class Peer(Struct):
+class Peer(Struct, frozen=True):
     """The client that sent a message: who it is, and what it can do as far as its request or its session says."""
 
     revision: Revision
@@ -24,17 +24,10 @@ class Peer(Struct):
     session: str | None = None
     has_tasks: bool = False
     """Whether a client of the newer era said that it can have tasks."""
-    address: str = ""
-    """Where it is."""
 
 
 class Outlet(Audience, Protocol):
     """The way to a client whose request is being worked on."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anything but the response can reach it."""
-        ...
 
     def send(self, message: bytes) -> None:
         """A message before the response. On the loop."""
@@ -57,14 +50,36 @@ class Outlet(Audience, Protocol):
         ...
 
 
-class McpRequest(Struct, frozen=True):
-    """A request on its way to its method: the message, who sent it, the way back to them, and the address under which
-    they reach this server (asked for only where a link has to be made)."""
+class McpRequest(Protocol):
+    """A request on its way to its method, as its transport hands it over: the message and who sent it. Most requests
+    are answered at once and need no more, so the rest is found or made when it is asked for."""
 
-    message: Incoming
+    message: Message
     peer: Peer
-    outlet: Outlet
-    base_url: Callable[[], str]
+
+    @property
+    def outlet(self) -> Outlet:
+        """The way back to the client, for what is said before the response. On the loop."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything but the response can reach the client."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes] | None:
+        """The headers that have to repeat the message; None where none have to."""
+        ...
+
+    @property
+    def origin(self) -> RequestOrigin:
+        """Where it came from, for the audit log."""
+        ...
+
+    def base_url(self) -> str:
+        """The address under which the client reaches this server, for links."""
+        ...
 
 
 def owns(caller: Caller, call: CallRecord) -> bool:

@@ -80,11 +80,16 @@ class McpSessions:
         await self.save(signed, caller, state)
         return signed
 
+    def known(self, id: str, caller: Caller) -> SessionState | None:
+        """One that is known by heart; None where the ledger has to be asked."""
+        known = self._known.get((id, caller.tenant, caller.subject))
+        return None if known is None or self._store.shared else known[0]
+
     async def find(self, id: str, caller: Caller) -> SessionState:
         """Raises RpcError for one that has ended, never was, or is another caller's."""
-        known = self._known.get((id, caller.tenant, caller.subject))
-        if known is not None and not self._store.shared:
-            return known[0]
+        known = self.known(id, caller)
+        if known is not None:
+            return known
         name, _, signature = id.partition(".")
         known_by = [_shown(each) for each in self._ring.signatures(PURPOSE, _named(name, caller))]
         if not any(hmac.compare_digest(signature.encode(), each.encode()) for each in known_by):

@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Mapping
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from ....model.errors import Forbidden, RequestError, ToolyardError
 from ....runners.attempt import resumed
 from ....wires.contract import Reply, Stream
-from ....wires.mcp.envelope import INVALID_PARAMS, Incoming, RpcError, decode_message, encode_error, id_of
-from ....wires.mcp.headers import NAMED, VERSION_HEADER, check_headers, check_parameters
-from ....wires.mcp.params import VERSION, CallParams, Params, raw_params
+from ....wires.mcp.envelope import INVALID_PARAMS, Id, RpcError, encode_error, id_of
+from ....wires.mcp.headers import NAMED, VERSION_HEADER, check_headers
+from ....wires.mcp.params import VERSION, CallMessage, Message, decode_incoming, raw_params
 from ....wires.mcp.revisions import HANDSHAKE, MODERN
 from ...http.admission import metadata_of
 from ...http.exchange import Exchange
@@ -17,16 +17,47 @@ from ...http.routes import Route
 from ..methods.client_answers import ClientAnswers
 from ..methods.dispatcher import Dispatcher
 from ..protocol.eras import modern_peer, params_of
-from ..protocol.peer import McpRequest, Peer
+from ..protocol.peer import Peer
 from ..protocol.refusals import ACCEPTED, MCP, as_rpc, refused
 from ..protocol.sessions import McpSessions
 from .cancellation import RunningRequests
-from .http_stream import HttpOutlet, Keeping
+from .http_stream import HttpOutlet, Keeping, takes_events, whole_reply
 from .older_http import OlderEra
 from .resumed_streams import OlderStreams
 
 _OLDER = frozenset(name.encode() for name in HANDSHAKE)
 _VERSION = VERSION.encode()
+
+
+class HttpRequest(Struct, eq=False):
+    """A request over HTTP (an `McpRequest`). Its outlet is made for those that are not answered at once."""
+
+    message: Message
+    peer: Peer
+    origin: Exchange
+    id: Id
+    keeping: Keeping
+    made: HttpOutlet | None = None
+    """The outlet, once there is one."""
+
+    @property
+    def outlet(self) -> HttpOutlet:
+        if self.made is None:
+            can_resume = self.peer.session is not None and self.message.method == "tools/call"
+            stream_s = self.keeping.stream_s if can_resume else None
+            self.made = HttpOutlet(self.origin, self.peer, self.id, self.keeping, stream_s)
+        return self.made
+
+    @property
+    def is_open(self) -> bool:
+        return takes_events(self.origin)
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes] | None:
+        return self.origin.headers if self.peer.revision.is_modern else None
+
+    def base_url(self) -> str:
+        return self.origin.base_url()
 
 
 class McpHttp:
@@ -39,9 +70,8 @@ class McpHttp:
         streams: OlderStreams,
         answers: ClientAnswers,
         keeping: Keeping,
-        stream_s: float,
     ) -> None:
-        self._dispatcher, self._keeping, self._stream_s = dispatcher, keeping, stream_s
+        self._dispatcher, self._keeping = dispatcher, keeping
         self._running = running = RunningRequests(keeping.store)
         self._older = OlderEra(sessions, answers, streams, running, dispatcher.initialized, self._answer)
 
@@ -58,7 +88,7 @@ class McpHttp:
         if body[:1] != b"{" and body.lstrip()[:1] == b"[":
             return self._older.batch(exchange, caller)
         try:
-            message = decode_message(body)
+            message = decode_incoming(body)
             modern = self._modern_peer(message, exchange)
         except RpcError as error:
             return _given(refused(error, id_of(body)))
@@ -72,41 +102,32 @@ class McpHttp:
     def delete(self, exchange: Exchange) -> Awaitable[Reply]:
         return self._older.delete(exchange, exchange.caller)
 
-    async def _answer(self, message: Incoming, peer: Peer, exchange: Exchange) -> Reply:
-        """What ends with its first step has made no timer, and is not known to anybody."""
-        id, peer.address = message.id, exchange.address
+    async def _answer(self, message: Message, peer: Peer, exchange: Exchange) -> Reply:
+        """What ends with its first step has made no timer and no outlet, and is not known to anybody."""
+        id = message.id
         if id is UNSET or id is None:
             return ACCEPTED
-        stream_s = self._stream_s if peer.session is not None and message.method == "tools/call" else None
-        outlet = HttpOutlet(exchange, peer, id, self._keeping, stream_s)
+        request = HttpRequest(message, peer, exchange, id, self._keeping)
         try:
-            steps = self._dispatcher.answer(McpRequest(message, peer, outlet, exchange.base_url))
+            steps = self._dispatcher.answer(request)
             try:
                 waiting_for = steps.send(None)
             except StopIteration as done:
                 result: bytes = done.value
             else:
-                with outlet.soon(), self._running.kept(peer, id, outlet):
+                with request.outlet.soon(), self._running.kept(peer, id, request.outlet):
                     result = await resumed(steps, waiting_for)
-        except RpcError as error:
-            status = error.status if peer.revision.is_modern else 200
-            return outlet.reply(status, encode_error(id, error))
-        except Forbidden as error:
-            error.challenge += f', resource_metadata="{metadata_of(exchange)}"'
-            return refused(error, id)
-        except RequestError as error:
-            rpc = RpcError(INVALID_PARAMS, error.message)
-            return outlet.reply(200, encode_error(id, rpc))
         except ToolyardError as error:
-            return outlet.reply(200, encode_error(id, as_rpc(error)))
-        return outlet.result(result)
+            return _refused(error, request)
+        return whole_reply(id, result) if request.made is None else request.made.result(result)
 
-    def _modern_peer(self, message: Incoming, exchange: Exchange) -> Peer | None:
+    def _modern_peer(self, message: Message, exchange: Exchange) -> Peer | None:
         """None for a request of the older era. Raises RpcError for one of the newer that is not as it must be."""
         headers, is_older = exchange.headers, exchange.headers.get(VERSION_HEADER, b"") in _OLDER
-        if is_older and _VERSION not in exchange.body:
+        if is_older and exchange.body.find(_VERSION) < 0:
             return None
-        version, params = headers.get(VERSION_HEADER, b"").decode("latin-1"), params_of(message)
+        version = headers.get(VERSION_HEADER, b"").decode("latin-1")
+        params = message.params if type(message) is CallMessage else params_of(message)
         said = version if params.meta is UNSET or params.meta.version is UNSET else params.meta.version
         if is_older and said not in MODERN:
             return None
@@ -114,19 +135,30 @@ class McpHttp:
             check_headers(headers, said, str(message.method), None)
         peer = modern_peer(message, params, exchange.caller, self._dispatcher.modern, version)
         if peer is not None and message.id is not UNSET:
-            self._check_headers(message, params, headers, peer)
+            target = message.params.name if type(message) is CallMessage else _target(message)
+            check_headers(headers, said, str(message.method), target)
         return peer
 
-    def _check_headers(self, message: Incoming, params: Params, headers: Mapping[bytes, bytes], peer: Peer) -> None:
-        version = peer.revision.name
-        if isinstance(params, CallParams):
-            check_headers(headers, version, "tools/call", params.name)
-            mirrored = self._dispatcher.mirrored(params.name, peer.caller)
-            if mirrored:
-                check_parameters(headers, mirrored, params.arguments)
-        else:
-            named = NAMED.get(str(message.method))
-            check_headers(headers, version, str(message.method), raw_params(message).get(named) if named else None)
+
+def _target(message: Message) -> object:
+    """What a request is about, for the methods that have `Mcp-Name` repeat it."""
+    named = NAMED.get(str(message.method))
+    return raw_params(message).get(named) if named else None
+
+
+def _refused(error: ToolyardError, request: HttpRequest) -> Reply:
+    """The reply to a request that has no result."""
+    if isinstance(error, Forbidden):
+        error.challenge += f', resource_metadata="{metadata_of(request.origin)}"'
+        return refused(error, request.id)
+    status = 200
+    if isinstance(error, RpcError):
+        rpc, status = error, error.status if request.peer.revision.is_modern else 200
+    elif isinstance(error, RequestError):
+        rpc = RpcError(INVALID_PARAMS, error.message)
+    else:
+        rpc = as_rpc(error)
+    return request.outlet.reply(status, encode_error(request.id, rpc))
 
 
 async def _given(reply: Reply) -> Reply:

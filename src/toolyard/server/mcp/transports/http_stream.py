@@ -116,15 +116,31 @@ class Events:
 
 
 class Keeping(Struct, frozen=True):
-    """Where events are kept for clients that come back, and how they are named."""
+    """Where events are kept for clients that come back, how they are named, and how long a stream is held that can be
+    taken up again."""
 
     store: Store
     places: Places
+    stream_s: float
+
+
+def takes_events(exchange: Exchange) -> bool:
+    """Whether the client reads a stream of events as the reply to this request."""
+    accepted = exchange.headers.get(b"accept", b"*/*")
+    return b"text/event-stream" in accepted or b"*/*" in accepted
+
+
+def whole_reply(id: Id, result: bytes) -> Reply:
+    """The response as the only thing that is said."""
+    if len(result) > LARGE:
+        before, after = around_result(id)
+        return Reply(200, before, HEADERS, (result, after))
+    return Reply(200, encode_result(id, result), HEADERS)
 
 
 class HttpOutlet:
-    """The way to the client of one request over HTTP: a reply, or a stream as soon as there is something to say before.
-    Most requests are answered at once, so what only the others need is not made before it is used."""
+    """The way to the client of one request over HTTP that is not answered at once: a reply, or a stream as soon as
+    there is something to say before."""
 
     seq = 0
     """The call's number in the ledger, once it is there."""
@@ -139,17 +155,12 @@ class HttpOutlet:
     def __init__(self, exchange: Exchange, peer: Peer, id: Id, keeping: Keeping, stream_s: float | None) -> None:
         """`stream_s`: how long a stream that can be taken up again is held; None where it cannot."""
         self._exchange, self._peer, self._id, self._keeping = exchange, peer, id, keeping
-        self._stream_s = stream_s
-
-    @property
-    def is_open(self) -> bool:
-        accepted = self._exchange.headers.get(b"accept", b"*/*")
-        return b"text/event-stream" in accepted or b"*/*" in accepted
+        self._stream_s, self._is_open = stream_s, takes_events(exchange)
 
     @contextmanager
     def soon(self) -> Iterator[None]:
         """Opens the stream if the block takes long, and closes it if there will be no response."""
-        timer = asyncio.get_running_loop().call_later(SOON_S, self._open_late) if self.is_open else None
+        timer = asyncio.get_running_loop().call_later(SOON_S, self._open_late) if self._is_open else None
         try:
             yield
         except asyncio.CancelledError:  # the server stops: the rest is found elsewhere, or nowhere
@@ -161,7 +172,7 @@ class HttpOutlet:
                 timer.cancel()
 
     def send(self, message: bytes) -> None:
-        if not self.is_open or self._is_answered:
+        if not self._is_open or self._is_answered:
             return
         events = self._open()
         if self._stream_s is None or self.seq:
@@ -181,9 +192,8 @@ class HttpOutlet:
 
     def result(self, result: bytes) -> Reply:
         """The last word, when all went well."""
-        if len(result) > LARGE and self._events is None and not self._is_cancelled:
-            before, after = around_result(self._id)
-            return Reply(200, before, HEADERS, (result, after))
+        if self._events is None and not self._is_cancelled:
+            return whole_reply(self._id, result)
         return self.reply(200, encode_result(self._id, result))
 
     def reply(self, status: int, message: bytes) -> Reply:

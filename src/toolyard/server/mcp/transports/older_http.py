@@ -3,7 +3,7 @@ that the client opens by itself."""
 
 from collections.abc import Awaitable, Callable
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from ....model.caller import Caller
 from ....model.errors import LimitReached
@@ -12,15 +12,13 @@ from ....wires.mcp.envelope import (
     HEADERS,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    Incoming,
     RpcError,
-    decode_message,
     encode_result,
     id_of,
     split_batch,
 )
 from ....wires.mcp.headers import SESSION_HEADER, VERSION_HEADER
-from ....wires.mcp.params import Cancelled, Initialize, decode_params
+from ....wires.mcp.params import CallMessage, Cancelled, Initialize, Message, decode_incoming, decode_params
 from ....wires.mcp.revisions import HANDSHAKE, R_2025_03_26, Revision, negotiated
 from ...http.exchange import Exchange
 from ..methods.client_answers import ClientAnswers
@@ -34,7 +32,7 @@ from .resumed_streams import OlderStreams
 
 MOST_AT_FIRST = 64 * 2**10
 """What a client may say of itself."""
-Answer = Callable[[Incoming, Peer, Exchange], Awaitable[Reply]]
+Answer = Callable[[Message, Peer, Exchange], Awaitable[Reply]]
 
 
 class OlderEra:
@@ -53,7 +51,13 @@ class OlderEra:
         self._sessions, self._answers, self._streams, self._running = sessions, answers, streams, running
         self._initialized, self._answer = initialized, answer
 
-    async def post(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
+    def post(self, message: Message, exchange: Exchange, caller: Caller) -> Awaitable[Reply]:
+        """A call goes on at once where nothing has to be read first."""
+        if type(message) is CallMessage and (known := self._known(exchange, caller)) is not None:
+            return self._answer(message, known[0], exchange)
+        return self._post(message, exchange, caller)
+
+    async def _post(self, message: Message, exchange: Exchange, caller: Caller) -> Reply:
         try:
             return await self._message(message, exchange, caller)
         except (RpcError, LimitReached) as error:
@@ -72,7 +76,7 @@ class OlderEra:
         replies = []
         for body in bodies:
             try:
-                reply = await self._message(decode_message(body), _Quiet(exchange), caller)  # type: ignore[arg-type]
+                reply = await self._message(decode_incoming(body), _Quiet(exchange), caller)  # type: ignore[arg-type]
             except (RpcError, LimitReached) as error:
                 reply = refused(error, id_of(body))
             if reply.body:
@@ -104,10 +108,12 @@ class OlderEra:
             return refused(error, None)
         return Reply(204, b"", [])
 
-    async def _message(self, message: Incoming, exchange: Exchange, caller: Caller) -> Reply:
+    async def _message(self, message: Message, exchange: Exchange, caller: Caller) -> Reply:
         if message.method == "initialize" and message.id is not UNSET:
             return await self._initialize(message, caller)
         peer, state = await self._peer(exchange, caller)
+        if type(message) is CallMessage:
+            return await self._answer(message, peer, exchange)
         if message.method is UNSET:
             await self._answers.take(message, caller)
             return ACCEPTED
@@ -122,8 +128,8 @@ class OlderEra:
             return Reply(200, encode_result(message.id, b"{}"), HEADERS)  # type: ignore[arg-type]
         return await self._answer(message, peer, exchange)
 
-    async def _initialize(self, message: Incoming, caller: Caller) -> Reply:
-        if message.params is not UNSET and len(bytes(message.params)) > MOST_AT_FIRST:
+    async def _initialize(self, message: Message, caller: Caller) -> Reply:
+        if isinstance(message.params, Raw) and len(bytes(message.params)) > MOST_AT_FIRST:
             raise RpcError(INVALID_PARAMS, f"Invalid params: initialize has at most {MOST_AT_FIRST} bytes")
         params = decode_params(message, Initialize)
         revision = negotiated(params.version)
@@ -133,15 +139,27 @@ class OlderEra:
 
     async def _peer(self, exchange: Exchange, caller: Caller) -> tuple[Peer, SessionState]:
         """Raises RpcError."""
+        known = self._known(exchange, caller)
+        if known is not None:
+            return known
+        id = exchange.headers[SESSION_HEADER].decode("latin-1")
+        state = await self._sessions.find(id, caller)
+        return _in_session(id, state, caller), state
+
+    def _known(self, exchange: Exchange, caller: Caller) -> tuple[Peer, SessionState] | None:
+        """None where the session has to be looked up."""
         headers = exchange.headers
         id = headers.get(SESSION_HEADER, b"").decode("latin-1")
         if not id:
             version = headers.get(VERSION_HEADER, b"").decode("latin-1")
             revision = HANDSHAKE.get(version, R_2025_03_26)
             return Peer(revision, caller, {}, "info"), SessionState(revision.name)
-        state = await self._sessions.find(id, caller)
-        revision = HANDSHAKE.get(state.version, R_2025_03_26)
-        return Peer(revision, caller, state.stated(), state.log_level, id), state
+        state = self._sessions.known(id, caller)
+        return None if state is None else (_in_session(id, state, caller), state)
+
+
+def _in_session(id: str, state: SessionState, caller: Caller) -> Peer:
+    return Peer(HANDSHAKE.get(state.version, R_2025_03_26), caller, state.stated(), state.log_level, id)
 
 
 class _Quiet:

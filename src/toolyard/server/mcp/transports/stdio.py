@@ -4,7 +4,7 @@ When the input ends, or somebody stops the server, what runs may end and is answ
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -18,20 +18,27 @@ from ....wires.mcp.envelope import (
     Id,
     Incoming,
     RpcError,
-    decode_message,
     encode_error,
     encode_notification,
     encode_result,
     id_of,
     split_batch,
 )
-from ....wires.mcp.params import Cancelled, Initialize, SubscriptionFilter, decode_params
+from ....wires.mcp.params import (
+    CallMessage,
+    Cancelled,
+    Initialize,
+    Message,
+    SubscriptionFilter,
+    decode_incoming,
+    decode_params,
+)
 from ....wires.mcp.revisions import HANDSHAKE, R_2025_03_26, negotiated
 from ..methods.dispatcher import McpParts
 from ..methods.resumed_calls import stopping
 from ..methods.subscriptions import Subscriber
 from ..protocol.eras import SETTINGS, change, modern_peer, params_of
-from ..protocol.peer import McpRequest, Peer
+from ..protocol.peer import Peer
 from ..protocol.refusals import as_rpc
 from ..protocol.sessions import SessionState, kept
 from .pipes import OutputPipe
@@ -43,8 +50,6 @@ SESSION = "stdio"
 
 class StdioOutlet:
     """The way to the client of one request over pipes: every message is a line, and there is one pipe for all."""
-
-    is_open = True
 
     def __init__(self, line: OutputPipe, id: Id, last: Callable[[bytes], None]) -> None:
         """`last` takes the response."""
@@ -86,6 +91,27 @@ class StdioOutlet:
         self.is_answered = True
         for callback in self._when_gone:
             callback()
+
+
+class ThisMachine(Struct, frozen=True):
+    """Where a client over pipes is: it has no address."""
+
+    address: str = ""
+
+
+THIS_MACHINE = ThisMachine()
+
+
+class StdioRequest(Struct, eq=False):
+    """A request over pipes (an `McpRequest`): there are no headers, and anything can be said at any time."""
+
+    message: Message
+    peer: Peer
+    outlet: StdioOutlet
+    base_url: Callable[[], str]
+    is_open: bool = True
+    headers: Mapping[bytes, bytes] | None = None
+    origin: ThisMachine = THIS_MACHINE
 
 
 class Surroundings(Struct):
@@ -169,8 +195,8 @@ class StdioServer:
     async def _work(self, line: bytes, last: Callable[[bytes], None]) -> None:
         """A notification is never answered, also one that is not as it must be."""
         try:
-            message = decode_message(line)
-            if message.method is UNSET or message.id is UNSET:
+            message = decode_incoming(line)
+            if type(message) is not CallMessage and (message.method is UNSET or message.id is UNSET):
                 await self._told(message)
                 return
             peer = modern_peer(message, params_of(message), self._around.caller, self._parts.dispatcher.modern)
@@ -190,7 +216,7 @@ class StdioServer:
                 return
             await self._give_up(id)
 
-    async def _answer(self, message: Incoming, id: Id, peer: Peer | None, last: Callable[[bytes], None]) -> None:
+    async def _answer(self, message: Message, id: Id, peer: Peer | None, last: Callable[[bytes], None]) -> None:
         outlet = StdioOutlet(self._line, id, last)
         self._running[id] = outlet
         try:
@@ -206,9 +232,9 @@ class StdioServer:
             if self._running.get(id) is outlet:
                 del self._running[id]
 
-    async def _result(self, message: Incoming, peer: Peer | None, outlet: StdioOutlet) -> bytes:
+    async def _result(self, message: Message, peer: Peer | None, outlet: StdioOutlet) -> bytes:
         if peer is not None:
-            return await self._parts.dispatcher.answer(McpRequest(message, peer, outlet, self._around.base_url))
+            return await self._parts.dispatcher.answer(StdioRequest(message, peer, outlet, self._around.base_url))
         if message.method == "initialize":
             return self._initialize(message)
         if self._state is None and message.method != "ping":
@@ -220,9 +246,9 @@ class StdioServer:
             return b"{}"
         revision = HANDSHAKE[state.version]
         older = Peer(revision, self._around.caller, state.stated(), state.log_level, SESSION)
-        return await self._parts.dispatcher.answer(McpRequest(message, older, outlet, self._around.base_url))
+        return await self._parts.dispatcher.answer(StdioRequest(message, older, outlet, self._around.base_url))
 
-    def _initialize(self, message: Incoming) -> bytes:
+    def _initialize(self, message: Message) -> bytes:
         params = decode_params(message, Initialize)
         revision = negotiated(params.version)
         self._state = SessionState(revision.name, kept(params.capabilities))
