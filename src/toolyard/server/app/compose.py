@@ -219,7 +219,7 @@ class Yard:
     def _put_together(self, clock: Clock) -> None:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
-        limits, fingerprints = limits_of(settings), Fingerprints(ring)
+        timeouts, fingerprints = timeouts_of(settings), Fingerprints(ring)
         self._node = node = Node(store)
         self.approvals = approvals = ApprovalRules(
             settings.approvals, settings.approval_wait_s, self._listening.nobody_approves
@@ -232,21 +232,21 @@ class Yard:
         self.connecting = connecting = self._connect(clock)
         keepers: list[Keeper] = [HeldSecrets(self._vault, clock.now)]
         keepers += [connecting.connections] if connecting is not None else []
-        desk = RequirementResolver(clock.new_id, keepers, None if connecting is None else connecting.challenge)
-        accounts, sandbox = AccountQuestions(catalogue, desk, ring, self._own_url), Sandbox()
-        questions = Questions(store, limits.answer_s, links, sandbox, accounts.of)
+        requirer = RequirementResolver(clock.new_id, keepers, None if connecting is None else connecting.challenge)
+        accounts, sandbox = AccountQuestions(catalogue, requirer, ring, self._own_url), Sandbox()
+        questions = Questions(store, timeouts.answer_s, links, sandbox, accounts.of)
         self._recorded = recorded = DurableCalls(
             node, fingerprints, approvals, links, settings.sync_wait_s, settings.queue_limit, quotas, questions.hear
         )
         self.engine = Engine(
-            catalogue, self.runners, desk, limits, node, recorded, self._recorder, ring, quotas, questions, sandbox,
-            clock, self.limiting.limiter,
+            catalogue, self.runners, requirer, timeouts, node, recorded, self._recorder, ring, quotas, questions,
+            sandbox, clock, self.limiting.limiter,
         )  # fmt: skip
         self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, clock)
         lacking = AccountNeeds(store, settings.approval_wait_s)
         self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
         self._awaited = AccountWaits(
-            store, catalogue, self.engine, ring, limits.claim_s, settings.approval_wait_s, self._own_url
+            store, catalogue, self.engine, ring, timeouts.claim_s, settings.approval_wait_s, self._own_url
         )
         self._upkeep = Upkeep(node, self._restarts, self.readiness.set_ledger_usable)
         self._workers = workers = WorkerTools(
@@ -255,7 +255,7 @@ class Yard:
         )  # fmt: skip
         given = WorkerContexts(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
-        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, limits, quotas)
+        self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, timeouts, quotas)
 
     def _connect(self, clock: Clock) -> "AccountParts | None":
         """What leads people to providers, where there are any."""
@@ -365,13 +365,13 @@ class Yard:
     def _routes(self, clock: Clock) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
-        desk = OxpHandlers(self.intake, listing, self.readiness, self.telling)
+        oxp_handlers = OxpHandlers(self.intake, listing, self.readiness, self.telling)
         forms = Forms(self._ring)
         authorize = AccountHandlers(self.connecting, forms, self.limiting.failures, self.witness)
         self._forms = authorize.forms()
         routes = [
             *authorize.routes(),
-            *family_routes.routes(desk),
+            *family_routes.routes(oxp_handlers),
             *call_routes.routes(self.store, self.telling, self.engine.questions),
             *content.routes(self.store),
             *RequestHandlers(
@@ -405,24 +405,24 @@ class Yard:
 
     def _console(self, clock: Clock) -> list[Route]:
         """The same operator's pages, which are no part of the API either."""
-        ground = console.ConsoleParts(
+        parts = console.ConsoleParts(
             self.store, self._ring, self.catalogue, self.engine, self._workers, self._decisions, self.readiness,
             self.witness, self.settings, lambda: not self.needs_credentials,
         )  # fmt: skip
-        return console.routes(ground, clock.now)
+        return console.routes(parts, clock.now)
 
     def _mcp(self, clock: Clock) -> list[Route]:
-        ground = McpDependencies(
+        parts = McpDependencies(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.intake,
             self.witness, self.limiting.streams, self.telling, self._quotas,
         )  # fmt: skip
-        self.mcp, routes = assembled(ground, clock)
+        self.mcp, routes = assembled(parts, clock)
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]
         """Without the other spelling of that address."""
         return routes
 
 
-def limits_of(settings: Settings) -> Timeouts:
+def timeouts_of(settings: Settings) -> Timeouts:
     return Timeouts(
         run_s=settings.call_timeout_s,
         queue_s=settings.queue_wait_s,
