@@ -1,5 +1,7 @@
-"""`toolyard calls` and `toolyard show`: an operator looks at the calls of all callers, or a caller at their own."""
+"""`toolyard calls` and `toolyard show`: an operator looks at the calls of all callers, or a caller at their own; and an
+operator erases the calls of a user."""
 
+import sys
 import time
 from typing import Annotated, Any
 
@@ -8,20 +10,27 @@ import typer
 from ...model.caller import LOCAL, caller_name
 from ...model.lifecycle import State
 from ...text.hidden import in_one_line
-from ..support.ledger import Caller, Server, Store, looking_after
+from ...wires.admin import erasure as wire
+from ..support.ledger import WHERE, Caller, OperatedServer, Server, Store, looking_after, operator_of
 from ..support.options import call_id as read_id
 from ..support.options import seconds, whole
 from ..support.options import state as read_state
-from ..support.screen import complaints, pretty, say, say_again
+from ..support.screen import complain, complaints, pretty, say, say_again
 from ..support.screen import table as table_of
 from ..support.target import Json, Key
 
 EVERY_S = 1.0
+NO_LEDGER = f"calls are in the ledger: {WHERE}"
 CallId = Annotated[str, typer.Argument(parser=read_id, metavar="CALL_ID", help="The call's id.")]
 COLUMNS = ("CALL", "STATE", "CODE", "TOOL", "CALLER", "ATTEMPT", "AGE")
 
 
-def calls(
+calls = typer.Typer(rich_markup_mode=None, help="List the newest calls, or erase those of a user.")
+
+
+@calls.callback(invoke_without_command=True)
+def list_calls(
+    context: typer.Context,
     server: Server = None,
     key: Key = None,
     store: Store = None,
@@ -39,6 +48,8 @@ def calls(
     watch: Annotated[bool, typer.Option("--watch", help="Show them again every second, until Ctrl-C.")] = False,
 ) -> None:
     """List the newest calls: those of all callers, or at a server those of the key's."""
+    if context.invoked_subcommand is not None:
+        return
 
     def look() -> str:
         with complaints(), looking_after(server, key, store) as client:
@@ -54,6 +65,26 @@ def calls(
             time.sleep(EVERY_S)
     except KeyboardInterrupt:
         return
+
+
+@calls.command()
+def erase(
+    user: Annotated[str, typer.Option(help="Whose calls: the user_id that they were made for.")],
+    tenant: Annotated[str | None, typer.Option(help="Only calls of this tenant. Without: of all.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    server: OperatedServer = None,
+    store: Store = None,
+) -> None:
+    """Erase what the calls made for a user said and got. It cannot be undone.
+
+    Calls that have not ended stay, and so do the entries of the audit log, which have no inputs unless you chose that.
+    """
+    if not yes and not (sys.stdin.isatty() and typer.confirm(f"Erase all ended calls made for {user}?")):
+        complain("nothing was erased; say --yes to erase without being asked\n")
+        raise typer.Exit(1)
+    with complaints(), operator_of(server, store, NO_LEDGER) as operator:
+        erased = operator.ask(wire.encode_erase(user, tenant))["erased"]
+        say(f"{erased} call{'' if erased == 1 else 's'} made for {user} {'is' if erased == 1 else 'are'} erased\n")
 
 
 def show(

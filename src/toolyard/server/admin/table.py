@@ -5,11 +5,12 @@ A new operation is a row beside its handler, in the module of its subject; a new
 """
 
 from ..http.routes import Route
-from . import accounts, api_keys, approvals, audit, calls, console_code, explain, secrets, worker_tools
+from . import accounts, api_keys, approvals, audit, calls, console_code, erasure, explain, secrets, worker_tools
 from .operation import Operation, OperatorParts
 
 OPERATIONS: tuple[Operation, ...] = (
     *calls.OPERATIONS,
+    *erasure.OPERATIONS,
     *api_keys.OPERATIONS,
     *secrets.OPERATIONS,
     *audit.OPERATIONS,

@@ -292,13 +292,18 @@ class SqliteStore:
         return await self._writer.write(lambda cursor: blocks.merge(cursor, now - MERGED_AFTER_S))
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
+        """What is removed is overwritten in the file; the log beside it, `-wal`, has it until the next checkpoint."""
         await self.behind.flush()
-        erased = await self._writer.write(lambda cursor: rows.erase(cursor, tenant, user_id))
-        after: int | None = 0
-        while after is not None:
-            erase = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after, limit=ERASED_AT_ONCE)
-            some, after = await self._writer.write(erase)
-            erased += some
+        await self._writer.write(lambda cursor: cursor.execute("PRAGMA secure_delete = ON").fetchall())
+        try:
+            erased = await self._writer.write(lambda cursor: rows.erase(cursor, tenant, user_id))
+            after: int | None = 0
+            while after is not None:
+                erase = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after, limit=ERASED_AT_ONCE)
+                some, after = await self._writer.write(erase)
+                erased += some
+        finally:
+            await self._writer.write(lambda cursor: cursor.execute("PRAGMA secure_delete = OFF").fetchall())
         return erased
 
     # -- requests ----------------------------------------------------------------------------------
