@@ -6,6 +6,7 @@ of loopback differ, one of them is a hole.
 
 import re
 import socket
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ _old_ipv4 = re.compile(r"[0-9a-fx]+(\.[0-9a-fx]+){0,3}").fullmatch
 _host_and_port = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{0,5})?").fullmatch
 
 
+@lru_cache(maxsize=256)  # a mounted app asks for each request, and of the same few hosts
 def is_loopback(host: str) -> bool:
     """Whether this host, as it stands in a setting, a URL or a `Host` header, can only be this machine. Any name other
     than `localhost` is whatever somebody's DNS says, and so is not."""
