@@ -342,7 +342,7 @@ class Engine:
             return True
         store = self._node.store
         try:
-            if await store.get(caller.tenant, caller.subject, outcome.call_id) is not None:
+            if await store.get(caller.tenant, caller.subject, outcome.call_id, command.family) is not None:
                 return True
             caller = replace(caller, user_id=command.context.user_id or caller.user_id)
             run = Run(tool, outcome.call_id, caller, command.input, QuietChannel(), command.trace_id)
@@ -351,9 +351,9 @@ class Engine:
             _log.warning("a large result could not be kept: %s", down.developer_message)
             return False
 
-    async def recorded_call(self, caller: Caller, call_id: str) -> CallRecord | None:
-        """The caller's newest call of that id."""
-        return await self._node.store.get(caller.tenant, caller.subject, call_id)
+    async def recorded_call(self, caller: Caller, family: str, call_id: str) -> CallRecord | None:
+        """The caller's newest call of that id over these wires."""
+        return await self._node.store.get(caller.tenant, caller.subject, call_id, family)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Does something that nobody waits for."""

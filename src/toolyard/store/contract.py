@@ -141,8 +141,9 @@ class CallStore(Protocol):
         """What has this key, if anything does."""
         ...
 
-    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        """The caller's newest call of that id. Another caller's is not there."""
+    async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
+        """The caller's newest call of that id, in that family where one is named: an id in two families is two calls.
+        Another caller's is not there."""
         ...
 
     async def row(self, seq: int) -> CallRecord | None:

@@ -79,6 +79,7 @@ class Filter(Struct, frozen=True):
     call_id: str | None = None
     wire: str | None = None
     waiting_for: WaitingFor | None = None
+    family: str | None = None
 
 
 class StoredQuestion(Struct, frozen=True):

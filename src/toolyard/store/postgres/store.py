@@ -218,9 +218,9 @@ class PostgresStore:
         rows = await self._ledger.fetch(SQL.known, *wanted)
         return next((found_by(key, fingerprint, row) for _, _, fingerprint, *row in rows), None)
 
-    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        wanted = Filter(tenant, subject, call_id=call_id, limit=1)
-        return next(iter(await self._read(wanted, *queries.newest(tenant, subject, call_id))), None)
+    async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
+        wanted = Filter(tenant, subject, call_id=call_id, limit=1, family=family)
+        return next(iter(await self._read(wanted, *queries.newest(tenant, subject, call_id, family))), None)
 
     async def row(self, seq: int) -> CallRecord | None:
         async def read(connection: Connection) -> CallRecord | None:

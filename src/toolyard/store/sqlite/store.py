@@ -211,12 +211,14 @@ class SqliteStore:
     async def find(self, key: CallKey) -> Begun | None:
         return await self._writer.write(lambda cursor: rows.known(cursor, key))
 
-    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        where = "+tenant = ? AND +subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"  # by the id's index
-        wanted = Filter(tenant, subject, call_id=call_id, limit=1)
+    async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
+        one = "" if family is None else "AND +family = ? "
+        where = f"+tenant = ? AND +subject = ? AND call_id = ? {one}ORDER BY seq DESC LIMIT 1"  # by the id's index
+        values = (tenant, subject, call_id, *(() if family is None else (family,)))
+        wanted = Filter(tenant, subject, call_id=call_id, limit=1, family=family)
 
         def read(cursor: apsw.Cursor) -> CallRecord | None:
-            row = rows.call(cursor, where, (tenant, subject, call_id))
+            row = rows.call(cursor, where, values)
             return next(iter(blocks.listed(cursor, wanted, [row] if row else [])), None)
 
         return await self._read(read)

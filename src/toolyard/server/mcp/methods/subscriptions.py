@@ -134,7 +134,7 @@ class Subscriptions:
 
     async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
         """Tells of a task now, and each time it changes. What is not the caller's is never told of."""
-        call = await self._store.get(peer.caller.tenant, peer.caller.subject, id)
+        call = await self._tasks.find(id, peer)
         if call is None:
             return lambda: None
         changed, forget = self._on_change(call.seq, peer, lambda shown: tell("notifications/tasks", shown))
