@@ -290,6 +290,20 @@ async def test_without_a_key_a_call_that_waited_is_known_by_its_input_until_it_i
         assert ran == ["a"]
 
 
+@pytest.mark.parametrize("family", ["oxp", "mcp"])
+async def test_without_a_key_the_same_calls_at_once_wait_for_one_yes_and_run_once(family: str) -> None:
+    async with Room(kit, timeouts=Timeouts(sync_wait_s=0.0)) as room:
+        same = [room.call("Kit.Risky", {"text": "a"}, family=family) for _ in range(6)]
+        refused = await asyncio.gather(*same, return_exceptions=True)
+        assert all(isinstance(each, MissingRequirements) and each.missing.approval for each in refused)
+        (row,) = await room.rows()
+        await room.approvals.decide(row, approved=True, by="op")
+        await room.restarts.start_all()
+        await room.ended(row.seq)
+        assert (await room.call("Kit.Risky", {"text": "a"}, family=family)).call_id == row.key.call_id
+        assert ran == ["a"]
+
+
 async def test_a_result_that_was_told_in_another_way_is_collected() -> None:
     async with Room(app) as room:
         with pytest.raises(MissingRequirements):

@@ -46,7 +46,7 @@ def play(scene: Any) -> None:
 
 
 async def send(yard: Yard, method: str, path: str, body: Any = None, **headers: str) -> Any:
-    return await Request(yard, method, path, body, **headers).reply
+    return await Request(yard, method, path, body, None, **headers).reply
 
 
 async def oxp(yard: Yard, tool: str, text: str, call_id: str) -> Any:
@@ -58,7 +58,7 @@ async def mcp(yard: Yard, revision: str, method: str, params: dict[str, Any]) ->
     if revision == NEWER:
         meta = {META + "protocolVersion": NEWER, META + "clientCapabilities": CAN, **params.get("_meta", {})}
         params = params | {"_meta": meta}
-        headers |= {"mcp-method": method, "mcp-name": params.get("name") or params.get("taskId")}
+        headers |= {"mcp-method": method, "mcp-name": str(params.get("name") or params.get("taskId"))}
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return await send(yard, "POST", "/mcp", body, **headers)
 

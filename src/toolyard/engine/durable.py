@@ -32,7 +32,7 @@ from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallKey, CallName, CallRecord, NewCall
 from ..model.run import Run
 from ..store.hints import Topic
-from ..store.values import Begun, Note
+from ..store.values import Begun, NotedCalls
 from ..trust.approvals.links import ApprovalLinks
 from ..trust.approvals.rules import ApprovalRules
 from ..trust.limits.meters import Admitted
@@ -85,6 +85,7 @@ class PreparedCall(Struct):
         """Takes it out of the limits that it counted in: it was made before, or is not made after all."""
         if self.admitted is not None:
             self.admitted.take_back()
+            self.admitted = None
 
     def stop_counting(self) -> None:
         """Takes it out of the calls that run at once: it is recorded and waits. It still counts in its minute."""
@@ -389,45 +390,54 @@ class DurableCalls:
     async def _collected(self, command: CallTool, waiter: Waiter, work: PreparedCall) -> Outcome:
         """A call that has to wait and has no key is known again by its input: made once more it is answered with what
         became of it. Who comes after that makes another; who joined it before its end has joined this one."""
-        new, caller = work.new, waiter.caller
-        prints = self._prints(command)
+        new, prints = work.new, self._prints(command)
         new.fingerprint, new.older = prints[0], prints[1:]
-        places = [_place(CallKey(caller.tenant, caller.subject, command.family, ""), each) for each in prints]
-        try:
-            place, held = await self._noted(places, new)
-        except BaseException:
-            work.uncount()
-            raise
-        if held is None:
-            work.stop_counting()
-        else:
+        while True:
+            try:
+                begun = await self._begun_noted(work, prints)
+            except BaseException:
+                work.uncount()
+                raise
+            held = begun.known
+            if held is None:
+                work.stop_counting()
+                raise _undecided(new.name(begun.seq), work, is_new=True)
             work.uncount()
             if held.waiting_for == WaitingFor.APPROVAL:
                 raise _undecided(held.name, work)
             outcome = await self._joined(held.key, self._followed(held, prints), waiter)
-            if isinstance(outcome.error, StillRunning):
+            if isinstance(outcome.error, StillRunning) or await self.on_collected(held) or held.state not in ENDED:
                 return outcome
-            if await self._store.drop_note(*place) or held.state not in ENDED:
-                return outcome
-        begun = await self._begun(work)
-        await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
-        raise _undecided(new.name(begun.seq), work, is_new=True)
 
-    async def on_collected(self, call: CallRecord) -> None:
-        """Its caller has been told how it ended: the same input again is another call."""
+    async def on_collected(self, call: CallRecord) -> bool:
+        """Its caller has been told how it ended: the same input again is another call. Whether it is the first who is
+        told."""
         place = _place(call.key, call.fingerprint)
-        if not call.keyed and await self._store.note(*place) == b"%d" % call.seq:
-            await self._store.drop_note(*place)
+        return not call.keyed and await self._store.drop_note(*place, b"%d" % call.seq)
 
-    async def _noted(
-        self, places: list[tuple[str, str, str, str]], new: NewCall
-    ) -> tuple[tuple[str, str, str, str], CallRecord | None]:
-        """Where a note is, and the call that it names: one of the same caller with the same input, or none."""
+    async def _begun_noted(self, work: PreparedCall, prints: tuple[bytes, ...]) -> Begun:
+        """Recorded, if the caller may have one more that waits, or the same call that waits or was not collected yet.
+        Raises LimitReached."""
+        new = work.new
+        places = [_place(new.key, each) for each in prints]
+        try:
+            await self._quotas.room("waiting_calls", work.run.caller)
+        except LimitReached:
+            if (held := await self._noted(places, new)) is None:
+                raise
+            return Begun(0, known=held)
+        names = tuple(name for *_, name in places)
+        noted = NotedCalls(HOLD, names, self.approvals.wait_s + COLLECT_S)
+        return await self._store.begin_noted(new, noted, None if new.queue == "node" else self._most_pending)
+
+    async def _noted(self, places: list[tuple[str, str, str, str]], new: NewCall) -> CallRecord | None:
+        """The call that a note names: one of the same caller with the same input, or none."""
         for place in places:
             if (noted := await self._store.note(*place)) is not None:
                 held = await self._store.row(int(noted))
-                return place, held if held is not None and new.is_like(held) else None
-        return places[0], None
+                if held is not None and new.is_like(held):
+                    return held
+        return None
 
     def _cancel_later(self, seq: int) -> None:
         """The client has gone, so the task that ends the call is nobody's."""

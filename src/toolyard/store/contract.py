@@ -23,7 +23,7 @@ from ..model.session import Event, RequestEvent, Session, SessionStanding
 from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
-from .values import Begun, ClaimFilter, Filter, Held, Note, StoredQuestion, Usage
+from .values import Begun, ClaimFilter, Filter, Held, Note, NotedCalls, StoredQuestion, Usage
 from .write_behind import WriteBehind
 
 
@@ -107,6 +107,12 @@ class CallStore(Protocol):
         keyed and the key is taken, nothing is written and what has the key is returned, whatever its fingerprint. Two
         calls of this with one key at the same instant, on any nodes: one records, the other is given that record. A
         call that would have to wait behind `most_pending` of the same tool is not recorded: raises Busy."""
+        ...
+
+    async def begin_noted(self, call: NewCall, noted: NotedCalls, most_pending: int | None = None) -> Begun:
+        """As `begin`, for a call without a key that is known again by a note. Where one of the notes names a call like
+        this one, nothing is written and that call is returned; otherwise the call is recorded and noted. The look and
+        the write are one step: of several at the same instant, on any nodes, one is recorded."""
         ...
 
     async def record(self, calls: Sequence[Ran]) -> int:
@@ -322,8 +328,8 @@ class NoteStore(Protocol):
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None: ...
 
-    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
-        """Whether it was there."""
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str, data: bytes | None = None) -> bool:
+        """Whether it was there; where `data` is given, with that data."""
         ...
 
 

@@ -100,6 +100,15 @@ class Note(Struct, frozen=True):
     data: bytes
 
 
+class NotedCalls(Struct, frozen=True):
+    """Where the caller's calls without a key are noted by what they ask for: the names of notes of a kind, each with
+    the number of a call. A new one is noted under the first name, for `keep_s`."""
+
+    kind: str
+    names: tuple[str, ...]
+    keep_s: float
+
+
 class ClaimFilter(Struct, frozen=True):
     """Which requests somebody who works on them asks for. `tools` are ids or names, each with `*` where anything may
     stand; none means any."""

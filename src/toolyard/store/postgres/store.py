@@ -52,6 +52,7 @@ from ..values import (
     Filter,
     Held,
     Note,
+    NotedCalls,
     Retention,
     StoreDown,
     StoredQuestion,
@@ -180,6 +181,12 @@ class PostgresStore:
         await self._ledger.write(
             partial(beginning.begin_in_session, session=call.session, call=made, terms=self._begin_terms)
         )
+        return _begun(made)
+
+    async def begin_noted(self, call: NewCall, noted: NotedCalls, most_pending: int | None = None) -> Begun:
+        made = Beginning(call, most_pending)
+        await self._link.read(partial(beginning.number, calls=[made]))
+        await self._ledger.write(partial(beginning.begin_noted, call=made, noted=noted, terms=self._begin_terms))
         return _begun(made)
 
     async def record(self, calls: Sequence[Ran]) -> int:
@@ -418,9 +425,9 @@ class PostgresStore:
         rows = await self._ledger.fetch(SQL.note, text(kind), tenant, text(subject), text(name))
         return rows[0][0] if rows else None
 
-    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str, data: bytes | None = None) -> bool:
         async def drop(connection: Connection, again: bool) -> bool:
-            was_there = await connection.fetchval(SQL.drop_note, text(kind), tenant, text(subject), text(name))
+            was_there = await connection.fetchval(SQL.drop_note, text(kind), tenant, text(subject), text(name), data)
             return bool(was_there) or again
 
         return await self._link.write(drop)

@@ -50,6 +50,7 @@ from ..values import (
     Filter,
     Held,
     Note,
+    NotedCalls,
     Retention,
     StoreDown,
     StoredQuestion,
@@ -151,6 +152,24 @@ class SqliteStore:
             if most_pending is not None:
                 rows.refuse_long_queue(cursor, call, most_pending)
             return Begun(self._insert(cursor, call, told))
+
+        return await self._writer.change(write)
+
+    async def begin_noted(self, call: NewCall, noted: NotedCalls, most_pending: int | None = None) -> Begun:
+        whose = (noted.kind, call.key.tenant, call.key.subject)
+
+        def write(cursor: apsw.Cursor, told: PendingHints) -> Begun:
+            now = self._now()
+            for name in noted.names:
+                seq = rows.first(cursor, SQL.note, (*whose, name, now))
+                there = None if seq is None else rows.call(cursor, "seq = ?", (int(seq),))
+                if there is not None and call.is_like(there):
+                    return Begun(0, known=there)
+            if most_pending is not None:
+                rows.refuse_long_queue(cursor, call, most_pending)
+            made = self._insert(cursor, call, told)
+            cursor.execute(SQL.put_note, (*whose, noted.names[0], b"%d" % made, now + noted.keep_s))
+            return Begun(made)
 
         return await self._writer.change(write)
 
@@ -453,8 +472,8 @@ class SqliteStore:
         values = (kind, tenant, subject, name, self._now())
         return await self._writer.write(lambda cursor: rows.first(cursor, SQL.note, values))
 
-    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
-        values = (kind, tenant, subject, name, self._now())
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str, data: bytes | None = None) -> bool:
+        values = {"kind": kind, "tenant": tenant, "subject": subject, "name": name, "data": data, "now": self._now()}
         return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
 
     async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:
