@@ -23,6 +23,7 @@ from ..model.errors import (
     KeyConflict,
     LimitReached,
     MissingRequirements,
+    NotAuthenticated,
     RequestError,
     StillRunning,
     ToolError,
@@ -158,6 +159,10 @@ class DurableCalls:
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.links) from None
                 waiter = Waiter(caller, channel, command.is_patient, wait)
+            except NotAuthenticated:
+                # Of whoever stood in line. Others who joined the call make it themselves, if they still may.
+                if _is_expired(channel):
+                    raise
 
     async def _decided(self, seq: int, wait: Wait) -> bool:
         async def came() -> bool:
@@ -291,7 +296,7 @@ class DurableCalls:
         if work.slots is None:
             return await self._here(seq, attempt, work)
         try:
-            async with work.slots.turn(work.run.caller):
+            async with work.slots.turn(work.run.caller, work.run.channel):
                 return await self._here(seq, attempt, work)
         except Busy as busy:
             error = ToolError(busy.message, can_retry=True, retry_after_ms=busy.retry_after_ms)
@@ -347,7 +352,7 @@ class DurableCalls:
             recorded.set_result(_number(begun))
             work.uncount()
             return await self._found(begun, work, recorded)
-        async with work.slots.turn(work.run.caller):
+        async with work.slots.turn(work.run.caller, work.run.channel):
             return await self._recorded(work, recorded)
 
     async def _recorded(self, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
@@ -524,6 +529,14 @@ class DurableCalls:
         if not recorded.done():
             raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def _is_expired(channel: Channel) -> bool:
+    """Whether its client's credentials have ended."""
+    ended: list[bool] = []
+    forget = channel.when_expired(lambda: ended.append(True))
+    forget()
+    return bool(ended)
 
 
 def _done(seq: int) -> "asyncio.Future[int]":
