@@ -178,8 +178,7 @@ class DurableCalls:
             if work.new.waiting_for is not None:
                 return await self._collected(command, waiter, work)
             return await self._wait(work.new.key, self._start(work), waiter, can_join=False)
-        key = CallKey(waiter.caller.tenant, waiter.caller.subject, command.family, command.call_id)
-        prints = self._prints(command)
+        key, prints = _key(command, waiter.caller), self._prints(command)
         if (running := self._joinable(key, prints)) is not None:
             return await self._joined(key, running, waiter)
         if check.looks_first:
@@ -217,7 +216,7 @@ class DurableCalls:
                 raise
             return known.seq
         if command.call_id is not None:
-            work.new.key = CallKey(caller.tenant, caller.subject, command.family, command.call_id)
+            work.new.key = _key(command, caller)
             work.new.fingerprint, *older = self._prints(command)
             work.new.older = tuple(older)
         try:
@@ -241,14 +240,14 @@ class DurableCalls:
         """The call that was made before with the same key, tool, user and input."""
         if command.call_id is None:
             return None
-        begun = await self._store.find(CallKey(caller.tenant, caller.subject, command.family, command.call_id))
+        begun = await self._store.find(_key(command, caller))
         if begun is None or begun.known is None or _fingerprint(begun) not in self._prints(command):
             return None
         return begun.known
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
-        key = CallKey(caller.tenant, caller.subject, command.family, command.call_id or "")
+        key = _key(command, caller)
         waiter = Waiter(caller, QuietChannel(), command.is_patient)
         try:
             return await self._known(key, self._prints(command), self.links.base_url, waiter)
@@ -529,6 +528,14 @@ class DurableCalls:
         if not recorded.done():
             raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def _key(command: CallTool, caller: Caller) -> CallKey:
+    """What a call is looked up by. Raises Forbidden where the caller may not speak for its user: what is known of a
+    call is told only to who may make it."""
+    if command.context.user_id is not None:
+        caller.speaking_for(command.context.user_id)
+    return CallKey(caller.tenant, caller.subject, command.family, command.call_id or "")
 
 
 def _is_expired(channel: Channel) -> bool:

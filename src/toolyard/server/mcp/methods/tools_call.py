@@ -146,7 +146,7 @@ class Calling:
         questions = [] if row is None else await self._engine.questions.open(row, peer.caller)
         if row is not None and questions:
             await self._intake.note_early(row, peer.caller, peer, "input_required")
-            state = self._states.make(row, peer.caller, digest_of(tool.id, call.params.arguments), questions)
+            state = self._states.make(row, peer.caller, digest_of(tool.id, call.params, peer.caller), questions)
             call.request.outlet.respond(encode_input_required(questions, state, peer.revision))
 
     def hand_out(self, call_id: str, call: "McpCall", tool: Tool) -> None:
