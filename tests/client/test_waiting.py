@@ -142,7 +142,7 @@ def test_what_still_runs_is_looked_for_until_it_has_ended() -> None:
     call = "/v1/calls/c"
     assert paths(asked) == ["/tools/call", call, call, "pause", call, call]
     assert isinstance(asked[1], Request)
-    assert asked[1].query == f"wait={WAIT_S:g}".encode()
+    assert asked[1].query == f"wait={WAIT_S:g}&family=oxp".encode(), "the call that it made, and no other of that id"
     assert (outcome.duration_ms, bytes(outcome.value or b"")) == (7.5, b'{"x":1}')
 
 
@@ -174,10 +174,10 @@ def test_a_server_that_knows_nothing_of_it_is_believed(answer: Reply) -> None:
 
 def test_a_long_wait_is_many_short_ones() -> None:
     runs = shown(state="PENDING")
-    asked, _ = answered(show_call("c", 50.0), runs, runs, runs)
+    asked, _ = answered(show_call("c", 50.0, None), runs, runs, runs)
     assert [step.query for step in asked if isinstance(step, Request)] == [b"wait=20", b"wait=20", b"wait=10"]
-    assert paths(answered(show_call("c", 50.0), runs, shown(state="ERROR"))[0]) == ["/v1/calls/c"] * 2
-    assert len(answered(show_call("c", 0.0), runs)[0]) == 1
+    assert paths(answered(show_call("c", 50.0, None), runs, shown(state="ERROR"))[0]) == ["/v1/calls/c"] * 2
+    assert len(answered(show_call("c", 0.0, None), runs)[0]) == 1
 
 
 def test_an_option_nobody_knows_is_refused(tmp_path: Path) -> None:

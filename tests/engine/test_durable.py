@@ -5,12 +5,14 @@ import threading
 from typing import Annotated, Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import AfterValidator
 
 from tests.engine.room import ADA, BOB, Listener, Room, command_of, there, until, value_of
 from toolyard import App, Context, InvalidInput, MissingRequirements, ToolError, Toolkit, secret
 from toolyard.engine.plan import Timeouts
-from toolyard.model.errors import KeyConflict, LimitReached, StillRunning, Unavailable
+from toolyard.model.call import CallContext
+from toolyard.model.errors import Forbidden, KeyConflict, LimitReached, StillRunning, Unavailable
 from toolyard.model.lifecycle import State
 from toolyard.store.hints import Topic
 from toolyard.trust.limits.limits import Limit
@@ -288,6 +290,35 @@ async def test_without_a_key_a_call_that_waited_is_known_by_its_input_until_it_i
             await room.call("Kit.Risky", {"text": "a"})
         assert len(await room.rows()) == 3
         assert ran == ["a"]
+
+
+@pytest.mark.parametrize("family", ["oxp", "mcp"])
+async def test_without_a_key_the_same_calls_at_once_wait_for_one_yes_and_run_once(family: str) -> None:
+    async with Room(kit, timeouts=Timeouts(sync_wait_s=0.0)) as room:
+        same = [room.call("Kit.Risky", {"text": "a"}, family=family) for _ in range(6)]
+        refused = await asyncio.gather(*same, return_exceptions=True)
+        assert all(isinstance(each, MissingRequirements) and each.missing.approval for each in refused)
+        (row,) = await room.rows()
+        await room.approvals.decide(row, approved=True, by="op")
+        await room.restarts.start_all()
+        await room.ended(row.seq)
+        assert (await room.call("Kit.Risky", {"text": "a"}, family=family)).call_id == row.key.call_id
+        assert ran == ["a"]
+
+
+@pytest.mark.parametrize("tool", ["Kit.Say", "Kit.Risky"])
+async def test_who_may_not_speak_for_a_user_is_not_told_what_is_known_of_their_call(tool: str) -> None:
+    person, context = replace(ADA, issuer="https://issuer"), CallContext(user_id="bob")
+    async with Room(app) as room:
+        program = room.call(tool, {"text": "a"}, "k", context=context)
+        await asyncio.gather(program, return_exceptions=True)
+        assert len(await room.rows()) == 1
+        with pytest.raises(Forbidden):
+            await room.call(tool, {"text": "a"}, "k", caller=person, context=context)
+        command = command_of(tool, {"text": "a"}, "k", context=context)
+        for ask in (room.engine.known, room.engine.replay):
+            with pytest.raises(Forbidden):
+                await ask(command, person)
 
 
 async def test_a_result_that_was_told_in_another_way_is_collected() -> None:

@@ -1,18 +1,20 @@
 """Callers take turns at a tool's concurrent runs, and one that fills the line loses its last place to another."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from toolyard.engine.concurrency import Slots
 from toolyard.model.caller import Caller
-from toolyard.model.errors import Busy
+from toolyard.model.channel import QuietChannel
+from toolyard.model.errors import Busy, NotAuthenticated
 
 MANY, FEW = Caller("default", "many"), Caller("default", "few")
 
 
 async def run(slots: Slots, caller: Caller, ended: list[str]) -> None:
-    async with slots.turn(caller):
+    async with slots.turn(caller, QuietChannel()):
         await asyncio.sleep(0)
         ended.append(caller.subject)
 
@@ -29,7 +31,7 @@ def test_callers_take_turns() -> None:
 def test_who_fills_the_line_makes_room_for_another() -> None:
     async def scenario() -> None:
         slots, ended = Slots("Kit.Tool", 1, 10, 4, None), list[str]()
-        async with slots.turn(MANY):
+        async with slots.turn(MANY, QuietChannel()):
             many = [asyncio.create_task(run(slots, MANY, ended)) for _ in range(4)]
             await asyncio.sleep(0)
             few = [asyncio.create_task(run(slots, FEW, ended)) for _ in range(3)]
@@ -45,7 +47,7 @@ def test_who_fills_the_line_makes_room_for_another() -> None:
 def test_a_place_that_was_left_is_nobodys() -> None:
     async def scenario() -> None:
         slots, ended = Slots("Kit.Tool", 1, 0.05, 4, None), list[str]()
-        async with slots.turn(MANY):
+        async with slots.turn(MANY, QuietChannel()):
             with pytest.raises(Busy, match="busy"):
                 await run(slots, FEW, ended)
             waiting = asyncio.create_task(run(slots, FEW, ended))
@@ -54,5 +56,73 @@ def test_a_place_that_was_left_is_nobodys() -> None:
             await asyncio.gather(waiting, return_exceptions=True)
         await run(slots, FEW, ended)
         assert ended == ["few"]
+
+    asyncio.run(scenario())
+
+
+class Credentials(QuietChannel):
+    """Those of a client that waits, until they end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watching: list[Callable[[], None]] = []
+
+    def when_expired(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self.watching.append(callback)
+        return lambda: self.watching.remove(callback)
+
+    def end(self) -> None:
+        for callback in list(self.watching):
+            callback()
+
+
+@pytest.mark.parametrize("is_its_turn", [False, True], ids=["in line", "just as its turn comes"])
+def test_whose_credentials_end_loses_its_place(is_its_turn: bool) -> None:
+    async def scenario() -> None:
+        slots, ended, credentials = Slots("Kit.Tool", 1, 10, 100, None), list[str](), Credentials()
+
+        async def refused() -> None:
+            async with slots.turn(MANY, credentials):
+                ended.append("refused")
+
+        async with slots.turn(MANY, QuietChannel()):
+            waiting = asyncio.create_task(refused())
+            await asyncio.sleep(0)
+            after = asyncio.create_task(run(slots, FEW, ended))
+            await asyncio.sleep(0)
+            if not is_its_turn:
+                credentials.end()
+        credentials.end()
+        with pytest.raises(NotAuthenticated):
+            await waiting
+        await after
+        await run(slots, MANY, ended)
+        assert (ended, credentials.watching) == (["few", "many"], [])
+
+    asyncio.run(scenario())
+
+
+def test_on_all_nodes_together_credentials_end_a_wait_too() -> None:
+    class Elsewhere:
+        """A ledger in which other nodes have all the runs."""
+
+        def __init__(self) -> None:
+            self.looked = 0
+
+        async def take_slot(self, tool: str, most: int) -> bool:
+            self.looked += 1
+            credentials.end()
+            return False
+
+    credentials = Credentials()
+
+    async def scenario() -> None:
+        store = Elsewhere()
+        slots = Slots("Kit.Tool", 1, 10, 100, store)  # type: ignore[arg-type]
+        for _ in range(2):  # and the run of this node is free again
+            with pytest.raises(NotAuthenticated):
+                async with slots.turn(MANY, credentials):
+                    pass
+        assert store.looked == 2
 
     asyncio.run(scenario())

@@ -1,6 +1,7 @@
 """A call begins: it runs here or waits for somebody, once for each key."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from toolyard.model.errors import Busy, ToolError
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, NewCall
 from toolyard.store.contract import Store
-from toolyard.store.values import Filter
+from toolyard.store.values import Filter, NotedCalls
 
 from .calls import DONE, FAILED, KEY, REFERENCE, RETRY, WORKER, call, ran, request, there, wanted, worker_call
 from .ledgers import ManualClock, Opening
@@ -22,6 +23,59 @@ async def test_a_call_of_this_node_runs_at_once(store: Store, clock: ManualClock
     row = there(await store.row(begun.seq))
     assert (row.state, row.attempt, row.holder, row.losses) == (State.PROCESSING, 1, "a", 0)
     assert (row.created_at, row.started_at, row.finished_at) == (clock.now, clock.now, None)
+
+
+NOTED = NotedCalls("hold", ("oxp new", "oxp old"), 60.0)
+
+
+def held(call_id: str, **changes: Any) -> NewCall:
+    """One without a key that waits for a person."""
+    return call(call_id, keyed=False, waiting_for="approval", **changes)
+
+
+async def test_of_the_same_call_at_once_one_is_recorded_where_it_is_noted(store: Store) -> None:
+    begun = await asyncio.gather(*(store.begin_noted(held(f"c-{each}"), NOTED) for each in range(8)))
+    (seq,) = [each.seq for each in begun if each.seq]
+    assert [there(each.known).seq for each in begun if not each.seq] == [seq] * 7
+    assert [each.seq for each in await store.listed(Filter("default"))] == [seq]
+    assert await store.note("hold", "default", "ada", "oxp new") == b"%d" % seq
+
+
+async def test_what_is_noted_by_an_older_name_is_found(store: Store) -> None:
+    first = await store.begin_noted(held("a"), NotedCalls("hold", ("oxp old",), 60.0))
+    assert there((await store.begin_noted(held("b"), NOTED)).known).seq == first.seq
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        held("b", fingerprint=b"another"),
+        held("b", key=CallKey("default", "bob", "oxp", "b")),
+        held("b", key=CallKey("other", "ada", "oxp", "b")),
+        held("b", key=CallKey("default", "ada", "mcp", "b")),
+    ],
+    ids=["input", "subject", "tenant", "family"],
+)
+async def test_another_call_is_recorded_whatever_is_noted(store: Store, other: NewCall) -> None:
+    first = await store.begin_noted(held("a"), NOTED)
+    assert (await store.begin_noted(other, NOTED)).seq > first.seq
+
+
+async def test_what_is_noted_no_longer_is_recorded_anew(store: Store, clock: ManualClock) -> None:
+    first = await store.begin_noted(held("a"), NOTED)
+    assert not await store.drop_note("hold", "default", "ada", "oxp new", b"another's")
+    assert await store.drop_note("hold", "default", "ada", "oxp new", b"%d" % first.seq)
+    second = await store.begin_noted(held("b"), NOTED)
+    assert second.seq > first.seq
+    await clock.advance(61)
+    assert (await store.begin_noted(held("c"), NOTED)).seq > second.seq
+
+
+async def test_a_noted_call_does_not_wait_behind_too_many(store: Store) -> None:
+    await store.begin(worker_call())
+    with pytest.raises(Busy):
+        await store.begin_noted(worker_call("b", keyed=False, waiting_for="approval"), NOTED, 1)
+    assert await store.note("hold", "default", "ada", "oxp new") is None
 
 
 @pytest.mark.parametrize("new", [worker_call(), request()], ids=["a worker's", "a session's"])

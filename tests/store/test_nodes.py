@@ -8,7 +8,7 @@ from toolyard.model.lifecycle import State
 from toolyard.model.record import Ending
 from toolyard.model.writes import Claimant
 from toolyard.store.contract import Store
-from toolyard.store.values import Filter
+from toolyard.store.values import Filter, NotedCalls
 
 from .calls import ADA, DONE, KEY, answer, beat, call, hand_back, in_session, request, session, there, wanted
 from .ledgers import TERMS, ManualClock, Opening
@@ -25,6 +25,15 @@ async def test_one_key_begins_on_one_node(store: Store, make_store: Opening) -> 
         (seq,) = [each.seq for each in begun if each.seq]
         assert {there(each.known).seq for each in begun if not each.seq} == {seq}
     assert len(await store.listed(Filter("default"))) == 10
+
+
+async def test_a_noted_call_begins_on_one_node(store: Store, make_store: Opening) -> None:
+    other = await make_store("b")
+    for number in range(10):
+        new, noted = call(keyed=False, fingerprint=b"%d" % number), NotedCalls("hold", (f"{number}",), 60.0)
+        begun = await asyncio.gather(*(each.begin_noted(new, noted) for each in (store, other) * 5))
+        (seq,) = [each.seq for each in begun if each.seq]
+        assert {there(each.known).seq for each in begun if not each.seq} == {seq}
 
 
 async def test_what_one_node_writes_the_other_reads(store: Store, make_store: Opening) -> None:

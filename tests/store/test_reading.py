@@ -35,6 +35,18 @@ async def test_a_caller_gets_the_newest_of_its_calls_of_an_id(store: Store) -> N
     assert there(await store.get("default", "ada", "call-1")).seq == third.seq
 
 
+async def test_an_id_in_several_families_is_several_calls(store: Store) -> None:
+    begun = {family: await store.begin(call(key=replace(KEY, family=family))) for family in ("oxp", "mcp", "s-1")}
+    await store.record([ran("call-1", 1)])
+    for family in ("mcp", "s-1"):
+        assert there(await store.get("default", "ada", "call-1", family)).seq == begun[family].seq
+        (listed,) = await store.listed(Filter("default", "ada", call_id="call-1", family=family))
+        assert listed.seq == begun[family].seq
+    in_block = there(await store.get("default", "ada", "call-1", "oxp"))
+    assert (in_block.keyed, in_block.key.family) == (False, "oxp")
+    assert await store.get("default", "ada", "call-1", "otc_draft") is None
+
+
 @pytest.mark.parametrize(("tenant", "subject"), [("default", "bob"), ("other", "ada"), ("other", "bob"), ("", "")])
 async def test_what_another_caller_owns_is_not_there(store: Store, tenant: str, subject: str) -> None:
     await store.begin(call())

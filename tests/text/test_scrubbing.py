@@ -212,6 +212,12 @@ def test_an_error_is_scrubbed_in_all_its_members() -> None:
     assert scrubbed.members()["can_retry"] is False
 
 
+@pytest.mark.parametrize(("after_ms", "told"), [(123456, None), (1234567, None), (5000, 5000), (None, None)])
+def test_a_number_that_is_a_secret_is_not_told_as_the_time_to_come_back(after_ms: int | None, told: int | None) -> None:
+    scrubbed = scrub_error(Scrubber([("PIN", "123456")]), ToolError("no", can_retry=True, retry_after_ms=after_ms))
+    assert (scrubbed.retry_after_ms, scrubbed.members().get("retry_after_ms")) == (told, told)
+
+
 def test_a_question_is_scrubbed() -> None:
     question = Question(PLAIN, "form", PLAIN, {"title": PLAIN}, PLAIN, {"messages": [PLAIN]})
     assert PLAIN not in str(scrub_question(Scrubber([("KEY", PLAIN)]), question))

@@ -11,6 +11,7 @@ from toolyard.model.errors import InvalidInput, MalformedRequest
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, Ending
 from toolyard.wires.admin import calls as admin
+from toolyard.wires.admin.calls import WhichCall
 from toolyard.wires.lifecycle.calls import LIFECYCLE
 
 from .records import call
@@ -53,7 +54,7 @@ def test_a_list_says_where_it_goes_on() -> None:
 
 @pytest.mark.parametrize("value", ["1", "null", '"text"', '{"x":[1,2]}', "12345678901234567890.5", "[]"])
 def test_what_was_done_arrives_as_it_was_written(value: str) -> None:
-    request = admin.encode_settlement("c", None, {"done": Raw(value.encode())})
+    request = admin.encode_settlement(WhichCall("c"), {"done": Raw(value.encode())})
     assert admin.decode_settlement(request.body) == Ending(State.COMPLETE, "success", 0.0, value=value.encode())
     spaced = f' {{ "done" : {value} }} '.encode()
     assert admin.decode_settlement(spaced) == admin.decode_settlement(request.body)
@@ -61,14 +62,14 @@ def test_what_was_done_arrives_as_it_was_written(value: str) -> None:
 
 @pytest.mark.parametrize(("message", "said"), [("no", "no"), ("", admin.FAILED)])
 def test_what_failed_is_not_to_be_tried_again(message: str, said: str) -> None:
-    ending = admin.decode_settlement(admin.encode_settlement("c", None, {"failed": message}).body)
+    ending = admin.decode_settlement(admin.encode_settlement(WhichCall("c"), {"failed": message}).body)
     assert ending is not None
     assert (ending.state, ending.code, ending.releases_key) == (State.ERROR, "tool_failed", False)
     assert msgspec.json.decode(ending.error or b"") == {"message": said, "can_retry": False}
 
 
 def test_what_is_run_once_more_has_no_ending() -> None:
-    assert admin.decode_settlement(admin.encode_settlement("c", None, {"rerun": True}).body) is None
+    assert admin.decode_settlement(admin.encode_settlement(WhichCall("c"), {"rerun": True}).body) is None
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"rerun": false}', b'{"done": 1, "failed": "x"}', b'{"failed": null}', b"1"])
@@ -84,7 +85,8 @@ def test_what_is_not_json_is_malformed(body: bytes) -> None:
 
 
 def test_questions_name_the_call_and_if_need_be_its_caller() -> None:
-    show, cancel = admin.encode_show("a/b ", "ada&", 5.0), admin.encode_cancel("a/b ", None)
-    assert (show.path, show.query) == ("/v1/admin/calls/a%2Fb%20", b"caller=ada%26&wait=5")
+    show = admin.encode_show(WhichCall("a/b ", "ada&", "s&1"), 5.0)
+    cancel = admin.encode_cancel(WhichCall("a/b "))
+    assert (show.path, show.query) == ("/v1/admin/calls/a%2Fb%20", b"caller=ada%26&family=s%261&wait=5")
     assert (cancel.method, cancel.path, cancel.query) == ("POST", "/v1/admin/calls/a%2Fb%20/cancel", b"")
     assert admin.encode_list({"state": None, "limit": "5"}).query == b"limit=5"

@@ -119,6 +119,7 @@ def test_a_call_is_shown_as_far_as_it_has_come() -> None:
         "callId": "t-1",
         "tool": "find_locations",
         "wire": "lifecycle",
+        "family": "s-1",
         "state": "PENDING",
         "attempt": 0,
         "createdAt": 1.0,
@@ -205,9 +206,9 @@ def test_a_worker_registers_beats_and_leaves() -> None:
 
 
 def test_what_is_not_wanted_is_cancelled() -> None:
-    of_a_session, of_any = worker_client.encode_cancel("s/1", "t"), worker_client.encode_cancel_call("c 1")
+    of_a_session, of_any = worker_client.encode_cancel("s/1", "t"), worker_client.encode_cancel_call("c 1", "mcp")
     assert (of_a_session.method, of_a_session.path) == ("POST", "/v1/tools/request/s%2F1/t/cancel")
-    assert (of_any.method, of_any.path) == ("POST", "/v1/calls/c%201/cancel")
+    assert (of_any.method, of_any.path, of_any.query) == ("POST", "/v1/calls/c%201/cancel", b"family=mcp")
 
 
 # -- the server's answers, as a worker reads them ---------------------------------------------------

@@ -174,9 +174,13 @@ class Client:
         tools: Rows = self._drive(self._protocol.list_tools(all_versions=all_versions, for_model=for_model))
         return tools
 
-    def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
-        """A call of this caller's, as the ledger has it. Where it is still running, waits up to `wait_s` seconds."""
-        call: dict[str, Any] = self._drive(self._protocol.show_call(call_id, wait_s))
+    def show(self, call_id: str, wait_s: float = 0.0, family: str | None = None) -> dict[str, Any]:
+        """A call of this caller's, as the ledger has it. Where it is still running, waits up to `wait_s` seconds.
+
+        An id may mean several calls, one in each family: `oxp` (OTC 1.0, too), `otc_draft`, `mcp`, or a session's id.
+        Without `family` the newest is shown, and `otherFamilies` names the others.
+        """
+        call: dict[str, Any] = self._drive(self._protocol.show_call(call_id, wait_s, family))
         return call
 
     def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
@@ -184,9 +188,10 @@ class Client:
         calls: Rows = self._drive(self._protocol.list_calls({"state": state, "tool": tool, "limit": str(limit)}))
         return calls
 
-    def cancel(self, call_id: str) -> dict[str, Any]:
-        """Cancels a call of this caller's, unless it has ended. Returns the call after that."""
-        call: dict[str, Any] = self._drive(self._protocol.cancel_call(call_id))
+    def cancel(self, call_id: str, family: str | None = None) -> dict[str, Any]:
+        """Cancels a call of this caller's, unless it has ended. Returns the call after that. Where the id means several
+        calls, `family` says which; without it none is cancelled, and the request is refused."""
+        call: dict[str, Any] = self._drive(self._protocol.cancel_call(call_id, family))
         return call
 
     def challenge_status(self, challenge: Challenge) -> str:
@@ -260,9 +265,9 @@ class AsyncClient:
         tools: Rows = await self._drive(flow)
         return tools
 
-    async def show(self, call_id: str, wait_s: float = 0.0) -> dict[str, Any]:
+    async def show(self, call_id: str, wait_s: float = 0.0, family: str | None = None) -> dict[str, Any]:
         """As `Client.show`."""
-        call: dict[str, Any] = await self._drive(self._protocol.show_call(call_id, wait_s))
+        call: dict[str, Any] = await self._drive(self._protocol.show_call(call_id, wait_s, family))
         return call
 
     async def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
@@ -271,9 +276,9 @@ class AsyncClient:
         calls: Rows = await self._drive(flow)
         return calls
 
-    async def cancel(self, call_id: str) -> dict[str, Any]:
+    async def cancel(self, call_id: str, family: str | None = None) -> dict[str, Any]:
         """As `Client.cancel`."""
-        call: dict[str, Any] = await self._drive(self._protocol.cancel_call(call_id))
+        call: dict[str, Any] = await self._drive(self._protocol.cancel_call(call_id, family))
         return call
 
     async def healthy(self) -> bool:

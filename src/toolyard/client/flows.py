@@ -74,15 +74,15 @@ def _waited_for(wire: OxpFamilyWire, command: CallTool) -> Flow:
     outcome = yield from _asked(wire, command)
     if outcome.error is None or not outcome.error.can_retry or command.call_id is None:
         return outcome
-    return (yield from _ended(command.call_id)) or outcome
+    return (yield from _ended(command.call_id, wire.family)) or outcome
 
 
-def _ended(call_id: str) -> Flow:
-    """How a call ended, as soon as it has; None: nobody there can tell."""
+def _ended(call_id: str, family: str) -> Flow:
+    """How the call of these wires ended, as soon as it has; None: nobody there can tell."""
     state = None
     while state not in ENDED:
         try:
-            found = yield from show_call(call_id, WAIT_S)
+            found = yield from show_call(call_id, WAIT_S, family)
         except RequestError:
             return None
         except Busy as busy:
@@ -112,9 +112,9 @@ def list_tools(wire: OxpFamilyWire, *, all_versions: bool, for_model: bool) -> F
     return tools
 
 
-def show_call(call_id: str, wait_s: float) -> Flow:
-    """A call of the caller's, as the ledger has it."""
-    return (yield from shown(lambda seconds: LIFECYCLE.encode_show(call_id, seconds), wait_s))
+def show_call(call_id: str, wait_s: float, family: str | None) -> Flow:
+    """A call of the caller's, as the ledger has it; the newest of that id, where no family is named."""
+    return (yield from shown(lambda seconds: LIFECYCLE.encode_show(call_id, seconds, family), wait_s))
 
 
 def list_calls(wanted: Mapping[str, str | None]) -> Flow:
@@ -122,9 +122,9 @@ def list_calls(wanted: Mapping[str, str | None]) -> Flow:
     return LIFECYCLE.decode((yield from _reply(LIFECYCLE.encode_list(wanted))))["calls"]
 
 
-def cancel_call(call_id: str) -> Flow:
+def cancel_call(call_id: str, family: str | None) -> Flow:
     """The call after that: cancelled, or as it had ended before."""
-    return LIFECYCLE.decode((yield from _reply(encode_cancel_call(call_id))))
+    return LIFECYCLE.decode((yield from _reply(encode_cancel_call(call_id, family))))
 
 
 def check_challenge(challenge: Challenge) -> Flow:

@@ -81,13 +81,13 @@ class McpProtocol:
         if server is not None and server.session is not None:
             yield wire.encode_goodbye(server)
 
-    def show_call(self, call_id: str, wait_s: float) -> NoReturn:
+    def show_call(self, call_id: str, wait_s: float, family: str | None) -> NoReturn:
         raise RequestError(NO_LEDGER)
 
     def list_calls(self, wanted: Mapping[str, str | None]) -> NoReturn:
         raise RequestError(NO_LEDGER)
 
-    def cancel_call(self, call_id: str) -> NoReturn:
+    def cancel_call(self, call_id: str, family: str | None) -> NoReturn:
         raise RequestError(NO_LEDGER)
 
     # -- requests ----------------------------------------------------------------------------------

@@ -22,11 +22,11 @@ class ClientProtocol(Protocol):
 
     def list_tools(self, *, all_versions: bool, for_model: bool) -> Flow: ...
 
-    def show_call(self, call_id: str, wait_s: float) -> Flow: ...
+    def show_call(self, call_id: str, wait_s: float, family: str | None) -> Flow: ...
 
     def list_calls(self, wanted: Mapping[str, str | None]) -> Flow: ...
 
-    def cancel_call(self, call_id: str) -> Flow: ...
+    def cancel_call(self, call_id: str, family: str | None) -> Flow: ...
 
     def health(self) -> Flow: ...
 
@@ -48,14 +48,14 @@ class OxpFamilyProtocol:
     def list_tools(self, *, all_versions: bool, for_model: bool) -> Flow:
         return list_tools(self._wire, all_versions=all_versions, for_model=for_model)
 
-    def show_call(self, call_id: str, wait_s: float) -> Flow:
-        return show_call(call_id, wait_s)
+    def show_call(self, call_id: str, wait_s: float, family: str | None) -> Flow:
+        return show_call(call_id, wait_s, family)
 
     def list_calls(self, wanted: Mapping[str, str | None]) -> Flow:
         return list_calls(wanted)
 
-    def cancel_call(self, call_id: str) -> Flow:
-        return cancel_call(call_id)
+    def cancel_call(self, call_id: str, family: str | None) -> Flow:
+        return cancel_call(call_id, family)
 
     def health(self) -> Flow:
         return health()

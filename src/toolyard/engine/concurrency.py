@@ -1,6 +1,6 @@
 """How many of one tool may run at once, on all nodes together. Who comes too early waits in line: for a limited time,
 and not behind more than a limited number. Callers take turns, so that who sends much waits longer than who sends
-little."""
+little. Whose credentials end meanwhile has lost its place, and is refused."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from random import uniform
 
 from ..model.caller import Caller
-from ..model.errors import Busy
+from ..model.channel import Audience
+from ..model.errors import Busy, NotAuthenticated
 from ..store.contract import Store
 from ..store.values import StoreDown
 
@@ -60,9 +61,18 @@ class TurnQueue:
         return place
 
 
+class Flag:
+    """Whether something has happened."""
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+
 class Slots:
     """The runs that one tool may have at once. On this node callers take turns; among nodes, whoever looks first.
-    `async with slots.turn(caller)`."""
+    `async with slots.turn(caller, channel)`."""
 
     def __init__(self, tool_id: str, size: int, wait_s: float, most_waiting: int, shared: Store | None) -> None:
         self._tool_id, self._size, self._free, self._wait_s = tool_id, size, size, wait_s
@@ -71,56 +81,86 @@ class Slots:
         self._giving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def turn(self, caller: Caller) -> AsyncIterator[None]:
-        """One of the runs, for as long as the block lasts. Raises Busy."""
-        await self._take(caller)
+    async def turn(self, caller: Caller, client: Audience) -> AsyncIterator[None]:
+        """One of the runs, for as long as the block lasts. Raises Busy, and NotAuthenticated where the credentials of
+        the client that waits end first."""
+        await self._take((caller.tenant, caller.subject), client)
         try:
             yield
         finally:
-            self._give_back()
-            if self._shared is not None:
-                # The ledger may take its time; whoever ran does not wait for it.
-                giving = asyncio.get_running_loop().create_task(self._give_shared(self._shared))
-                self._giving.add(giving)
-                giving.add_done_callback(self._giving.discard)
+            self._give_all_back()
 
-    async def _take(self, caller: Caller) -> None:
+    async def _take(self, who: Hashable, client: Audience) -> None:
         if self._free > 0 and not self._line:
             self._free -= 1
+            if self._shared is None:
+                return  # the usual case, in which nobody waits for anything
+            place: Place | None = None
         else:
-            await self._stand_in_line((caller.tenant, caller.subject))
-        if self._shared is not None:
-            try:
-                await self._take_shared(self._shared)
-            except BaseException:
-                self._give_back()
-                raise
+            place = self._place_in_line(who)
+        ended = Flag()
 
-    async def _stand_in_line(self, who: Hashable) -> None:
+        def end() -> None:
+            ended.is_set = True
+            if place is not None and not place.done():
+                place.set_exception(_refusal())
+
+        forget = client.when_expired(end)
+        try:
+            if place is not None:
+                await self._stand_in_line(who, place)
+            if self._shared is not None:
+                await self._take_shared(self._shared, ended)
+        finally:
+            forget()
+        if ended.is_set:  # just as its turn came
+            self._give_all_back()
+            raise _refusal()
+
+    def _place_in_line(self, who: Hashable) -> Place:
         if len(self._line) >= self._most_waiting:
             sent_away = self._line.make_room(who) if self._line else None
             if sent_away is None:
                 raise self._full()
-            sent_away.set_exception(self._full())
+            if not sent_away.done():
+                sent_away.set_exception(self._full())
         place: Place = asyncio.get_running_loop().create_future()
         self._line.join(who, place)
+        return place
+
+    async def _stand_in_line(self, who: Hashable, place: Place) -> None:
         try:
             async with asyncio.timeout(self._wait_s):
                 await place
         except TimeoutError:
             self._leave(who, place)
             raise self._too_long() from None
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, NotAuthenticated):
             self._leave(who, place)
             raise
 
-    async def _take_shared(self, store: Store) -> None:
+    async def _take_shared(self, store: Store, ended: Flag) -> None:
+        """A run on all nodes together. What was taken on this node is given back where there is none."""
         try:
             async with asyncio.timeout(self._wait_s):
                 while not await store.take_slot(self._tool_id, self._size):
                     await asyncio.sleep(uniform(0.5, 1.5) * LOOK_AGAIN_S)
+                    if ended.is_set:
+                        raise _refusal()
         except TimeoutError:
+            self._give_back()
             raise self._too_long() from None
+        except BaseException:
+            self._give_back()
+            raise
+
+    def _give_all_back(self) -> None:
+        self._give_back()
+        if self._shared is not None:
+            # The ledger may take its time; whoever ran does not wait for it.
+            giving = asyncio.get_running_loop().create_task(self._give_shared(self._shared))
+            self._giving.add(giving)
+            giving.add_done_callback(self._giving.discard)
 
     async def _give_shared(self, store: Store) -> None:
         with suppress(StoreDown):
@@ -151,3 +191,7 @@ class Slots:
             retry_after_ms=max(1, int(self._wait_s * 1000)),
             developer_message=why,
         )
+
+
+def _refusal() -> NotAuthenticated:
+    return NotAuthenticated("The credentials have ended")

@@ -23,6 +23,7 @@ from ..model.errors import (
     KeyConflict,
     LimitReached,
     MissingRequirements,
+    NotAuthenticated,
     RequestError,
     StillRunning,
     ToolError,
@@ -32,7 +33,7 @@ from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallKey, CallName, CallRecord, NewCall
 from ..model.run import Run
 from ..store.hints import Topic
-from ..store.values import Begun, Note
+from ..store.values import Begun, NotedCalls
 from ..trust.approvals.links import ApprovalLinks
 from ..trust.approvals.rules import ApprovalRules
 from ..trust.limits.meters import Admitted
@@ -85,6 +86,7 @@ class PreparedCall(Struct):
         """Takes it out of the limits that it counted in: it was made before, or is not made after all."""
         if self.admitted is not None:
             self.admitted.take_back()
+            self.admitted = None
 
     def stop_counting(self) -> None:
         """Takes it out of the calls that run at once: it is recorded and waits. It still counts in its minute."""
@@ -157,6 +159,10 @@ class DurableCalls:
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.links) from None
                 waiter = Waiter(caller, channel, command.is_patient, wait)
+            except NotAuthenticated:
+                # Of whoever stood in line. Others who joined the call make it themselves, if they still may.
+                if _is_expired(channel):
+                    raise
 
     async def _decided(self, seq: int, wait: Wait) -> bool:
         async def came() -> bool:
@@ -172,8 +178,7 @@ class DurableCalls:
             if work.new.waiting_for is not None:
                 return await self._collected(command, waiter, work)
             return await self._wait(work.new.key, self._start(work), waiter, can_join=False)
-        key = CallKey(waiter.caller.tenant, waiter.caller.subject, command.family, command.call_id)
-        prints = self._prints(command)
+        key, prints = _key(command, waiter.caller), self._prints(command)
         if (running := self._joinable(key, prints)) is not None:
             return await self._joined(key, running, waiter)
         if check.looks_first:
@@ -211,7 +216,7 @@ class DurableCalls:
                 raise
             return known.seq
         if command.call_id is not None:
-            work.new.key = CallKey(caller.tenant, caller.subject, command.family, command.call_id)
+            work.new.key = _key(command, caller)
             work.new.fingerprint, *older = self._prints(command)
             work.new.older = tuple(older)
         try:
@@ -235,14 +240,14 @@ class DurableCalls:
         """The call that was made before with the same key, tool, user and input."""
         if command.call_id is None:
             return None
-        begun = await self._store.find(CallKey(caller.tenant, caller.subject, command.family, command.call_id))
+        begun = await self._store.find(_key(command, caller))
         if begun is None or begun.known is None or _fingerprint(begun) not in self._prints(command):
             return None
         return begun.known
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
         """What a call whose tool is gone was answered with."""
-        key = CallKey(caller.tenant, caller.subject, command.family, command.call_id or "")
+        key = _key(command, caller)
         waiter = Waiter(caller, QuietChannel(), command.is_patient)
         try:
             return await self._known(key, self._prints(command), self.links.base_url, waiter)
@@ -290,7 +295,7 @@ class DurableCalls:
         if work.slots is None:
             return await self._here(seq, attempt, work)
         try:
-            async with work.slots.turn(work.run.caller):
+            async with work.slots.turn(work.run.caller, work.run.channel):
                 return await self._here(seq, attempt, work)
         except Busy as busy:
             error = ToolError(busy.message, can_retry=True, retry_after_ms=busy.retry_after_ms)
@@ -346,7 +351,7 @@ class DurableCalls:
             recorded.set_result(_number(begun))
             work.uncount()
             return await self._found(begun, work, recorded)
-        async with work.slots.turn(work.run.caller):
+        async with work.slots.turn(work.run.caller, work.run.channel):
             return await self._recorded(work, recorded)
 
     async def _recorded(self, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
@@ -389,45 +394,54 @@ class DurableCalls:
     async def _collected(self, command: CallTool, waiter: Waiter, work: PreparedCall) -> Outcome:
         """A call that has to wait and has no key is known again by its input: made once more it is answered with what
         became of it. Who comes after that makes another; who joined it before its end has joined this one."""
-        new, caller = work.new, waiter.caller
-        prints = self._prints(command)
+        new, prints = work.new, self._prints(command)
         new.fingerprint, new.older = prints[0], prints[1:]
-        places = [_place(CallKey(caller.tenant, caller.subject, command.family, ""), each) for each in prints]
-        try:
-            place, held = await self._noted(places, new)
-        except BaseException:
-            work.uncount()
-            raise
-        if held is None:
-            work.stop_counting()
-        else:
+        while True:
+            try:
+                begun = await self._begun_noted(work, prints)
+            except BaseException:
+                work.uncount()
+                raise
+            held = begun.known
+            if held is None:
+                work.stop_counting()
+                raise _undecided(new.name(begun.seq), work, is_new=True)
             work.uncount()
             if held.waiting_for == WaitingFor.APPROVAL:
                 raise _undecided(held.name, work)
             outcome = await self._joined(held.key, self._followed(held, prints), waiter)
-            if isinstance(outcome.error, StillRunning):
+            if isinstance(outcome.error, StillRunning) or await self.on_collected(held) or held.state not in ENDED:
                 return outcome
-            if await self._store.drop_note(*place) or held.state not in ENDED:
-                return outcome
-        begun = await self._begun(work)
-        await self._store.put_note(Note(*places[0], b"%d" % begun.seq), self.approvals.wait_s + COLLECT_S)
-        raise _undecided(new.name(begun.seq), work, is_new=True)
 
-    async def on_collected(self, call: CallRecord) -> None:
-        """Its caller has been told how it ended: the same input again is another call."""
+    async def on_collected(self, call: CallRecord) -> bool:
+        """Its caller has been told how it ended: the same input again is another call. Whether it is the first who is
+        told."""
         place = _place(call.key, call.fingerprint)
-        if not call.keyed and await self._store.note(*place) == b"%d" % call.seq:
-            await self._store.drop_note(*place)
+        return not call.keyed and await self._store.drop_note(*place, b"%d" % call.seq)
 
-    async def _noted(
-        self, places: list[tuple[str, str, str, str]], new: NewCall
-    ) -> tuple[tuple[str, str, str, str], CallRecord | None]:
-        """Where a note is, and the call that it names: one of the same caller with the same input, or none."""
+    async def _begun_noted(self, work: PreparedCall, prints: tuple[bytes, ...]) -> Begun:
+        """Recorded, if the caller may have one more that waits, or the same call that waits or was not collected yet.
+        Raises LimitReached."""
+        new = work.new
+        places = [_place(new.key, each) for each in prints]
+        try:
+            await self._quotas.room("waiting_calls", work.run.caller)
+        except LimitReached:
+            if (held := await self._noted(places, new)) is None:
+                raise
+            return Begun(0, known=held)
+        names = tuple(name for *_, name in places)
+        noted = NotedCalls(HOLD, names, self.approvals.wait_s + COLLECT_S)
+        return await self._store.begin_noted(new, noted, None if new.queue == "node" else self._most_pending)
+
+    async def _noted(self, places: list[tuple[str, str, str, str]], new: NewCall) -> CallRecord | None:
+        """The call that a note names: one of the same caller with the same input, or none."""
         for place in places:
             if (noted := await self._store.note(*place)) is not None:
                 held = await self._store.row(int(noted))
-                return place, held if held is not None and new.is_like(held) else None
-        return places[0], None
+                if held is not None and new.is_like(held):
+                    return held
+        return None
 
     def _cancel_later(self, seq: int) -> None:
         """The client has gone, so the task that ends the call is nobody's."""
@@ -514,6 +528,22 @@ class DurableCalls:
         if not recorded.done():
             raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
+
+
+def _key(command: CallTool, caller: Caller) -> CallKey:
+    """What a call is looked up by. Raises Forbidden where the caller may not speak for its user: what is known of a
+    call is told only to who may make it."""
+    if command.context.user_id is not None:
+        caller.speaking_for(command.context.user_id)
+    return CallKey(caller.tenant, caller.subject, command.family, command.call_id or "")
+
+
+def _is_expired(channel: Channel) -> bool:
+    """Whether its client's credentials have ended."""
+    ended: list[bool] = []
+    forget = channel.when_expired(lambda: ended.append(True))
+    forget()
+    return bool(ended)
 
 
 def _done(seq: int) -> "asyncio.Future[int]":

@@ -151,7 +151,7 @@ class Engine:
             return self._limited(plan, tool, command, caller, channel, base_url)
         if plan.slots is None:
             return self._run(plan, tool, command, caller, channel, base_url)
-        return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller)
+        return self._run_in(plan.slots, self._run(plan, tool, command, caller, channel, base_url), caller, channel)
 
     def _check(
         self,
@@ -220,7 +220,7 @@ class Engine:
             self._patience.let_in((caller.tenant, caller.subject))
         try:
             run = self._run(plan, tool, command, caller, channel, base_url)
-            return await (run if plan.slots is None else self._run_in(plan.slots, run, caller))
+            return await (run if plan.slots is None else self._run_in(plan.slots, run, caller, channel))
         finally:
             if admitted is not None:
                 admitted.end()
@@ -261,9 +261,11 @@ class Engine:
         refused.retry_after_ms = max(1, refused.retry_after_ms - int(held_s * 1000))
         return refused
 
-    async def _run_in(self, slots: Slots, run: Coroutine[Any, Any, Outcome], caller: Caller) -> Outcome:
+    async def _run_in(
+        self, slots: Slots, run: Coroutine[Any, Any, Outcome], caller: Caller, channel: Channel
+    ) -> Outcome:
         try:
-            async with slots.turn(caller):
+            async with slots.turn(caller, channel):
                 return await run
         finally:
             run.close()
@@ -342,7 +344,7 @@ class Engine:
             return True
         store = self._node.store
         try:
-            if await store.get(caller.tenant, caller.subject, outcome.call_id) is not None:
+            if await store.get(caller.tenant, caller.subject, outcome.call_id, command.family) is not None:
                 return True
             caller = replace(caller, user_id=command.context.user_id or caller.user_id)
             run = Run(tool, outcome.call_id, caller, command.input, QuietChannel(), command.trace_id)
@@ -351,9 +353,9 @@ class Engine:
             _log.warning("a large result could not be kept: %s", down.developer_message)
             return False
 
-    async def recorded_call(self, caller: Caller, call_id: str) -> CallRecord | None:
-        """The caller's newest call of that id."""
-        return await self._node.store.get(caller.tenant, caller.subject, call_id)
+    async def recorded_call(self, caller: Caller, family: str, call_id: str) -> CallRecord | None:
+        """The caller's newest call of that id over these wires."""
+        return await self._node.store.get(caller.tenant, caller.subject, call_id, family)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Does something that nobody waits for."""

@@ -227,6 +227,8 @@ def scrub_error(scrubber: Scrubber, error: ToolError) -> ToolError:
         error.developer_message = scrubber.text(error.developer_message)
     if error.additional_prompt_content is not None:
         error.additional_prompt_content = scrubber.text(error.additional_prompt_content)
+    if scrubber.text(str(error.retry_after_ms)) != str(error.retry_after_ms):
+        error.retry_after_ms = None
     error.args = tuple(map(scrubber.value, error.args))
     return error
 

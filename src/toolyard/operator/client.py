@@ -42,14 +42,15 @@ class OperatorClient:
         found: Rows = self.ask(calls.encode_list({"state": state, "tool": tool, "limit": str(limit)}))["calls"]
         return found
 
-    def show(self, call_id: str, wait_s: float = 0.0) -> Row:
+    def show(self, call_id: str, wait_s: float = 0.0, family: str | None = None) -> Row:
         """The call, once it has ended or `wait_s` seconds are over."""
-        call: Row = drive(shown(lambda wait: calls.encode_show(call_id, self._caller, wait), wait_s), self._transport)
+        which = calls.WhichCall(call_id, self._caller, family)
+        call: Row = drive(shown(lambda wait: calls.encode_show(which, wait), wait_s), self._transport)
         return call
 
-    def cancel(self, call_id: str) -> Row:
+    def cancel(self, call_id: str, family: str | None = None) -> Row:
         """The call after that: cancelled, or as it had ended before."""
-        return self.ask(calls.encode_cancel(call_id, self._caller))
+        return self.ask(calls.encode_cancel(calls.WhichCall(call_id, self._caller, family)))
 
 
 class AuditClient(OperatorClient):

@@ -276,7 +276,7 @@ def _fits(line: CallLine, wanted: Filter) -> bool:
     state = State.COMPLETE if line.code == SUCCESS else State.ERROR
     asked = (
         (wanted.tenant, line.tenant), (wanted.subject, line.subject), (wanted.state, state), (wanted.tool, line.tool),
-        (wanted.call_id, line.call_id), (wanted.wire, line.wire),
+        (wanted.call_id, line.call_id), (wanted.wire, line.wire), (wanted.family, line.family),
     )  # fmt: skip
     return all(value is None or value == has for value, has in asked)
 

@@ -23,7 +23,7 @@ from ..model.session import Event, RequestEvent, Session, SessionStanding
 from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
-from .values import Begun, ClaimFilter, Filter, Held, Note, Rollup, StoredQuestion, Usage
+from .values import Begun, ClaimFilter, Filter, Held, Note, NotedCalls, Rollup, StoredQuestion, Usage
 from .write_behind import WriteBehind
 
 
@@ -109,6 +109,12 @@ class CallStore(Protocol):
         call that would have to wait behind `most_pending` of the same tool is not recorded: raises Busy."""
         ...
 
+    async def begin_noted(self, call: NewCall, noted: NotedCalls, most_pending: int | None = None) -> Begun:
+        """As `begin`, for a call without a key that is known again by a note. Where one of the notes names a call like
+        this one, nothing is written and that call is returned; otherwise the call is recorded and noted. The look and
+        the write are one step: of several at the same instant, on any nodes, one is recorded."""
+        ...
+
     async def record(self, calls: Sequence[Ran]) -> int:
         """Writes calls without a key that have run already, the small ones in blocks (`blocks.py`). How many of them
         could not be written, whatever is wrong with those; the others are."""
@@ -141,8 +147,9 @@ class CallStore(Protocol):
         """What has this key, if anything does."""
         ...
 
-    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        """The caller's newest call of that id. Another caller's is not there."""
+    async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
+        """The caller's newest call of that id, in that family where one is named: an id in two families is two calls.
+        Another caller's is not there."""
         ...
 
     async def row(self, seq: int) -> CallRecord | None:
@@ -321,8 +328,8 @@ class NoteStore(Protocol):
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None: ...
 
-    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
-        """Whether it was there."""
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str, data: bytes | None = None) -> bool:
+        """Whether it was there; where `data` is given, with that data."""
         ...
 
 

@@ -79,6 +79,7 @@ class Filter(Struct, frozen=True):
     call_id: str | None = None
     wire: str | None = None
     waiting_for: WaitingFor | None = None
+    family: str | None = None
 
 
 class Rollup(Struct, frozen=True):
@@ -113,6 +114,15 @@ class Note(Struct, frozen=True):
     subject: str
     name: str
     data: bytes
+
+
+class NotedCalls(Struct, frozen=True):
+    """Where the caller's calls without a key are noted by what they ask for: the names of notes of a kind, each with
+    the number of a call. A new one is noted under the first name, for `keep_s`."""
+
+    kind: str
+    names: tuple[str, ...]
+    keep_s: float
 
 
 class ClaimFilter(Struct, frozen=True):

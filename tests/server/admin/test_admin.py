@@ -28,6 +28,7 @@ from toolyard.server.admin.calls import CallAdmin
 from toolyard.server.admin.endpoint_file import Endpoint, EndpointFile, read
 from toolyard.server.ledger import ledger_file
 from toolyard.store.sqlite.store import SqliteStore
+from toolyard.wires.admin.calls import WhichCall
 
 Answer = tuple[int, Any]
 kit = Toolkit("Kit", version="1.0.0")
@@ -343,10 +344,10 @@ async def of_several_tenants(path: Path) -> None:
             )
         admin = CallAdmin(store)
         with pytest.raises(Refused, match="id: ada, other/ada, other/bob; say whose"):
-            await admin.show("c", None)
+            await admin.show(WhichCall("c"))
         with pytest.raises(Refused, match="id: ada, other/ada; say whose"):
-            await admin.show("c", "ada")
-        assert (await admin.show("c", "other/ada")).key.tenant == "other"
-        assert (await admin.show("c", "bob")).seq == 180, "the newest"
+            await admin.show(WhichCall("c", "ada"))
+        assert (await admin.show(WhichCall("c", "other/ada")))[0].key.tenant == "other"
+        assert (await admin.show(WhichCall("c", "bob")))[0].seq == 180, "the newest"
     finally:
         await store.close()

@@ -28,6 +28,7 @@ SHORT_S = 1.0
 
 kit = Toolkit("Slow")
 gates: dict[str, asyncio.Event] = {}
+ran: list[str] = []
 
 
 @kit.tool(task="optional")
@@ -37,7 +38,15 @@ async def tell(name: str) -> str:
     return CANARY
 
 
-@kit.tool(approval="always")
+@kit.tool(concurrency=1)
+async def alone(name: str) -> str:
+    """Runs when no other does."""
+    ran.append(name)
+    await gates.setdefault("alone", asyncio.Event()).wait()
+    return CANARY
+
+
+@kit.tool(approval="always", task="optional")
 async def pay(name: str) -> str:
     """Pays."""
     return CANARY
@@ -108,10 +117,12 @@ async def task_result(made: Scene, name: str) -> Waiting:
 
 
 async def task_decided(made: Scene, name: str) -> Waiting:
-    await call(made, "Slow.Pay", {"name": name}, name)
+    params = {"name": "Slow_Pay", "arguments": {"name": name}, "task": {"ttl": 60000}}
+    session = await made.opened("owner")
+    task = (await made.older("owner", "tools/call", params, session)).json["result"]["task"]["taskId"]
 
     async def get(role: str) -> Answer:
-        return await made.newer(role, "tasks/get", {"taskId": name}, name)
+        return await made.newer(role, "tasks/get", {"taskId": task}, task)
 
     assert (await get("owner")).status == 200  # told once: asked again, it is held
     return Waiting(lambda: get(WAITER), lambda: _approve(made))
@@ -128,10 +139,46 @@ async def retried_over_mcp(made: Scene, name: str) -> Waiting:
     return Waiting(lambda: made.newer(WAITER, "tools/call", params, "Slow_Pay"), lambda: _approve(made))
 
 
+async def in_line(made: Scene, name: str) -> Waiting:
+    """For the one run that its tool may have at once."""
+    await _occupied(made)
+    call = {"tool_id": "Slow.Alone", "input": {"name": name}}
+    return Waiting(lambda: made.send(WAITER, "POST", "/tools/call", call), _leave)
+
+
+async def in_line_with_a_key(made: Scene, name: str) -> Waiting:
+    await _occupied(made)
+    return Waiting(lambda: call(made, "Slow.Alone", {"name": name}, name, WAITER), _leave)
+
+
+async def in_line_over_mcp(made: Scene, name: str) -> Waiting:
+    await _occupied(made)
+    params = {"name": "Slow_Alone", "arguments": {"name": name}}
+    return Waiting(lambda: made.newer(WAITER, "tools/call", params, "Slow_Alone"), _leave)
+
+
+async def in_line_over_older_mcp(made: Scene, name: str) -> Waiting:
+    await _occupied(made)
+    params, session = {"name": "Slow_Alone", "arguments": {"name": name}}, await made.opened("owner")
+    return Waiting(lambda: made.older(WAITER, "tools/call", params, session), _leave)
+
+
+IN_LINE = [in_line, in_line_with_a_key, in_line_over_mcp, in_line_over_older_mcp]
 WAITS = pytest.mark.parametrize(
     "prepare",
-    [claim, requests, shown, joined, results, task_result, task_decided, retried, retried_over_mcp],
+    [claim, requests, shown, joined, results, task_result, task_decided, retried, retried_over_mcp, *IN_LINE],
 )
+
+
+async def _occupied(made: Scene) -> None:
+    ran.clear()
+    gates.pop("alone", None)
+    under_way(made, call(made, "Slow.Alone", {"name": "first"}, "first"))
+    await until(lambda: ran == ["first"])
+
+
+async def _leave() -> None:
+    gates["alone"].set()
 
 
 async def _running(made: Scene, name: str) -> None:
@@ -219,6 +266,38 @@ def test_who_waits_is_refused_once_the_token_expires(prepare: Prepare) -> None:
         answer = await (await opened(made, waiting.ask))
         assert answer.status == 401, answer
         assert answer.masked() == (await waiting.ask()).masked()
+
+    play(story)
+
+
+@pytest.mark.parametrize("prepare", IN_LINE)
+def test_what_stood_in_line_does_not_begin_once_the_key_is_revoked(prepare: Prepare) -> None:
+    async def story(made: Scene) -> None:
+        await put_key(made)
+        waiting = await prepare(made, "second")
+        asking = await opened(made, waiting.ask)
+        await revoke(made)
+        assert (await asking).status == 401
+        await waiting.come()
+        assert (await call(made, "Slow.Alone", {"name": "third"}, "third")).json["value"] == CANARY
+        assert ran == ["first", "third"], "the place is another's"
+
+    play(story)
+
+
+def test_who_joined_a_call_in_line_makes_it_where_the_first_may_not_any_more() -> None:
+    async def story(made: Scene) -> None:
+        await put_key(made)
+        waiting = await in_line_with_a_key(made, "second")
+        asking = await opened(made, waiting.ask)
+        under_way(made, joining := asyncio.ensure_future(call(made, "Slow.Alone", {"name": "second"}, "second")))
+        await until(lambda: len(made.yard._validity._watched) == 2)
+        await revoke(made)
+        assert (await asking).status == 401
+        assert ran == ["first"]
+        await waiting.come()
+        assert (await joining).json["value"] == CANARY
+        assert ran == ["first", "second"]
 
     play(story)
 

@@ -344,6 +344,22 @@ def test_a_state_counts_for_its_request_alone(client: Connect, stage: Stage, nam
     last.result()
 
 
+def test_a_state_counts_for_its_user_alone(client: Connect, stage: Stage, name: str) -> None:
+    newer, of_ada = client(MODERN, **ALL), {"toolyard/userId": "ada"}
+    exchange = newer.act(name, meta=of_ada)
+    visit = stage.visit(name)
+    visit.tell("ask", "who")
+    state = exchange.result()["requestState"]
+    for other in ({"toolyard/userId": "bob"}, {}):
+        answers = {"who": accepted(name="Eve")}
+        refused = newer.act(name, meta=other, requestState=state, inputResponses=answers)
+        assert refused.error()["code"] == -32602, other
+    last = newer.act(name, meta=of_ada, requestState=state, inputResponses={"who": accepted(name="Ada")})
+    assert visit.hear() == "Ada"
+    visit.ends()
+    last.result()
+
+
 def test_a_state_counts_for_its_caller_alone(keyed: Server, stage: Stage, name: str) -> None:
     alice, bob = (Newer(keyed.url, key=key, **ALL) for key in (ALICE, BOB))
     exchange = alice.act(name)

@@ -28,7 +28,7 @@ from toolyard.model.worker import WorkerRecord
 from toolyard.model.writes import Decision, WaitForAccount
 from toolyard.store.contract import ApiKeyStore, AuditStore, SealedStore, Store
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.values import Filter, Note, Retention, StoreDown
+from toolyard.store.values import Filter, Note, NotedCalls, Retention, StoreDown
 from toolyard.testing import async_client
 
 BLOCK = AuditBlock("new", 1, 1, 1.0, 1.0, b"mac", b"{}")
@@ -115,6 +115,9 @@ async def prepared(path: Path) -> tuple[Store, Prepared]:
 
 WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
     "begin": lambda store, there: store.begin(call("new")),
+    "begin_noted": lambda store, there: store.begin_noted(
+        calls.call("noted", keyed=False, waiting_for="approval"), NotedCalls("k", ("noted",), 10.0)
+    ),
     "record": lambda store, there: store.record([calls.ran("ran-1", 1), calls.ran("ran-2", 2)]),
     "finish": lambda store, there: store.finish(there.running, 1, DONE),
     "finish, with much": lambda store, there: store.finish(there.large, 1, replace(DONE, value=LARGE)),

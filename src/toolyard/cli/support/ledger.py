@@ -42,6 +42,13 @@ Caller = Annotated[
     str | None, typer.Option(metavar="SUBJECT", help="Whose call it is, where several callers have one of that id.")
 ]
 
+Family = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FAMILY", help="Which call, where one id means several: oxp, otc_draft, mcp, or a session's id."
+    ),
+]
+
 
 @contextmanager
 def looking_after(

@@ -11,7 +11,7 @@ from ...model.caller import LOCAL, caller_name
 from ...model.lifecycle import State
 from ...text.hidden import in_one_line
 from ...wires.admin import erasure as wire
-from ..support.ledger import WHERE, Caller, OperatedServer, Server, Store, looking_after, operator_of
+from ..support.ledger import WHERE, Caller, Family, OperatedServer, Server, Store, looking_after, operator_of
 from ..support.options import call_id as read_id
 from ..support.options import seconds, whole
 from ..support.options import state as read_state
@@ -93,13 +93,14 @@ def show(
     key: Key = None,
     store: Store = None,
     caller: Caller = None,
+    family: Family = None,
     wait: Annotated[
         float, typer.Option(parser=seconds("--wait"), metavar="SECONDS", help="Seconds to wait for its end.")
     ] = 0.0,
 ) -> None:
     """Show a call: what was asked, how far it has come, how it ended."""
     with complaints(), looking_after(server, key, store, caller) as client:
-        shown = client.show(call_id, wait)
+        shown = client.show(call_id, wait, family)
         say(pretty(shown))
 
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from ...model.errors import SetupError
 from ...model.json_value import decode
 from ...wires.admin import calls as wire
-from ..support.ledger import WHERE, Caller, OperatedServer, Store, operator_of
+from ..support.ledger import WHERE, Caller, Family, OperatedServer, Store, operator_of
 from ..support.screen import complaints, pretty, say
 from ..support.target import Json
 from .calls import CallId, line
@@ -27,6 +27,7 @@ def resolve(
     server: OperatedServer = None,
     store: Store = None,
     caller: Caller = None,
+    family: Family = None,
     json: Json = False,
 ) -> None:
     """Settle a call that ended as outcome_unknown: --done JSON, --failed [MESSAGE] or --rerun.
@@ -35,7 +36,7 @@ def resolve(
     """
     how = _how(done, failed, message, rerun)
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
-        resolved = operator.ask(wire.encode_settlement(call_id, caller, how))
+        resolved = operator.ask(wire.encode_settlement(wire.WhichCall(call_id, caller, family), how))
         say(pretty(resolved) if json else line(resolved))
 
 

@@ -142,29 +142,27 @@ class Intake:
             self._witness.called(REFUSED, None, call, None, code, 0.0)
             await self._witness.written()
 
-    def tell_early(self, call_id: str, caller: Caller, origin: RequestOrigin, tell: Callable[[], None]) -> None:
+    def tell_early(self, call: CallSource, call_id: str, tell: Callable[[], None]) -> None:
         """Tells a client, by `tell`, that its call goes on. Where the log is strict that is written first, and where it
         cannot be written, the client waits for the end."""
         if self._is_strict:
-            self._engine.beside(self._tell_once_written(call_id, caller, origin, tell))
+            self._engine.beside(self._tell_once_written(call, call_id, tell))
         else:
             tell()
 
-    async def _tell_once_written(
-        self, call_id: str, caller: Caller, origin: RequestOrigin, tell: Callable[[], None]
-    ) -> None:
-        if await self.note_still_running(call_id, caller, origin):
+    async def _tell_once_written(self, call: CallSource, call_id: str, tell: Callable[[], None]) -> None:
+        if await self.note_still_running(call, call_id):
             tell()
 
-    async def note_still_running(self, call_id: str, caller: Caller, origin: RequestOrigin) -> bool:
+    async def note_still_running(self, call: CallSource, call_id: str) -> bool:
         """Whether a client may be told that its call goes on: where the log is strict, as soon as that is in it, and
         never of a call that is not in the ledger. Raises StoreDown."""
         if not self._is_strict:
             return True
-        call = await self._engine.recorded_call(caller, call_id)
-        if call is None:
+        recorded = await self._engine.recorded_call(call.caller, call.command.family, call_id)
+        if recorded is None:
             return False
-        await self._witness.told_early(call, caller, origin, STILL_RUNNING)
+        await self._witness.told_early(recorded, call.caller, call.origin, STILL_RUNNING)
         return True
 
     async def note_early(self, call: CallRecord, caller: Caller, origin: RequestOrigin, code: str) -> None:

@@ -1,9 +1,15 @@
-"""`/v1/calls`: a caller's own calls, whichever wire they came in on."""
+"""`/v1/calls`: a caller's own calls, whichever wire they came in on.
+
+The id of a call with a key was chosen by somebody: two families of wires, or two sessions, may have used one id for two
+calls. `family` says which is meant. Without it the newest is shown, and the others are named; cancelled is none.
+"""
+
+from collections.abc import Sequence
 
 from ...engine.questions import Questions
 from ...engine.wait import Wait, until_ended
 from ...model.caller import Caller
-from ...model.errors import PathNotFound
+from ...model.errors import PathNotFound, Refused
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...store.contract import Store
@@ -17,14 +23,21 @@ from ..http.exchange import Exchange
 from ..http.query import cursor
 from ..http.routes import Route
 
+AT_ONCE = 50
+"""How many rows of the ledger are read at once while calls of one id are looked for."""
+MOST_NAMED = 20
+"""How many families are named where several have a call of that id. Nobody reads more."""
+
 
 def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def show(exchange: Exchange) -> Reply:
-        caller = exchange.caller
-        call = await ended(store, caller, exchange.parameters["call_id"], query.wait(exchange))
-        return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller))
+        caller, family = exchange.caller, query.text(exchange, "family")
+        call = await ended(store, caller, exchange.parameters["call_id"], family, query.wait(exchange))
+        others = [] if family is not None else await families(store, caller, call.key.call_id)
+        others = [other for other in others if other != call.key.family]
+        return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller), others)
 
     async def show_all(exchange: Exchange) -> Reply:
         caller = exchange.caller
@@ -36,8 +49,10 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
 
     async def cancel(exchange: Exchange) -> Reply:
         """Whoever was first, the answer shows."""
-        caller = exchange.caller
-        call = await ended(store, caller, exchange.parameters["call_id"])
+        caller, family, call_id = exchange.caller, query.text(exchange, "family"), exchange.parameters["call_id"]
+        if family is None and len(found := await families(store, caller, call_id)) > 1:
+            raise several(found, "?family=")
+        call = await ended(store, caller, call_id, family)
         await store.cancel(call.seq)
         return LIFECYCLE.encode_call(telling.record(await store.row(call.seq) or call))
 
@@ -48,11 +63,33 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
     ]
 
 
-async def ended(store: Store, caller: Caller, call_id: str, wait: Wait | None = None) -> CallRecord:
+async def ended(
+    store: Store, caller: Caller, call_id: str, family: str | None = None, wait: Wait | None = None
+) -> CallRecord:
     """A call of the caller's, once it has ended or the time is up."""
-    call = await store.get(caller.tenant, caller.subject, call_id)
+    call = await store.get(caller.tenant, caller.subject, call_id, family)
     if call is not None and wait is not None and not wait.is_over and call.state not in ENDED:
         call = await until_ended(store, call.seq, wait)
     if call is None:
         raise PathNotFound("There is no such call")
     return call
+
+
+async def families(store: Store, caller: Caller, call_id: str) -> list[str]:
+    """In which families the caller has a call of that id, the newest first."""
+    found: dict[str, None] = {}
+    before: int | None = None
+    while len(found) < MOST_NAMED:
+        wanted = Filter(caller.tenant, caller.subject, call_id=call_id, before=before, limit=AT_ONCE)
+        page = await store.listed(wanted)
+        found |= dict.fromkeys(call.key.family for call in page)
+        if len(page) < AT_ONCE:
+            break
+        before = page[-1].seq
+    return list(found)[:MOST_NAMED]
+
+
+def several(families: Sequence[str], option: str) -> Refused:
+    """For who means one of several calls and does not say which."""
+    named = ", ".join(families)
+    return Refused(f"Several calls have this id, in these families: {named}; say which with {option}", "ambiguous")

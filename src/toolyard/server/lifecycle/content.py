@@ -3,11 +3,10 @@
 import re
 from urllib.parse import quote
 
-from ...model.caller import Caller
 from ...model.errors import PathNotFound, Refused
 from ...model.json_value import decode_as
 from ...model.lifecycle import ENDED, State
-from ...model.record import CallKey, CallRecord
+from ...model.record import CallRecord
 from ...store.contract import Store
 from ...wires.contract import JSON, Headers, Reply
 from ...wires.errors import encode
@@ -15,6 +14,7 @@ from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Route
+from .calls import ended
 
 BEYOND = 10**18
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
@@ -25,9 +25,9 @@ def routes(store: Store) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def content(exchange: Exchange) -> Reply:
-        call = await _call(store, exchange.caller, exchange.parameters["call_id"], query.text(exchange, "session"))
-        if call is None:
-            raise PathNotFound("There is no such call")
+        # A session is the family of its tool uses.
+        family = query.text(exchange, "session") or query.text(exchange, "family")
+        call = await ended(store, exchange.caller, exchange.parameters["call_id"], family)
         if call.state not in ENDED:
             raise Refused("The call has not ended; ask again later", "waiting")
         if call.state is not State.COMPLETE:
@@ -35,14 +35,6 @@ def routes(store: Store) -> list[Route]:
         return _part(exchange, call)
 
     return [Route("GET", "/v1/calls/{call_id}/content", content, LIFECYCLE)]
-
-
-async def _call(store: Store, caller: Caller, call_id: str, session: str | None) -> CallRecord | None:
-    """Tool uses of two sessions may have one id, so theirs can be asked for by session."""
-    if session is None:
-        return await store.get(caller.tenant, caller.subject, call_id)
-    begun = await store.find(CallKey(caller.tenant, caller.subject, session, call_id))
-    return None if begun is None else begun.known
 
 
 def _part(exchange: Exchange, call: CallRecord) -> Reply:

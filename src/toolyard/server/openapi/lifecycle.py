@@ -43,6 +43,9 @@ CURSOR = ApiParameter("cursor", "query", "Where the last list ended.", {"type": 
 TOOL = ApiParameter("tool", "query", "Only those of this tool, as it was asked for.")
 APPROVAL = ApiParameter("id", "path", "The approval's id.")
 CALL = ApiParameter("call_id", "path", "The call's id.")
+FAMILY = ApiParameter(
+    "family", "query", "Which call, where several have the id: `oxp`, `otc_draft`, `mcp`, or a session's id."
+)
 ITS_SESSION = ApiParameter("session", "query", "Of a session's tool uses: the session.")
 RANGE = ApiParameter("Range", "header", "Which bytes, such as `bytes=0-1023`.")
 SESSION = ApiParameter("sessionId", "path", "The session's id; `direct` for calls that came in outside one.")
@@ -97,11 +100,17 @@ def _calls() -> Docs:
     }
     return {
         ("GET", "/v1/calls"): Doc("The caller's calls, newest first", many, "calls", parameters=filters),
-        ("GET", "/v1/calls/{call_id}"): Doc("A call of the caller's", one, "calls", parameters=(CALL, WAIT)),
+        ("GET", "/v1/calls/{call_id}"): Doc("A call of the caller's", one, "calls", parameters=(CALL, FAMILY, WAIT)),
         ("GET", "/v1/calls/{call_id}/content"): Doc(
-            "All that a call returned", content, "calls", parameters=(CALL, ITS_SESSION, RANGE), media_type=ANYTHING
+            "All that a call returned",
+            content,
+            "calls",
+            parameters=(CALL, FAMILY, ITS_SESSION, RANGE),
+            media_type=ANYTHING,
         ),
-        ("POST", "/v1/calls/{call_id}/cancel"): Doc("Cancel a call", one, "calls", parameters=(CALL,)),
+        ("POST", "/v1/calls/{call_id}/cancel"): Doc(
+            "Cancel a call", {**one, **LOST}, "calls", parameters=(CALL, FAMILY)
+        ),
     }
 
 

@@ -84,6 +84,8 @@ class ListedCall(Shape, rename="camel"):
     effects: Literal["none", "unknown"] | UnsetType = UNSET
     value: Any = UNSET
     error: Failure | UnsetType = UNSET
+    family: str | UnsetType = UNSET
+    other_families: list[str] | UnsetType = UNSET
 
 
 class Asker(Shape, rename="camel"):

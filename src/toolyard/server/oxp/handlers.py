@@ -67,7 +67,7 @@ class OxpCall(QuietChannel):
     # -- for the call that runs --------------------------------------------------------------------
 
     def answer(self, outcome: Outcome) -> None:
-        self._handlers.intake.tell_early(outcome.call_id, self.caller, self.origin, lambda: self._answer(outcome))
+        self._handlers.intake.tell_early(self, outcome.call_id, lambda: self._answer(outcome))
 
     def _answer(self, outcome: Outcome) -> None:
         self.origin.answer(self._wire.encode_outcome(outcome))

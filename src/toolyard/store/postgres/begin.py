@@ -13,10 +13,10 @@ from ...model.errors import ToolyardError
 from ...model.lifecycle import State
 from ...model.record import NewCall, Ran
 from ..hints import came as came_with
-from ..values import Begun, key_conflict, queue_full
+from ..values import Begun, NotedCalls, key_conflict, queue_full
 from .batches import MOST_BYTES_AT_ONCE
 from .connections import Connection
-from .rows import SQL, PendingHints, Row, columns, found_by, key_values, new_values, ran_values, text
+from .rows import SQL, PendingHints, Row, call_of, columns, found_by, key_values, new_values, ran_values, text
 from .session_events import Happened, announce, lock_sessions
 
 ROUNDS = 5
@@ -70,6 +70,28 @@ async def begin_in_session(
     async with connection.transaction():
         await lock_sessions(connection, [session])
         await announce(connection, told, await begin(connection, again, [call], terms, told))
+
+
+async def begin_noted(
+    connection: Connection, again: bool, call: Beginning, noted: NotedCalls, terms: BeginTerms, told: PendingHints
+) -> None:
+    """One call that is known again by a note, unless one of the notes names a call like it."""
+    new, key = call.call, call.call.key
+    whose = (text(noted.kind), key.tenant, text(key.subject))
+    call.outcome = None
+    async with connection.transaction():
+        await connection.execute(SQL.lock_notes, *whose)
+        for name in noted.names:
+            seq = await connection.fetchval(SQL.note, *whose, text(name))
+            for row in await connection.fetch(SQL.row, int(seq)) if seq is not None else ():
+                there = call_of(row)
+                if there.seq != call.seq and new.is_like(there):  # not this one, by a write that was made before
+                    call.outcome = Begun(0, known=there)
+                    return
+        await begin(connection, again, [call], terms, told)
+        if isinstance(call.outcome, Begun):
+            number = b"%d" % call.seq
+            await connection.execute(SQL.put_note, *whose, text(noted.names[0]), number, noted.keep_s)
 
 
 async def insert(

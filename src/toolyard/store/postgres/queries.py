@@ -39,7 +39,7 @@ def listed(wanted: Filter) -> Query:
     tenant, subject = ("tenant", "subject") if by_caller else NOT_BY_CALLER
     given = {
         tenant: wanted.tenant, subject: wanted.subject, "tool": wanted.tool, "wire": wanted.wire,
-        "call_id": wanted.call_id, "waiting_for": wanted.waiting_for,
+        "call_id": wanted.call_id, "waiting_for": wanted.waiting_for, "family": wanted.family,
     }  # fmt: skip
     for column, value in given.items():
         if value is not None:
@@ -50,10 +50,12 @@ def listed(wanted: Filter) -> Query:
     return f"{SQL.listed} WHERE {where} ORDER BY {order} LIMIT {wanted.limit:d}", where.values
 
 
-def newest(tenant: str, subject: str, call_id: str) -> Query:
-    conditions = " AND ".join(f"{column} = ${place}" for place, column in enumerate((*NOT_BY_CALLER, "call_id"), 1))
-    sql = f"SELECT {SQL.call} FROM calls WHERE {conditions} ORDER BY seq DESC LIMIT 1"
-    return sql, [text(tenant), text(subject), text(call_id)]
+def newest(tenant: str, subject: str, call_id: str, family: str | None) -> Query:
+    where = _Conditions()
+    for column, value in zip((*NOT_BY_CALLER, "call_id", "family"), (tenant, subject, call_id, family), strict=True):
+        if value is not None:
+            where.add(f"{column} = ?", text(value))
+    return f"SELECT {SQL.call} FROM calls WHERE {where} ORDER BY seq DESC LIMIT 1", where.values
 
 
 def requests(wanted: ClaimFilter) -> Query:

@@ -53,6 +53,7 @@ from ..values import (
     Filter,
     Held,
     Note,
+    NotedCalls,
     Retention,
     Rollup,
     StoreDown,
@@ -184,6 +185,12 @@ class PostgresStore:
         )
         return _begun(made)
 
+    async def begin_noted(self, call: NewCall, noted: NotedCalls, most_pending: int | None = None) -> Begun:
+        made = Beginning(call, most_pending)
+        await self._link.read(partial(beginning.number, calls=[made]))
+        await self._ledger.write(partial(beginning.begin_noted, call=made, noted=noted, terms=self._begin_terms))
+        return _begun(made)
+
     async def record(self, calls: Sequence[Ran]) -> int:
         return await self._write_behind(*in_blocks(calls, time.time()))
 
@@ -220,9 +227,9 @@ class PostgresStore:
         rows = await self._ledger.fetch(SQL.known, *wanted)
         return next((found_by(key, fingerprint, row) for _, _, fingerprint, *row in rows), None)
 
-    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        wanted = Filter(tenant, subject, call_id=call_id, limit=1)
-        return next(iter(await self._read(wanted, *queries.newest(tenant, subject, call_id))), None)
+    async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
+        wanted = Filter(tenant, subject, call_id=call_id, limit=1, family=family)
+        return next(iter(await self._read(wanted, *queries.newest(tenant, subject, call_id, family))), None)
 
     async def row(self, seq: int) -> CallRecord | None:
         async def read(connection: Connection) -> CallRecord | None:
@@ -420,9 +427,9 @@ class PostgresStore:
         rows = await self._ledger.fetch(SQL.note, text(kind), tenant, text(subject), text(name))
         return rows[0][0] if rows else None
 
-    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str, data: bytes | None = None) -> bool:
         async def drop(connection: Connection, again: bool) -> bool:
-            was_there = await connection.fetchval(SQL.drop_note, text(kind), tenant, text(subject), text(name))
+            was_there = await connection.fetchval(SQL.drop_note, text(kind), tenant, text(subject), text(name), data)
             return bool(was_there) or again
 
         return await self._link.write(drop)

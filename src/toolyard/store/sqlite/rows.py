@@ -102,6 +102,7 @@ def where(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
         "state = ?": wanted.state,
         "tool = ?": wanted.tool,
         "wire = ?": wanted.wire,
+        "family = ?": wanted.family,
         "waiting_for = ?": wanted.waiting_for,
         "seq < ?": wanted.before,
         "seq IN (SELECT seq FROM calls WHERE call_id = ?)": wanted.call_id,

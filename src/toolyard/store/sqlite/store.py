@@ -52,6 +52,7 @@ from ..values import (
     Filter,
     Held,
     Note,
+    NotedCalls,
     Retention,
     Rollup,
     StoreDown,
@@ -157,6 +158,24 @@ class SqliteStore:
 
         return await self._writer.change(write)
 
+    async def begin_noted(self, call: NewCall, noted: NotedCalls, most_pending: int | None = None) -> Begun:
+        whose = (noted.kind, call.key.tenant, call.key.subject)
+
+        def write(cursor: apsw.Cursor, told: PendingHints) -> Begun:
+            now = self._now()
+            for name in noted.names:
+                seq = rows.first(cursor, SQL.note, (*whose, name, now))
+                there = None if seq is None else rows.call(cursor, "seq = ?", (int(seq),))
+                if there is not None and call.is_like(there):
+                    return Begun(0, known=there)
+            if most_pending is not None:
+                rows.refuse_long_queue(cursor, call, most_pending)
+            made = self._insert(cursor, call, told)
+            cursor.execute(SQL.put_note, (*whose, noted.names[0], b"%d" % made, now + noted.keep_s))
+            return Begun(made)
+
+        return await self._writer.change(write)
+
     async def record(self, calls: Sequence[Ran]) -> int:
         return await self._write_behind(*in_blocks(calls, self._now()))
 
@@ -214,12 +233,14 @@ class SqliteStore:
     async def find(self, key: CallKey) -> Begun | None:
         return await self._writer.write(lambda cursor: rows.known(cursor, key))
 
-    async def get(self, tenant: str, subject: str, call_id: str) -> CallRecord | None:
-        where = "+tenant = ? AND +subject = ? AND call_id = ? ORDER BY seq DESC LIMIT 1"  # by the id's index
-        wanted = Filter(tenant, subject, call_id=call_id, limit=1)
+    async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
+        one = "" if family is None else "AND +family = ? "
+        where = f"+tenant = ? AND +subject = ? AND call_id = ? {one}ORDER BY seq DESC LIMIT 1"  # by the id's index
+        values = (tenant, subject, call_id, *(() if family is None else (family,)))
+        wanted = Filter(tenant, subject, call_id=call_id, limit=1, family=family)
 
         def read(cursor: apsw.Cursor) -> CallRecord | None:
-            row = rows.call(cursor, where, (tenant, subject, call_id))
+            row = rows.call(cursor, where, values)
             return next(iter(blocks.listed(cursor, wanted, [row] if row else [])), None)
 
         return await self._read(read)
@@ -460,8 +481,8 @@ class SqliteStore:
         values = (kind, tenant, subject, name, self._now())
         return await self._writer.write(lambda cursor: rows.first(cursor, SQL.note, values))
 
-    async def drop_note(self, kind: str, tenant: str, subject: str, name: str) -> bool:
-        values = (kind, tenant, subject, name, self._now())
+    async def drop_note(self, kind: str, tenant: str, subject: str, name: str, data: bytes | None = None) -> bool:
+        values = {"kind": kind, "tenant": tenant, "subject": subject, "name": name, "data": data, "now": self._now()}
         return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.drop_note, values)))
 
     async def add_call_events(self, events: Sequence[tuple[int, int, bytes]]) -> None:

@@ -19,11 +19,27 @@ from ...model.record import CallRecord, Ending
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 from ..json_body import parse, text
-from ..lifecycle.calls import call_json, query_of
+from ..lifecycle.calls import call_json, others_json, query_of
 
 PATH = "/v1/admin/calls"
 SETTLEMENTS = ("done", "failed", "rerun")
 FAILED = "The tool failed, as was found out later"
+
+
+class WhichCall(Struct, frozen=True):
+    """The call that an operator means: its id, and whose it is and in which family, where several calls have it."""
+
+    call_id: str
+    caller: str | None = None
+    family: str | None = None
+
+    @property
+    def path(self) -> str:
+        return f"{PATH}/{quote(self.call_id, safe='')}"
+
+    @property
+    def query(self) -> dict[str, str | None]:
+        return {"caller": self.caller, "family": self.family}
 
 
 class _Done(Struct):
@@ -36,8 +52,8 @@ class _Done(Struct):
 # -- the server's side -----------------------------------------------------------------------------
 
 
-def encode_call(call: CallRecord) -> Reply:
-    return Reply(200, encode(_call(call)), [JSON])
+def encode_call(call: CallRecord, other_families: Sequence[str] = ()) -> Reply:
+    return Reply(200, encode(_call(call) | others_json(other_families)), [JSON])
 
 
 def encode_calls(calls: Sequence[CallRecord], limit: int) -> Reply:
@@ -93,19 +109,15 @@ def encode_list(wanted: Mapping[str, str | None]) -> Request:
     return Request("GET", PATH, query=query_of(wanted))
 
 
-def encode_show(call_id: str, caller: str | None, wait_s: float) -> Request:
+def encode_show(which: WhichCall, wait_s: float) -> Request:
     wait = f"{wait_s:g}" if wait_s else None
-    return Request("GET", _path(call_id), query=query_of({"caller": caller, "wait": wait}))
+    return Request("GET", which.path, query=query_of({**which.query, "wait": wait}))
 
 
-def encode_cancel(call_id: str, caller: str | None) -> Request:
-    return Request("POST", f"{_path(call_id)}/cancel", query=query_of({"caller": caller}))
+def encode_cancel(which: WhichCall) -> Request:
+    return Request("POST", f"{which.path}/cancel", query=query_of(which.query))
 
 
-def encode_settlement(call_id: str, caller: str | None, how: Mapping[str, Any]) -> Request:
+def encode_settlement(which: WhichCall, how: Mapping[str, Any]) -> Request:
     """Resolves a call. `how` is one of {"done": value}, {"failed": message} and {"rerun": True}."""
-    return Request("POST", f"{_path(call_id)}/resolve", dict([JSON]), encode(how), query_of({"caller": caller}))
-
-
-def _path(call_id: str) -> str:
-    return f"{PATH}/{quote(call_id, safe='')}"
+    return Request("POST", f"{which.path}/resolve", dict([JSON]), encode(how), query_of(which.query))

@@ -38,9 +38,12 @@ class Lifecycle:
             body["reason"] = error.reason if isinstance(error, Refused) else "conflict"
         return Reply(_status(error), encode(body), self.headers + error_headers(error))
 
-    def encode_call(self, call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
-        """One call. `questions` are those that it waits for a person to answer."""
-        return Reply(200, encode(call_json(call) | waiting_json(questions)), self.headers)
+    def encode_call(
+        self, call: CallRecord, questions: Sequence[Question] = (), other_families: Sequence[str] = ()
+    ) -> Reply:
+        """One call. `questions` are those that it waits for a person to answer; in `other_families` the caller has
+        another call of the same id."""
+        return Reply(200, encode(call_json(call) | waiting_json(questions) | others_json(other_families)), self.headers)
 
     def encode_calls(self, calls: list[CallRecord], limit: int) -> Reply:
         """One page of calls, with a cursor where there may be more."""
@@ -49,9 +52,9 @@ class Lifecycle:
             body["cursor"] = str(calls[-1].seq)
         return Reply(200, encode(body), self.headers)
 
-    def encode_show(self, call_id: str, wait_s: float) -> Request:
-        query = urlencode({"wait": f"{wait_s:g}"} if wait_s else {})
-        return Request("GET", f"/v1/calls/{quote(call_id, safe='')}", query=query.encode())
+    def encode_show(self, call_id: str, wait_s: float, family: str | None = None) -> Request:
+        query = query_of({"wait": f"{wait_s:g}" if wait_s else None, "family": family})
+        return Request("GET", f"/v1/calls/{quote(call_id, safe='')}", query=query)
 
     def encode_list(self, wanted: Mapping[str, str | None]) -> Request:
         return Request("GET", "/v1/calls", query=query_of(wanted))
@@ -90,6 +93,7 @@ def call_json(call: CallRecord) -> dict[str, Any]:
         "callId": call.key.call_id,
         "tool": call.reference,
         "wire": call.wire,
+        "family": call.key.family or None,
         "state": call.state,
         "code": call.code,
         "attempt": call.attempt,
@@ -113,6 +117,11 @@ def waiting_json(questions: Sequence[Question]) -> dict[str, Any]:
     """The member `waitingAt`: the pages that a person has to open."""
     pages = [{"url": each.url, "message": each.message} for each in questions if each.url]
     return {"waitingAt": pages} if pages else {}
+
+
+def others_json(families: Sequence[str]) -> dict[str, Any]:
+    """The member `otherFamilies`: where else there is a call of the same id, to be asked for by `family`."""
+    return {"otherFamilies": list(families)} if families else {}
 
 
 LIFECYCLE = Lifecycle()

@@ -18,7 +18,7 @@ from ...model.worker import Claim, Claimed, Registration, Renewal, RenewalAnswer
 from ..contract import JSON, Reply, Request
 from ..errors import encode
 from ..oxp.messages import ContextBody, context_of
-from .calls import refusal
+from .calls import query_of, refusal
 from .requests import ATTEMPT, WORKER
 from .worker_tools import definition_json
 
@@ -57,8 +57,8 @@ def encode_cancel(session: str, request: str) -> Request:
     return Request("POST", _path("request", session, request, "cancel"))
 
 
-def encode_cancel_call(call_id: str) -> Request:
-    return Request("POST", f"/v1/calls/{_quoted(call_id)}/cancel")
+def encode_cancel_call(call_id: str, family: str | None) -> Request:
+    return Request("POST", f"/v1/calls/{_quoted(call_id)}/cancel", query=query_of({"family": family}))
 
 
 def encode_put_worker(name: str, tools: Sequence[ToolDefinition]) -> Request:

@@ -11,7 +11,7 @@ from ....model.call import Outcome
 from ....model.caller import Caller
 from ....model.json_value import decode
 from ....model.lifecycle import State
-from ....model.record import CallKey, CallRecord
+from ....model.record import CallKey, CallRecord, Family
 from ....model.tool import Tool
 from ....store.values import Note
 from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
@@ -23,6 +23,8 @@ from ....wires.model_text import ModelText
 from ..protocol.peer import McpRequest
 
 KIND = "mcp resource"
+FAMILY: Family = "mcp"
+"""The wires whose calls are meant by an id over MCP."""
 _NOT_FOUND = (INVALID_PARAMS, RESOURCE_NOT_FOUND)
 _encode = msgspec.json.Encoder().encode
 
@@ -73,11 +75,12 @@ class GivenResources:
         return {"uri": uri, "mimeType": kind, "text": text}
 
     async def _call(self, call_id: str, caller: Caller) -> CallRecord | None:
-        """Of two calls with that id the one that was made over MCP."""
-        begun = await self._node.store.find(CallKey(caller.tenant, caller.subject, "mcp", call_id))
-        if begun is not None and begun.known is not None:
+        """Of several calls with that id the one that was made over MCP, even where its result is no longer kept."""
+        store, whose = self._node.store, (caller.tenant, caller.subject)
+        begun = await store.find(CallKey(*whose, FAMILY, call_id))
+        if begun is not None:
             return begun.known
-        return await self._node.store.get(caller.tenant, caller.subject, call_id)
+        return await store.get(*whose, call_id, FAMILY) or await store.get(*whose, call_id)
 
     async def list(self, request: McpRequest) -> bytes:
         """They can be read and not listed: a link is in the result that gave them."""

@@ -51,7 +51,7 @@ class Following:
     async def resumed(self, tool: Tool, params: CallParams, state: str, request: McpRequest, channel: Channel) -> bytes:
         """With the client's answers. What is still open is asked again."""
         peer, outlet = request.peer, request.outlet
-        opened = self._states.open(state, peer.caller, digest_of(tool.id, params.arguments))
+        opened = self._states.open(state, peer.caller, digest_of(tool.id, params, peer.caller))
         call = await self._store.row(opened.seq)
         if call is None or call.name.digest() != opened.digest:
             raise RpcError(INVALID_PARAMS, "Invalid params: the call of this requestState is no longer kept")
@@ -153,7 +153,7 @@ class Following:
                 return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
             call = after or await self._store.row(call.seq) or call
             if questions := await self._questions.open(call, peer.caller):
-                state = self._states.make(call, peer.caller, digest_of(tool.id, params.arguments), questions)
+                state = self._states.make(call, peer.caller, digest_of(tool.id, params, peer.caller), questions)
                 return encode_input_required(questions, state, peer.revision)
             if peer.has_tasks:
                 return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)

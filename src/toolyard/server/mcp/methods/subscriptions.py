@@ -38,7 +38,7 @@ class Subscriber(Struct, eq=False):
     tasks_of: Caller | None = None
     """The older era: whose tasks it is told of."""
     view: View = EVERYTHING
-    """Which resources there are for it."""
+    """Which tools and resources there are for it."""
     session: str | None = None
     """The older era: the client's."""
 
@@ -62,7 +62,11 @@ class Subscriptions:
         catalogue.subscribe(self.tools_changed)
 
     def tools_changed(self, change: CatalogueChange) -> None:
-        self._tell(lambda each: each.wanted.tools, "notifications/tools/list_changed")
+        """Told to those whose list it changes."""
+        changed = (*change.added, *change.removed)
+        self._tell(
+            lambda each: each.wanted.tools and any(map(each.view.lists, changed)), "notifications/tools/list_changed"
+        )
 
     def prompts_changed(self) -> None:
         self._tell(lambda each: each.wanted.prompts, "notifications/prompts/list_changed")
@@ -134,7 +138,7 @@ class Subscriptions:
 
     async def _watch(self, id: str, peer: Peer, tell: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
         """Tells of a task now, and each time it changes. What is not the caller's is never told of."""
-        call = await self._store.get(peer.caller.tenant, peer.caller.subject, id)
+        call = await self._tasks.find(id, peer)
         if call is None:
             return lambda: None
         changed, forget = self._on_change(call.seq, peer, lambda shown: tell("notifications/tasks", shown))

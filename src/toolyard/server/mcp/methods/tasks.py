@@ -27,6 +27,7 @@ from ....wires.mcp.tasks import encode_listed, encode_task, status_of
 from ....wires.model_text import ModelText
 from ...intake.witness import Witness
 from ..protocol.peer import McpRequest, Peer
+from .resources import FAMILY
 from .resumed_calls import Following
 from .tools_call import needs_tasks
 
@@ -134,10 +135,14 @@ class Tasks:
         if peer.revision.is_modern and not peer.has_tasks:
             raise needs_tasks()
         params = decode_params(request.message, OfTask)
-        call = await self._store.get(peer.caller.tenant, peer.caller.subject, params.id)
+        call = await self.find(params.id, peer)
         if call is None:
             raise RpcError(INVALID_PARAMS, f"Task not found: {params.id[:200]}", status=400)
         return call
+
+    async def find(self, id: str, peer: Peer) -> CallRecord | None:
+        """The caller's call over MCP of that id. A call of that id over another wire is no task, whoever chose it."""
+        return await self._store.get(peer.caller.tenant, peer.caller.subject, id, FAMILY)
 
 
 def _asked(question: Question, call: CallRecord, revision: Revision) -> bytes:

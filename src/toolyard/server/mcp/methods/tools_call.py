@@ -52,7 +52,7 @@ from ...wire_check import headers_of
 from ..protocol.channel import McpChannel
 from ..protocol.peer import McpRequest, Peer
 from ..protocol.request_state import States, digest_of
-from .resources import GivenResources
+from .resources import FAMILY, GivenResources
 from .resumed_calls import Following
 
 LONGEST_NAME = 256
@@ -148,7 +148,7 @@ class Calling:
         questions = [] if row is None else await self._engine.questions.open(row, peer.caller)
         if row is not None and questions:
             await self._intake.note_early(row, peer.caller, call.origin, "input_required")
-            state = self._states.make(row, peer.caller, digest_of(tool.id, call.params.arguments), questions)
+            state = self._states.make(row, peer.caller, digest_of(tool.id, call.params, peer.caller), questions)
             call.request.outlet.respond(encode_input_required(questions, state, peer.revision))
 
     def hand_out(self, call_id: str, call: "McpCall", tool: Tool) -> None:
@@ -158,7 +158,7 @@ class Calling:
 
     async def _hand_out(self, call_id: str, call: "McpCall") -> None:
         peer = call.request.peer
-        if await self._intake.note_still_running(call_id, peer.caller, call.origin):
+        if await self._intake.note_still_running(call, call_id):
             call.request.outlet.respond(await self._created(peer, call_id))
 
     def encode(self, tool: Tool | None, call: "McpCall", outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
@@ -200,7 +200,7 @@ class Calling:
         return Answered(encode_created(row, peer.revision, self._ttl_ms), ACCEPTED, row.key.call_id)
 
     async def _created(self, peer: Peer, call_id: str) -> bytes:
-        call = await self._store.get(peer.caller.tenant, peer.caller.subject, call_id)
+        call = await self._store.get(peer.caller.tenant, peer.caller.subject, call_id, FAMILY)
         if call is None:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
         return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
@@ -345,7 +345,7 @@ def _command(params: CallParams, meta: Meta) -> CallTool:
         None if meta.traceparent is UNSET else _trace_id(meta.traceparent),
         NO_CONTEXT if meta.user_id is UNSET else CallContext(user_id=meta.user_id),
         wire="mcp",
-        family="mcp",
+        family=FAMILY,
         answers={} if params.responses is UNSET else params.responses,
     )
 

@@ -1,12 +1,11 @@
-"""`requestState`: what a client hands back with its answers. It is sealed, runs out, and counts for its caller and its
-request alone."""
+"""`requestState`: what a client hands back with its answers. It is sealed, runs out, and counts for its caller, its
+user and its request alone."""
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ....model.caller import Caller
 from ....model.channel import Question
@@ -15,6 +14,7 @@ from ....model.record import CallRecord
 from ....text import base64url
 from ....trust.sealing.ring import BrokenSeal, KeyRing
 from ....wires.mcp.envelope import INVALID_PARAMS, RpcError
+from ....wires.mcp.params import CallParams
 
 PURPOSE = "mcp request state"
 TOO_OLD = "is too old; call the tool again without it"
@@ -58,9 +58,11 @@ class States:
         return opened
 
 
-def digest_of(name: str, arguments: Any) -> bytes:
-    """What a request asks for."""
-    return sha256(_sorted([name, arguments])).digest()
+def digest_of(name: str, params: CallParams, caller: Caller) -> bytes:
+    """What a request asks for, and for which user. `name` is the tool's id: clients may say its wire name."""
+    said = UNSET if params.meta is UNSET else params.meta.user_id
+    user = caller.user_id if said is UNSET else said
+    return sha256(_sorted([name, params.arguments] if user is None else [name, params.arguments, user])).digest()
 
 
 def _bound(caller: Caller, request: bytes) -> bytes:

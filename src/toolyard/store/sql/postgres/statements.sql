@@ -387,6 +387,10 @@ SELECT number, data FROM call_events WHERE seq = $1 AND number > $2 ORDER BY num
 
 -- Notes. -------------------------------------------------------------------------------------------
 
+-- Who looks for a caller's notes of a kind before it writes one, looks alone.
+-- name: lock_notes
+SELECT pg_advisory_xact_lock(hashtextextended($1::text || ' ' || $2::text || ' ' || $3::text, 0))
+
 -- name: put_note
 INSERT INTO notes (kind, tenant, subject, name, data, expires_at)
 VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision)
@@ -403,7 +407,8 @@ RETURNING 1
 SELECT data FROM notes WHERE kind = $1 AND tenant = $2 AND subject = $3 AND name = $4 AND expires_at > ledger_now()
 
 -- name: drop_note
-DELETE FROM notes WHERE kind = $1 AND tenant = $2 AND subject = $3 AND name = $4 RETURNING expires_at > ledger_now()
+DELETE FROM notes WHERE kind = $1 AND tenant = $2 AND subject = $3 AND name = $4 AND ($5::bytea IS NULL OR data = $5)
+RETURNING expires_at > ledger_now()
 
 -- Workers. -----------------------------------------------------------------------------------------
 

@@ -233,7 +233,9 @@ RETURNING 1
 SELECT data FROM notes WHERE kind = ? AND tenant = ? AND subject = ? AND name = ? AND expires_at > ?
 
 -- name: drop_note
-DELETE FROM notes WHERE kind = ? AND tenant = ? AND subject = ? AND name = ? RETURNING expires_at > ?
+DELETE FROM notes WHERE kind = :kind AND tenant = :tenant AND subject = :subject AND name = :name
+    AND (:data IS NULL OR data = :data)
+RETURNING expires_at > :now
 
 -- name: old_notes
 DELETE FROM notes WHERE rowid IN (SELECT rowid FROM notes WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
