@@ -153,7 +153,8 @@ class Expected:
         """With the attempt's number, by any worker of the same caller."""
         if attempt is None or self.holder is None:
             return who.holder == self.holder
-        return json.loads(self.holder)[:2] == [who.tenant, who.subject]
+        tenant, subject, _ = json.loads(self.holder)
+        return (str(tenant), str(subject)) == (who.tenant, who.subject)
 
     # -- what the nodes do with it ------------------------------------------------------------------
 

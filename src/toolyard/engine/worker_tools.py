@@ -334,8 +334,8 @@ class WorkerTools:
         await self.sync()
 
     def _sees_all_of(self, caller: Caller, name: str) -> bool:
-        """Whether credentials are for all that a worker of their caller offers. Otherwise it is not theirs to keep or to
-        send away."""
+        """Whether credentials are for all that a worker of their caller offers. Otherwise it is not theirs to keep or
+        to send away."""
         row = self._found.rows.get((caller.tenant, caller.subject, name))
         tools = (self._offered.get(each.reference) for each in row.offered) if row else ()
         return all(caller.view.sees(each.tool) for each in tools if each is not None)
@@ -389,8 +389,8 @@ class WorkerTools:
         await self._end_superseded()
 
     async def _end_superseded(self) -> None:
-        """Ends the calls that wait for tools which their owners have offered anew since, as something else. Nobody agreed
-        to that, and nobody knows whether their input still fits. None of them has begun."""
+        """Ends the calls that wait for tools which their owners have offered anew since, as something else. Nobody
+        agreed to that, and nobody knows whether their input still fits."""
         while self._anew:
             calls = await self._store.superseded(self._anew, AT_ONCE_SUPERSEDED)
             for call in calls:

@@ -363,8 +363,8 @@ def _resolve(call: CallState, write: Resolve, now: float) -> Judged:
 
 
 def _fence(call: CallState, who: Claimant, attempt: int | None) -> Reason | None:
-    """Why somebody who works on requests does not hold this one. An attempt's number says which attempt is meant, and so
-    lets another worker of the same caller speak for it; it makes nobody else the holder, since anybody can count."""
+    """Why somebody who works on requests does not hold this one. An attempt's number says which attempt is meant, and
+    so lets another worker of the same caller speak for it; it makes nobody else the holder, since anybody can count."""
     if attempt is not None and attempt != call.attempt:
         return "stale_attempt"
     if call.state in ENDED:

@@ -205,7 +205,8 @@ def test_for_whom_a_call_speaks_is_asked_again_when_it_is_claimed(sealed: Brough
         await offer(made, tool())
         new = NewCall(
             CallKey("acme", "ada", "oxp", "k"), True, "oxp", "Far.Send", "Far.Send@1.0.0", b"{}", user_id="carl",
-            queue="worker", session=DIRECT, offer=made.yard.catalogue.resolve("Far.Send").offer, sealed=None if sealed is None else made.yard.engine._seal(
+            queue="worker", session=DIRECT, offer=made.yard.catalogue.resolve("Far.Send").offer,
+            sealed=None if sealed is None else made.yard.engine._seal(
                 msgspec.json.encode(sealed), b"k"
             ),
         )  # fmt: skip

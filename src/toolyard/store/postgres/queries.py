@@ -62,7 +62,8 @@ def requests(wanted: ClaimFilter) -> Query:
     where.add(
         "(queue = 'session' AND tenant = ? AND subject = ? AND (?::text[] IS NULL OR tool LIKE ANY (?::text[]))"
         " OR queue = 'worker' AND (offer = ANY (?::text[]) AND holder IS NULL"
-        " OR reference = ANY (?::text[]) AND starts_with(holder, ?)) AND (?::text[] IS NULL OR tenant = ANY (?::text[])))",
+        " OR reference = ANY (?::text[]) AND starts_with(holder, ?))"
+        " AND (?::text[] IS NULL OR tenant = ANY (?::text[])))",
         who.tenant, text(who.subject), tools, tools, wanted.offers, wanted.references, text(who.holders),
         who.houses, who.houses,
     )  # fmt: skip

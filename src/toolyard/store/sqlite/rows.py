@@ -28,7 +28,7 @@ PendingHints = set[tuple[Topic, Hashable]]
 
 encode = msgspec.json.Encoder().encode
 _FIELDS = CallState.__struct_fields__
-# From `queue_until` to `digest` the fields of a CallState are what a judged write may change, in the order of the columns.
+# From `queue_until` to `digest` they are what a judged write may change, in the order of the columns.
 _CHANGING = _FIELDS[_FIELDS.index("queue_until") : _FIELDS.index("digest") + 1]
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
 
