@@ -25,6 +25,7 @@ def pending(**changes: Any) -> CallState:
         "session": "s",
         "request": "r",
         "reference": "Kit.Tool@1.0.0",
+        "offer": "Kit.Tool@1.0.0 ada first",
         "queue": "session",
         "on_lost": "rerun",
         "run_s": None,

@@ -120,8 +120,16 @@ def test_without_an_attempt_only_the_holder_is_heard(write: type) -> None:
 
 
 @fenced
-def test_the_right_attempt_is_heard_whoever_says_it(write: type) -> None:
+def test_the_right_attempt_is_heard_from_any_worker_of_its_caller(write: type) -> None:
     assert judged(processing(), write(SECOND, 1)).reason is None
+
+
+@fenced
+@pytest.mark.parametrize("attempt", [None, 1])
+def test_another_caller_is_not_heard_though_it_can_count(write: type, attempt: int | None) -> None:
+    for other in (Claimant("default", "bob"), Claimant("other", "ada"), Claimant("default", 'ada",')):
+        now = judged(processing(), write(other, attempt))
+        assert (now.reason, now.changed, now.standing) == ("held", False, processing())
 
 
 def test_holders_are_told_apart_by_subject_and_worker() -> None:
@@ -292,12 +300,17 @@ def test_heartbeats_of_a_cancelled_call_are_told_so_from_any_attempt_and_anybody
 
 # --- who may touch what --------------------------------------------------------------------------
 
-SERVES = Claimant("default", "bob", serves=frozenset({"Kit.Tool@1.0.0"}))
-SERVES_ANOTHER = Claimant("default", "bob", serves=frozenset({"Kit.Tool@2.0.0"}))
-OWNER_SERVES = Claimant("default", "ada", serves=frozenset({"Kit.Tool@1.0.0"}))
+OFFER = "Kit.Tool@1.0.0 ada first"
+SERVES = Claimant("default", "bob", serves=frozenset({OFFER}))
+SERVES_ANOTHER = Claimant("default", "bob", serves=frozenset({"Kit.Tool@2.0.0 ada first"}))
+HEIR = Claimant("default", "eve", serves=frozenset({"Kit.Tool@1.0.0 eve first"}))
+SERVES_ANEW = Claimant("default", "bob", serves=frozenset({"Kit.Tool@1.0.0 ada second"}))
+SERVES_NO_MORE = Claimant("default", "bob")
+OWNER_SERVES = Claimant("default", "ada", serves=frozenset({OFFER}))
 BOB, STRANGER = Claimant("default", "bob"), Claimant("other", "ada")
 THEIRS = pending(queue="worker", session=DIRECT)
 """A call of a worker's tool that came in outside a session."""
+HELD = processing(queue="worker", session=DIRECT, holder=SERVES.holder)
 
 TOUCH: dict[str, tuple[CallState, Claimant, bool, bool]] = {
     "a session's request, its owner": (pending(), ADA, True, True),
@@ -307,6 +320,13 @@ TOUCH: dict[str, tuple[CallState, Claimant, bool, bool]] = {
     "a session's request, who serves such a tool": (pending(), SERVES, False, False),
     "a worker's tool, who serves it": (THEIRS, SERVES, True, True),
     "a worker's tool, who serves another version": (THEIRS, SERVES_ANOTHER, False, False),
+    "a worker's tool, who took its name": (THEIRS, HEIR, False, False),
+    "a worker's tool, who offers it anew": (THEIRS, SERVES_ANEW, False, False),
+    "a worker's tool, of before offers were kept": (replace(THEIRS, offer=None), SERVES, False, False),
+    "a running call, who took the tool's name": (HELD, HEIR, False, False),
+    "a running call, its holder who offers the tool anew": (HELD, SERVES_ANEW, True, True),
+    "a running call, its holder who does not offer the tool": (HELD, SERVES_NO_MORE, False, False),
+    "a running call, its holder, of before offers were kept": (replace(HELD, offer=None), SERVES, True, True),
     "a worker's tool, who called it": (THEIRS, ADA, False, False),
     "a worker's tool in a session, its owner": (pending(queue="worker"), ADA, False, True),
     "a worker's tool in a session, who serves it": (pending(queue="worker"), SERVES, True, True),

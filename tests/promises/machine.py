@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
     def _bring(self, tool: str, id: str) -> dict[str, str]:
         """A secret that nobody but this tool should know."""
         name = f"brought {next(self.numbers)}"
-        self.world.brought[name] = tool
+        self.world.brought[name] = {*self.world.offers.get(tool, ())}
         return {id: self.world.new_secret(name)}
 
     @move(1, chance=range(4), person=PEOPLE, wire=FAMILY, key="ab", node=NODES)
@@ -436,10 +436,39 @@ class Machine(RuleBasedStateMachine):
         if heard.status == 200:
             for tool in tools:
                 world.offers[tool["id"]].add(person)
-                for sent in world.sent:
-                    if sent.tool == tool["id"]:
-                        world.shared[sent.mark].add(person)
         return heard
+
+    @move(2, person=[MALLORY, TRUSTY, EVE], node=NODES)
+    def a_worker_leaves(self, person: Person = MALLORY, node: int = 0) -> None:
+        """And leaves its tools' names to whoever comes next."""
+        self.on.run(self.on.ask(Listener(person, ANY), Request("DELETE", "/v1/workers/w"), node))
+
+    @move(2, person=[MALLORY, TRUSTY, EVE, BEN], state=["PENDING", "PROCESSING", "COMPLETE", "ERROR"], node=NODES)
+    def a_worker_looks_around(self, person: Person = TRUSTY, state: str = "COMPLETE", node: int = 0) -> None:
+        """At all that it is told of by the tools that it offers."""
+        asked = [Request("GET", f"/v1/tools/requests?state={state}")]
+        asked += [Request("GET", f"/v1/tools/request/{each.session}/{each.request}") for each in self.world.claims[-3:]]
+        for request in asked:
+            self.on.run(self.on.ask(Listener(person, ANY), request, node, **{"toolyard-worker": "w"}))
+
+    @move(3, person=[MALLORY, TRUSTY, EVE], index=WHICH, node=NODES, how=["answer", "beat", "release"])
+    def a_worker_meddles(self, person: Person = TRUSTY, index: int = 0, node: int = 0, how: str = "answer") -> None:
+        """With what another has claimed, whose attempt it counts right."""
+        others = [claim for claim in self.world.claims if claim.person != person]
+        if others:
+            self.on.run(self._meddle(person, others[-1 - index % len(others)], node, how))
+
+    async def _meddle(self, person: Person, claim: Claim, node: int, how: str) -> None:
+        at = f"{claim.session}/{claim.request}"
+        bodies = {
+            "answer": (f"/v1/tools/response/{at}", {"response": {"state": "COMPLETE", "value": "forged"}}),
+            "beat": (f"/v1/tools/request/{at}/heartbeat", {"state": "PROCESSING", "heartbeat": 1}),
+            "release": (f"/v1/tools/request/{at}/release", {}),
+        }
+        headers = {"toolyard-worker": claim.worker, "toolyard-attempt": str(claim.attempt)}
+        heard = await self.on.ask(Listener(person, ANY), Request("POST", *bodies[how]), node, **headers)
+        if heard.status == 200:
+            self.world.meddled.append(f"{person} said {how} of {at}, which {claim.person} has claimed")
 
     @move(5, person=PEOPLE, wire=wires.WIRES, tool=WORKERS_TOOLS, key=KEYS, user=FOR_WHOM,
           brings=MAYBE, node=NODES)  # fmt: skip
@@ -467,7 +496,7 @@ class Machine(RuleBasedStateMachine):
     def _claimant(self, person: Person) -> Listener:
         """With the secrets that are meant for what this worker is given."""
         world = self.world
-        meant = {name for name, tool in world.brought.items() if person in world.offers.get(tool, ())}
+        meant = {name for name, those in world.brought.items() if person in those}
         if self.on.options.trusts and person == TRUSTY:
             meant |= set(world.secrets) - set(world.brought)
         return Listener(person, ANY, secrets=frozenset(meant))

@@ -155,6 +155,10 @@ def a_late_worker_never_wins(seen: Seen, memory: Memory) -> Iterator[str]:
             yield f"attempt {attempt} of {request} was given to {' and '.join(those)}"
 
 
+def nobody_speaks_for_another_worker(seen: Seen, memory: Memory) -> Iterator[str]:
+    yield from seen.world.meddled
+
+
 # -- 5: every call ends ----------------------------------------------------------------------------
 
 
@@ -316,7 +320,8 @@ PROMISES: dict[str, Check] = {
     for check in (
         acknowledged_is_kept, one_key_one_execution, a_lost_run_is_not_made_again,
         a_process_runs_once_for_a_key, one_call_one_outcome,
-        a_late_worker_never_wins, every_call_ends, nobody_hears_what_is_anothers, each_answer_is_its_own,
+        a_late_worker_never_wins, nobody_speaks_for_another_worker,
+        every_call_ends, nobody_hears_what_is_anothers, each_answer_is_its_own,
         secrets_leave_no_trace, what_came_is_recorded, everything_that_ran_is_recorded, no_number_twice,
         nothing_runs_without_its_yes, few_codes_can_be_tried, nothing_breaks, health_is_true, nobody_is_locked_out,
         strict_audit_has_what_was_answered,

@@ -91,6 +91,29 @@ def test_a_worker_whose_key_is_revoked_meanwhile_is_given_nothing(walk: Start) -
         assert claim.accepted, "what the other was not given was left for this one"
 
 
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_who_takes_the_name_of_a_tool_whose_worker_left_gets_new_calls_only(walk: Start, is_claimed: bool) -> None:
+    with walk() as taken:
+        taken.offer(person=MALLORY, tool="Job.Do", needs="FAX_KEY")
+        taken.call_a_workers_tool(tool="Job.Do", key="done", brings=True)
+        taken.claim(person=MALLORY)
+        taken.a_worker_says()
+        taken.call_a_workers_tool(tool="Job.Do", key="a", brings=True)
+        if is_claimed:
+            taken.claim(person=MALLORY)
+        taken.a_worker_leaves(person=MALLORY)
+        taken.offer(person=TRUSTY, tool="Job.Do", needs="FAX_KEY")
+        taken.claim(person=TRUSTY)
+        for state in ("PENDING", "PROCESSING", "COMPLETE"):
+            taken.a_worker_looks_around(person=TRUSTY, state=state)
+        for how in ("beat", "release", "answer"):
+            taken.a_worker_meddles(person=TRUSTY, how=how)
+        taken.call_a_workers_tool(tool="Job.Do", key="b", brings=True)
+        taken.claim(person=TRUSTY)
+        taken.a_worker_says()
+        assert [claim.person for claim in taken.machine.world.claims] == [MALLORY] * (1 + is_claimed) + [TRUSTY]
+
+
 def test_a_trusted_worker_is_given_what_is_meant_for_it(walk: Start) -> None:
     """Else the walks before would prove nothing."""
     with walk(trusts=True) as taken:

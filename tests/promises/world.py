@@ -226,7 +226,8 @@ class World:
         self.owners: dict[str, tuple[Person, str | None]] = {}
         """Of private values: whose they are, and for which of their users."""
         self.shared: dict[str, set[Person]] = defaultdict(set)
-        """Who else may know one: workers that offer the tool."""
+        """Who else may know one: those who had offered the tool as workers when it was called. Who comes to have the
+        tool's name later may not."""
         self.secrets: dict[str, tuple[bytes, ...]] = {}
         """By name: what they look like."""
         self.sent: list[Sent] = []
@@ -247,8 +248,10 @@ class World:
         self.offers: dict[str, set[Person]] = defaultdict(set)
         """Who offers a tool as a worker."""
         self.sessions: list[tuple[Person, str]] = []
-        self.brought: dict[str, str] = {}
-        """By the name of a secret that a caller brought: the tool that it was for."""
+        self.brought: dict[str, set[Person]] = {}
+        """By the name of a secret that a caller brought: those who had offered the tool that it was for, by then."""
+        self.meddled: list[str] = []
+        """What somebody said of what another had claimed, and was heard."""
         self.tallies: list[str] = []
         """Marks that tools in child processes have left."""
         self.is_picky = False

@@ -128,7 +128,8 @@ def test_a_refusal_takes_no_key() -> None:
 def test_a_workers_word_counts_only_where_it_is_trusted(trusted: bool, sees: bool) -> None:
     async def scene(made: Scene) -> None:
         offer = {"tools": [{"id": "Far.Look", "input_schema": {"type": "object"}, "read_only": True, "tags": ["far"]}]}
-        assert (await made.send("owner", "PUT", "/v1/workers/robot", offer)).status == 200
+        put = await made.send("owner", "PUT", "/v1/workers/robot", offer)
+        assert put.status == (200 if sees else 403), "what these credentials do not see they do not offer"
         for path in LISTS:
             assert (b"Look" in (await made.send("owner", "GET", path)).body) is sees
 

@@ -33,6 +33,12 @@ BOB = Claimant("default", "bob")
 STRANGER = Claimant("other", "ada")
 WORKER = Claimant("default", "robot", worker="w1", serves=frozenset({REFERENCE}))
 OTHER_WORKER = Claimant("default", "robot", worker="w2", serves=frozenset({REFERENCE}))
+SHARER = Claimant("default", "rogue", worker="w1", serves=frozenset({REFERENCE}))
+"""Another caller's, who makes the same offer."""
+HEIR = Claimant("default", "heir", worker="w1", serves=frozenset({f"{REFERENCE} heir first"}))
+"""Another caller's, who has taken the tool's name."""
+ANEW = Claimant("default", "robot", worker="w1", serves=frozenset({f"{REFERENCE} robot second"}))
+"""WORKER, who has come to offer something else by the tool's name."""
 
 
 def there(value: T | None) -> T:
@@ -61,8 +67,9 @@ def call(call_id: str = "call-1", **changes: Any) -> NewCall:
 
 
 def worker_call(call_id: str = "call-1", **changes: Any) -> NewCall:
-    """One that waits for a worker."""
-    return call(call_id, **{"queue": "worker", "session": DIRECT} | changes)
+    """One that waits for a worker. Its offer is its tool's reference, for short, as it is in what WORKER serves."""
+    offer = changes.get("reference", REFERENCE)
+    return call(call_id, **{"queue": "worker", "session": DIRECT, "offer": offer} | changes)
 
 
 async def name(store: Store, begun: Begun) -> str:

@@ -1,5 +1,6 @@
 """What a ledger should say of a call: its life in few words, written apart from the rules that the stores use."""
 
+import json
 from dataclasses import dataclass
 
 from toolyard.model.lifecycle import State
@@ -113,7 +114,7 @@ class Expected:
         if self.is_over:
             if attempt is not None and attempt != self.attempt:
                 return "stale_attempt"
-            if (attempt is None and who.holder != self.holder) or self.digest is None:
+            if not self.is_held_by(who, attempt) or self.digest is None:
                 return ENDS[self.code or ""]
             if digest == self.digest:
                 return None
@@ -146,7 +147,14 @@ class Expected:
             return ENDS[self.code or ""]
         if self.state is State.PENDING:
             return "stale_attempt"
-        return "held" if attempt is None and who.holder != self.holder else None
+        return None if self.is_held_by(who, attempt) else "held"
+
+    def is_held_by(self, who: Claimant, attempt: int | None) -> bool:
+        """With the attempt's number, by any worker of the same caller."""
+        if attempt is None or self.holder is None:
+            return who.holder == self.holder
+        tenant, subject, _ = json.loads(self.holder)
+        return (str(tenant), str(subject)) == (who.tenant, who.subject)
 
     # -- what the nodes do with it ------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ BODIES = {b"1": DONE, b"2": replace(DONE, value=b"16"), b"3": FAILED, b"4": RETR
 _examples = count(1)
 
 which = st.integers(0, 9)
-people = st.sampled_from(["first", "second", "w1", "w2"])
+people = st.sampled_from(["first", "second", "w1", "w2", "sharer"])
 attempts = st.sampled_from(["none", "none", "current", "current", "before", "after"])
 bodies = st.sampled_from(sorted(BODIES))
 unsure = st.sampled_from([False, False, True])
@@ -78,6 +78,7 @@ class Machine(RuleBasedStateMachine):
             "second": Claimant(self.tenant, "ada", "second"),
             "w1": Claimant(self.tenant, "robot", "w1", serves),
             "w2": Claimant(self.tenant, "robot", "w2", serves),
+            "sharer": Claimant(self.tenant, "rogue", "w1", serves),
         }
         self.calls: list[Expected] = []
         self.keys: dict[str, Expected] = {}
@@ -135,7 +136,7 @@ class Machine(RuleBasedStateMachine):
         session = self.session if in_session else DIRECT if queue == "worker" else None
         return NewCall(
             key, True, "oxp", "look_up", "look_up" if in_session else self.reference, b"{}", fingerprint,
-            queue=queue, session=session, **limits,
+            queue=queue, session=session, offer=self.reference if queue == "worker" else None, **limits,
         )  # fmt: skip
 
     def has_begun(self, new: NewCall, row: CallRecord) -> Expected:
@@ -437,7 +438,8 @@ class Machine(RuleBasedStateMachine):
 
     def somebody_else_sees_nothing(self, call: Expected) -> None:
         row = self.rows[call.seq]
-        for other in (Claimant(self.tenant, "bob"), Claimant("other", "ada"), Claimant("other", "robot", "w1")):
+        heir = Claimant(self.tenant, "heir", "w1", frozenset({f"{self.reference} of another"}))
+        for other in (Claimant(self.tenant, "bob"), Claimant("other", "ada"), Claimant("other", "robot", "w1"), heir):
             whose, id = (other.tenant, other.subject), row.key.call_id
             assert self.run(self.store.get(*whose, id)) is None
             assert self.run(self.store.find(CallKey(*whose, row.key.family, id))) is None

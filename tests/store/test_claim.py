@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.model.lifecycle import State
+from toolyard.model.lifecycle import State, WaitingFor
 from toolyard.model.record import CallKey
 from toolyard.model.writes import DIRECT, Claimant
 from toolyard.store.contract import Store
@@ -14,11 +14,14 @@ from toolyard.store.values import ClaimFilter
 
 from .calls import (
     ADA,
+    ANEW,
     BOB,
     DONE,
+    HEIR,
     OTHER_WORKER,
     REFERENCE,
     SECOND,
+    SHARER,
     STRANGER,
     WORKER,
     answer,
@@ -307,3 +310,66 @@ async def test_who_serves_very_many_tools_is_given_the_oldest_calls_of_whichever
     assert found == [serves[number] for number in (1400, 3, 1400, 700)]
     assert [each.reference for each in await store.claim(ClaimFilter(who, limit=3))] == found[:3]
     assert [each.reference for each in await store.claim(ClaimFilter(who, limit=3))] == found[3:]
+
+
+# --- to whom a call was made -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", [HEIR, ANEW], ids=["another caller", "the same caller, as something else"])
+async def test_who_comes_to_have_a_tools_name_is_not_given_the_calls_made_before(store: Store, who: Claimant) -> None:
+    begun = await store.begin(worker_call("waits"))
+    asked = (await name(store, begun), DIRECT)
+    assert (await claimed(store, who), await looked_at(store, who)) == ([], [])
+    assert await store.request(who, asked[1], asked[0]) is None
+    assert await store.beat([beat(who, None, *asked)]) == [None]
+    assert await store.answer(answer(who, None, DONE, b"", *asked)) is None
+    await store.begin(worker_call("theirs", offer=min(who.serves)))
+    assert await claimed(store, who) == ["theirs"]
+    assert await claimed(store, WORKER) == ["waits"]
+
+
+@pytest.mark.parametrize("attempt", [None, 1])
+async def test_what_another_caller_holds_is_held_whatever_number_one_names(store: Store, attempt: int | None) -> None:
+    begun = await store.begin(worker_call())
+    asked = (await name(store, begun), DIRECT)
+    assert await claimed(store, WORKER) == ["call-1"]
+    before = await store.row(begun.seq)
+    verdicts = [
+        *await store.beat([beat(SHARER, attempt, *asked)]),
+        await store.answer(answer(SHARER, attempt, DONE, b"forged", *asked)),
+        await store.leave(hand_back(SHARER, attempt, *asked)),
+    ]
+    assert [there(each).reason for each in verdicts] == ["held"] * 3
+    assert await store.row(begun.seq) == before
+    assert there(await store.answer(answer(OTHER_WORKER, 1, DONE, b"", *asked))).reason is None
+
+
+async def test_what_another_caller_has_or_had_is_not_listed_to_who_shares_the_tool(store: Store) -> None:
+    await store.begin(worker_call("waits"))
+    for who in (WORKER, OTHER_WORKER, SHARER):
+        assert await looked_at(store, who, state=None) == ["waits"]
+    (given,) = await store.claim(wanted(WORKER))
+    for state in (None, State.PROCESSING):
+        assert await looked_at(store, SHARER, state=state) == []
+        assert await looked_at(store, OTHER_WORKER, state=state) == ["waits"]
+    await store.answer(answer(WORKER, 1, DONE, b"", given.request or "", DIRECT))
+    assert await looked_at(store, SHARER, state=State.COMPLETE) == []
+    for who in (WORKER, ANEW):
+        assert await looked_at(store, who, state=State.COMPLETE) == ["waits"]
+    assert await looked_at(store, HEIR, state=None) == []
+
+
+async def test_what_waits_for_who_offers_the_tool_anew_is_found(store: Store) -> None:
+    mine, other = f"{REFERENCE} mine ", f"{REFERENCE} other "
+    held = {"waiting_for": WaitingFor.APPROVAL, "queue_s": 60.0}
+    await store.begin(worker_call("old", offer=mine + "1"))
+    await store.begin(worker_call("held", offer=mine + "1", **held))
+    await store.begin(worker_call("runs", offer=mine + "0"))
+    await store.begin(worker_call("new", offer=mine + "2"))
+    await store.begin(worker_call("another's", offer=other + "1"))
+    await store.begin(worker_call("another tool's", reference="Kit.Tool@1.0.1", offer="Kit.Tool@1.0.1 mine 1"))
+    assert await claimed(store, Claimant("default", "robot", "w", frozenset({mine + "0"}))) == ["runs"]
+    found = await store.superseded([mine + "2", other + "1"], 10)
+    assert sorted(each.key.call_id for each in found) == ["held", "old"]
+    assert len(await store.superseded([mine + "2"], 1)) == 1
+    assert await store.superseded([], 10) == []

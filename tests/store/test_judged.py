@@ -44,11 +44,16 @@ from toolyard.store.values import waiting_for_of
 
 from .calls import (
     ADA,
+    ANEW,
+    BOB,
     DONE,
     FAILED,
+    HEIR,
     OTHER_WORKER,
     RETRY,
     SECOND,
+    SHARER,
+    STRANGER,
     UNKNOWN,
     WORKER,
     call,
@@ -407,7 +412,8 @@ def every_write(before: CallState, node: str) -> Iterator[Write]:
 
 def every_request_write(before: CallState, attempts: tuple[int | None, ...]) -> Iterator[Write]:
     named = before.session or "", before.request or ""
-    people = (WORKER, OTHER_WORKER) if before.queue == "worker" else (ADA, SECOND)
+    workers = (WORKER, OTHER_WORKER, SHARER, HEIR, ANEW)
+    people = workers if before.queue == "worker" else (ADA, SECOND, BOB, STRANGER, WORKER)
     for who in people:
         for attempt in attempts:
             yield HeartbeatWrite(*named, who, attempt)
@@ -527,7 +533,9 @@ async def test_unstarted_is_what_judge_says(prepared: Prepared, reader: Reader) 
     assert [each.seq for each in await store.unstarted(MANY)] == nobodys
 
 
-@pytest.mark.parametrize("who", [WORKER, ADA], ids=["a worker", "the owner"])
+@pytest.mark.parametrize(
+    "who", [WORKER, ADA, HEIR, ANEW], ids=["a worker", "the owner", "who took the name", "who offers it anew"]
+)
 async def test_a_claim_is_what_judge_says(
     prepared: Prepared, clock: ManualClock, reader: Reader, who: Claimant
 ) -> None:

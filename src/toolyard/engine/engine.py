@@ -370,9 +370,21 @@ class Engine:
         await self._recorded.on_collected(call)
 
     async def replay(self, command: CallTool, caller: Caller) -> Outcome | None:
-        """What is known of a call whose tool is not there any more."""
+        """What is known of a call whose tool is not there any more. Nothing, where the tool is there, or was, and these
+        credentials are not for it."""
         command.keep_input()
-        return await self._recorded.replay(command, caller) if command.call_id is not None else None
+        if command.call_id is None or self._is_kept_from(await self._recorded.known(command, caller), caller):
+            return None
+        return await self._recorded.replay(command, caller)
+
+    def _is_kept_from(self, call: CallRecord | None, caller: Caller) -> bool:
+        if call is None:
+            return False
+        try:
+            tool = self._catalogue.resolve(call.reference)
+        except ToolNotFound:
+            return not caller.view.may_have_seen(call.reference.partition("@")[0])
+        return not caller.view.sees(tool)
 
     async def prepare(
         self,
@@ -424,7 +436,7 @@ class Engine:
         new, tool = new_call(command, run), run.tool
         new.total_s = self._limits.total_s
         if self.waits_for_claim(tool):
-            new.queue, new.session = "worker", DIRECT
+            new.queue, new.session, new.offer = "worker", DIRECT, tool.offer
             new.queue_s, new.run_s = self._limits.claim_s, tool.timeout or self._limits.run_s
         if waiting_for is not None:
             new.waiting_for, new.queue_s = waiting_for, self._approvals.wait_s

@@ -22,7 +22,7 @@ from ..model.judge import Judged, ended_by, reason_of
 from ..model.lifecycle import ENDED, Move, WaitingFor
 from ..model.record import CallRecord, Ending, ending_of
 from ..model.worker import Claim, Heartbeat, Renewal, Response
-from ..model.writes import Answer, Claimant, HandBack, HeartbeatWrite, Reason, WaitForAccount
+from ..model.writes import DIRECT, Answer, Claimant, HandBack, HeartbeatWrite, Reason, WaitForAccount
 from ..runners.result import to_json
 from ..runners.scrub_thread import scrubbed, scrubbed_error
 from ..store.contract import Store
@@ -41,6 +41,7 @@ Claims = list[tuple[CallRecord, CallContext]]
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
+NOT_THERE = "There is no such request"
 SENTENCES: dict[Reason, str] = {
     "completed": "The request is complete already",
     "failed": "The request has failed already",
@@ -168,7 +169,12 @@ class Requests:
         return found
 
     async def show(self, who: Claimant, session: str, request: str) -> CallRecord:
-        return await self._visible(At(who, session, request))
+        """What another caller's worker has, or had, is not shown, though the tool be of both."""
+        record = await self._visible(At(who, session, request))
+        is_owners = session != DIRECT and (record.key.tenant, record.key.subject) == (who.tenant, who.subject)
+        if record.holder is not None and not is_owners and not who.has(record.holder):
+            raise PathNotFound(NOT_THERE)
+        return record
 
     async def cancel(self, caller: Caller, session: str, request: str) -> CallRecord:
         """By the session's owner. Whoever was first, the answer shows."""
@@ -193,7 +199,8 @@ class Requests:
             value = value["value"] if value.keys() == {"value"} else value
             try:
                 tool = self._catalogue.resolve(record.reference)
-                broken = await self._engine.check_result(tool, value, (who.tenant, who.subject))
+                if record.is_of(tool):
+                    broken = await self._engine.check_result(tool, value, (who.tenant, who.subject))
             except ToolNotFound:
                 pass  # its worker is about to go; the result counts all the same
         else:
@@ -225,7 +232,7 @@ class Requests:
     async def _visible(self, at: "At") -> CallRecord:
         record = await self._store.request(at.who, at.session, at.request)
         if record is None:
-            raise PathNotFound("There is no such request")
+            raise PathNotFound(NOT_THERE)
         return record
 
 

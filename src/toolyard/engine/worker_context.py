@@ -67,9 +67,8 @@ class WorkerContexts:
         if not self.may_be_kept(call):
             await self._note(call, brought, brought)
             return brought
-        try:
-            tool = self._catalogue.resolve(call.reference)
-        except ToolNotFound:  # its worker is about to go
+        tool = self._tool_of(call)
+        if tool is None:  # its worker is about to go
             await self._note(call, brought, brought)
             return brought
         if not self._may_be_given(who, tool):
@@ -110,10 +109,16 @@ class WorkerContexts:
         """Whether the server gives it anything of its own."""
         if call.queue != "worker":
             return False
+        tool = self._tool_of(call)
+        return tool is None or bool(tool.requirements)
+
+    def _tool_of(self, call: CallRecord) -> Tool | None:
+        """The very tool that it was made to, if that is still there."""
         try:
-            return bool(self._catalogue.resolve(call.reference).requirements)
+            tool = self._catalogue.resolve(call.reference)
         except ToolNotFound:
-            return True
+            return None
+        return tool if call.is_of(tool) else None
 
     async def _note(self, call: CallRecord, brought: CallContext, context: CallContext) -> None:
         """Beside what earlier attempts were given: whoever had it may still say it, in this attempt's name, too."""

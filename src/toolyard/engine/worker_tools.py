@@ -16,16 +16,19 @@ from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..catalogue import Catalogue, CatalogueChange
-from ..model.caller import Caller
+from ..model.caller import Caller, View
 from ..model.errors import Busy, DefinitionError, Forbidden, InternalError, InvalidInput, PathNotFound, Problem, Refused
 from ..model.json_value import decoder
+from ..model.judge import ended_by
+from ..model.lifecycle import Move, WaitingFor
 from ..model.lock.lock import locked
 from ..model.run import Run
 from ..model.tool import REFERENCE, Host, OnLost, Origin, Tool, ToolHints, ToolkitInfo, Version, names_of
-from ..model.worker import ToolDefinition, WorkerRecord
-from ..model.writes import Claimant
+from ..model.worker import ToolDefinition, WorkerRecord, offer_of
+from ..model.writes import Claimant, Decision, WaitForAccount
 from ..store.contract import Store
 from ..store.hints import Topic
 from ..store.values import StoreDown
@@ -42,6 +45,14 @@ MOST_PROBLEMS = 20
 SHOWN = 20
 Place = tuple[str, str, str]
 """A worker: its tenant, its subject and its name."""
+Owner = tuple[str, ...]
+"""Whose a worker's tool is: a caller, as (tenant, subject), or NAMED."""
+NAMED: Owner = ()
+"""All callers together whom rules trust, or name for the tool: they share it."""
+MOST_LIMITED = 1000
+"""Callers with credentials that do not see all that their workers offer, of whom it is known by heart what they see."""
+AT_ONCE_SUPERSEDED = 100
+OFFERED_ANEW = "{tool} was offered anew as something else while the call waited; look at the tool and call it again"
 UNREADABLE = (
     DefinitionError, msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, RecursionError,
 )  # fmt: skip
@@ -87,9 +98,9 @@ class WorkerRunner:
 
 
 class Made(Struct, frozen=True):
-    """What a tool was made of: its definition as JSON, for whom it is, and how far its workers are trusted."""
+    """What a tool was made of: whose it is and by which definition, for whom, and how far its workers are trusted."""
 
-    definition: bytes
+    offer: str
     tenants: tuple[str, ...] | None
     is_trusted: bool
     is_named: bool
@@ -101,6 +112,7 @@ class OfferedTool(Struct):
     definition: ToolDefinition
     encoded: bytes
     worker: str
+    owner: Owner
     is_trusted: bool = True
     is_named: bool = True
     tenants: set[str] = field(default_factory=set)
@@ -116,12 +128,16 @@ class OfferedTool(Struct):
     def _whose(self) -> tuple[str, ...] | None:
         return None if self.is_everybodys else tuple(sorted(self.tenants))
 
+    @property
+    def _offer(self) -> str:
+        return offer_of(_reference(self.definition), self.owner, self.encoded)
+
     def made(self) -> Made:
-        return Made(self.encoded, self._whose, self.is_trusted, self.is_named)
+        return Made(self._offer, self._whose, self.is_trusted, self.is_named)
 
     def tool(self) -> Tool:
         trust = {"is_trusted": self.is_trusted, "is_named": self.is_named}
-        return tool_of(self.definition, self.worker, self._whose, **trust)
+        return replace(tool_of(self.definition, self.worker, self._whose, **trust), offer=self._offer)
 
 
 class Offered(Struct, frozen=True):
@@ -156,7 +172,8 @@ class Found(Struct):
     serves: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """By caller: the references."""
     offerers: dict[str, set[Place]] = field(default_factory=dict)
-    owners: dict[str, tuple[str, str]] = field(default_factory=dict)
+    owners: dict[str, Owner] = field(default_factory=dict)
+    """By the tool's id."""
     refused: dict[tuple[Place, str], str] = field(default_factory=dict)
     """By worker and reference: why it is not served."""
 
@@ -240,14 +257,29 @@ class WorkerTools:
         """By reference."""
         self._unservable: dict[str, Made] = {}
         """By reference: what was tried in vain, so that it is not tried again."""
-        self._serves: dict[tuple[str, str], frozenset[str]] = {}
+        self._serves: dict[tuple[str, str], list[Tool]] = {}
+        """By caller: what its workers offer, and is served."""
+        self._seen_by: dict[tuple[str, str, View], frozenset[str]] = {}
+        """By caller and what its credentials see: the offers among these."""
+        self._anew: list[str] = []
+        """Offers that came and have not been held against the calls that wait."""
 
     def who(self, caller: Caller, worker: str = "") -> Claimant:
-        """A caller as somebody who works on requests."""
-        serves = self._serves.get((caller.tenant, caller.subject), frozenset())
+        """A caller as somebody who works on requests. Credentials that do not see a tool are not for its calls."""
         rule = self._rules.of(caller.tenant, caller.subject)
         others = frozenset() if rule is None else rule.other_tenants
-        return Claimant(caller.tenant, caller.subject, worker, serves, others)
+        return Claimant(caller.tenant, caller.subject, worker, self._serving(caller), others)
+
+    def _serving(self, caller: Caller) -> frozenset[str]:
+        which = (caller.tenant, caller.subject, caller.view)
+        known = self._seen_by.get(which)
+        if known is None:
+            if len(self._seen_by) >= MOST_LIMITED:
+                self._seen_by.clear()
+            tools = self._serves.get((caller.tenant, caller.subject), ())
+            known = frozenset(tool.offer for tool in tools if tool.offer is not None and caller.view.sees(tool))
+            self._seen_by[which] = known
+        return known
 
     def may_be_given(self, who: Claimant, tool: Tool) -> bool:
         """Whether somebody who claimed a call of a tool may have what is kept here for it. Asked of the one who will
@@ -275,8 +307,13 @@ class WorkerTools:
         self._refuse_many(place, sizes)
         _refuse_twice(definitions)
         ready = await self._looked_at(place, definitions)
+        for each in ready.values():
+            if not caller.view.sees(each.tool):
+                raise Forbidden(f"These credentials are not for {each.tool.id}")
         async with self._changing:
             await self._sync()
+            if not self._sees_all_of(caller, name):
+                raise Forbidden(f"A worker named {name} offers tools that these credentials are not for")
             self._refuse_many(place, sizes)
             await asyncio.to_thread(self._refuse_taken, place, definitions)
             await self._quotas.open("workers", caller, besides=name)
@@ -285,13 +322,23 @@ class WorkerTools:
             await self._sync(ready)
 
     async def beat(self, caller: Caller, name: str) -> None:
-        if not await self._store.beat_worker(caller.tenant, caller.subject, name):
+        is_theirs = self._sees_all_of(caller, name)
+        if not is_theirs or not await self._store.beat_worker(caller.tenant, caller.subject, name):
             raise PathNotFound("There is no such worker; register it first")
 
     async def drop(self, caller: Caller, name: str) -> None:
-        if not await self._store.drop_worker(caller.tenant, caller.subject, name):
+        await self.sync()  # another node may know what it offers
+        is_theirs = self._sees_all_of(caller, name)
+        if not is_theirs or not await self._store.drop_worker(caller.tenant, caller.subject, name):
             raise PathNotFound("There is no such worker")
         await self.sync()
+
+    def _sees_all_of(self, caller: Caller, name: str) -> bool:
+        """Whether credentials are for all that a worker of their caller offers. Otherwise it is not theirs to keep or
+        to send away."""
+        row = self._found.rows.get((caller.tenant, caller.subject, name))
+        tools = (self._offered.get(each.reference) for each in row.offered) if row else ()
+        return all(caller.view.sees(each.tool) for each in tools if each is not None)
 
     async def sync(self) -> None:
         """Makes the catalogue agree with the ledger. A row that nobody can read, or a tool that cannot be served,
@@ -321,6 +368,7 @@ class WorkerTools:
         workers = await self._store.workers()
         seen = ([(_place(each), each.tools) for each in workers], self._approvals.revision(), self._own.revision)
         if seen == self._seen:
+            await self._end_superseded()
             return
         found = await asyncio.to_thread(self._agreed, workers)
         new = {reference: offer for reference, offer in found.offers.items() if self._is_new(reference, offer)}
@@ -331,8 +379,30 @@ class WorkerTools:
         self._tell_refused(found)
         self._serve(stale, made)
         self._found = found
-        self._serves = {whose: frozenset(references) for whose, references in found.serves.items()}
+        self._serves = {
+            whose: [self._offered[reference].tool for reference in references if reference in self._offered]
+            for whose, references in found.serves.items()
+        }
+        self._seen_by = {}
+        self._anew += [each.made.offer for each in made.values()]
         self._seen = seen
+        await self._end_superseded()
+
+    async def _end_superseded(self) -> None:
+        """Ends the calls that wait for tools which their owners have offered anew since, as something else. Nobody
+        agreed to that, and nobody knows whether their input still fits."""
+        while self._anew:
+            calls = await self._store.superseded(self._anew, AT_ONCE_SUPERSEDED)
+            for call in calls:
+                effects = "none" if call.attempt == 0 else "unknown"
+                ending = ended_by(Move.ABANDON, OFFERED_ANEW.format(tool=call.reference), effects)
+                if call.waiting_for is None:
+                    hold = WaitForAccount(call.seq, call.attempt, WaitingFor.AUTHORIZATION, 0.0, ending)
+                    await self._store.hold(hold)
+                else:
+                    await self._store.release_wait(Decision(call.seq, call.waiting_for, ending))
+            if len(calls) < AT_ONCE_SUPERSEDED:
+                self._anew = []
 
     async def _leave_out(self, new: dict[str, OfferedTool], ready: Mapping[str, ReadyTool], found: Found) -> None:
         """Takes out what cannot be checked, whoever wrote it to the ledger. Raises Busy."""
@@ -373,7 +443,9 @@ class WorkerTools:
                     continue
                 offer = found.offers.get(each.reference)
                 if offer is None:
-                    offer = found.offers[each.reference] = OfferedTool(each.definition, each.encoded, place[2])
+                    owner = found.owners[each.definition.id]
+                    offer = OfferedTool(each.definition, each.encoded, place[2], owner)
+                    found.offers[each.reference] = offer
                 offer.add(place[0], place[1], rule)
                 found.serves.setdefault(place[:2], set()).add(each.reference)
                 found.offerers.setdefault(each.reference, set()).add(place)
@@ -390,22 +462,34 @@ class WorkerTools:
             _log.error("the row of the worker %s cannot be read, and none of its tools is served: %s", whose, error)
             return Row(worker.tools, ())
 
-    def _owners_among(self, rows: Mapping[Place, Row]) -> dict[str, tuple[str, str]]:
-        """Where no rules say who offers what, a tool, in all its versions, is of whoever has it already, or else of
-        the first; others would get at its calls."""
-        offering: dict[str, list[tuple[str, str]]] = {}
+    def _owners_among(self, rows: Mapping[Place, Row]) -> dict[str, Owner]:
+        """A tool, in all its versions, is of those whom rules trust or name for it; else of whoever has it already, or
+        of the first. Others would get at its calls."""
+        offering: dict[str, list[Owner]] = {}
         for place, row in rows.items():
+            rule = self._rules.of(*place[:2])
             for each in row.offered:
-                offering.setdefault(each.definition.id, []).append(place[:2])
+                if rule is not None and rule.lets(each.definition.id):
+                    offering.setdefault(each.definition.id, []).append(self._owner(place, each.definition.id))
         before = self._found.owners
-        return {id: before[id] if before.get(id) in those else those[0] for id, those in offering.items()}
+        return {
+            id: NAMED if NAMED in those else before[id] if before.get(id) in those else those[0]
+            for id, those in offering.items()
+        }
+
+    def _owner(self, place: Place, id: str) -> Owner:
+        """Whose a tool is that this worker offers."""
+        tenant, subject, _ = place
+        rule = self._rules.of(tenant, subject)
+        shares = rule is not None and (rule.trusted or rule.names(tenant, subject, id))
+        return NAMED if shares else (tenant, subject)
 
     def _objection(self, place: Place, each: Offered, rule: WorkerRule, found: Found) -> str | None:
         """Why a tool of a worker's row is not served: the rules, the server or the lock may have changed since."""
         definition = each.definition
         if not rule.lets(definition.id):
             return "its worker may not offer it"
-        if not self._rules.are_given and found.owners[definition.id] != place[:2]:
+        if found.owners[definition.id] != self._owner(place, definition.id):
             return "it is another caller's"
         first = found.offers.get(each.reference)
         if first is not None and first.encoded != each.encoded:
@@ -457,7 +541,7 @@ class WorkerTools:
         """In a thread, as `_made`."""
         rule, ready, problems = self._rules.of(*place[:2]), dict[str, ReadyTool](), list[Problem]()
         for index, definition in enumerate(definitions):
-            offer = OfferedTool(definition, _encode(definition), place[2])
+            offer = OfferedTool(definition, _encode(definition), place[2], self._owner(place, definition.id))
             if rule is not None:
                 offer.add(*place[:2], rule)
             try:
@@ -571,9 +655,10 @@ class WorkerTools:
 
     def _taken(self, place: Place, definition: ToolDefinition) -> str | None:
         reference, owner = _reference(definition), self._found.owners.get(definition.id)
-        if not self._rules.are_given and owner not in (None, place[:2]):
+        mine = self._owner(place, definition.id)
+        if owner not in (None, mine) and mine != NAMED:
             return f"{definition.id} is offered by another caller; choose another name"
-        offer = self._found.offers.get(reference)
+        offer = self._found.offers.get(reference) if owner == mine else None
         others = self._found.offerers.get(reference, set()) - {place}
         if others and offer is not None and offer.encoded != _encode(definition):
             return f"{reference} is offered by another worker with another definition; raise its version"

@@ -55,6 +55,10 @@ class View:
         """Whether the caller sees the tool and may call it with the credentials it has."""
         return self.sees(tool) and not self.lacks(tool)
 
+    def may_have_seen(self, tool_id: str) -> bool:
+        """Whether the caller may have seen a tool that is not there any more, of which nothing but its id is known."""
+        return True
+
     def of_offer(self, offer: "Asset") -> Visibility:
         """As `of`, for a prompt or a resource."""
         return ALL

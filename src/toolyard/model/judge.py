@@ -276,7 +276,7 @@ def _answered_again(call: CallState, answer: Answer) -> Judged:
     """The same answer from whoever gave it is accepted as often as it comes; another one is a conflict."""
     if answer.attempt is not None and answer.attempt != call.attempt:
         return _refused(call, "stale_attempt")
-    is_theirs = answer.attempt is not None or answer.who.holder == call.holder
+    is_theirs = _holds(call, answer.who, answer.attempt)
     if is_theirs and call.digest == answer.digest:
         return Judged(call, changed=False)
     if is_theirs and call.digest is not None and call.state is State.COMPLETE:
@@ -363,8 +363,8 @@ def _resolve(call: CallState, write: Resolve, now: float) -> Judged:
 
 
 def _fence(call: CallState, who: Claimant, attempt: int | None) -> Reason | None:
-    """Why somebody who works on requests does not hold this one. An attempt's number is proof enough of holding it: it
-    is told to nobody but its holder, and each claim has another."""
+    """Why somebody who works on requests does not hold this one. An attempt's number says which attempt is meant, and
+    so lets another worker of the same caller speak for it; it makes nobody else the holder, since anybody can count."""
     if attempt is not None and attempt != call.attempt:
         return "stale_attempt"
     if call.state in ENDED:
@@ -373,7 +373,11 @@ def _fence(call: CallState, who: Claimant, attempt: int | None) -> Reason | None
         return "waiting"
     if call.state is State.PENDING:
         return "stale_attempt"
-    return "held" if attempt is None and call.holder != who.holder else None
+    return None if _holds(call, who, attempt) else "held"
+
+
+def _holds(call: CallState, who: Claimant, attempt: int | None) -> bool:
+    return call.holder == who.holder if attempt is None else who.has(call.holder)
 
 
 def runs(call: CallState, attempt: int, node: str) -> bool:

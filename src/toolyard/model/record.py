@@ -15,6 +15,7 @@ from .errors import ToolError
 from .json_value import decode
 from .lifecycle import State, WaitingFor
 from .run import Run
+from .tool import Tool
 
 _encode = msgspec.json.Encoder().encode
 Ran = tuple[CallTool, Run, Outcome]
@@ -83,6 +84,8 @@ class NewCall(Struct):
     """What has to come before anybody runs it."""
     ending: "Ending | None" = None
     """Of a call that ended before it began: its tool is not there, its input does not fit."""
+    offer: str | None = None
+    """Of a call of a worker's tool: to whom it is made, and by which definition (`model.worker.offer_of`)."""
     older: tuple[bytes, ...] = ()
     """The fingerprints of the same input by older keys of the ring: what was recorded before the keys changed is still
     the same call."""
@@ -156,6 +159,12 @@ class CallRecord(Struct):
     seen_at: float | None = None
     progress: bytes | None = None
     effects: str | None = None
+    offer: str | None = None
+
+    def is_of(self, tool: Tool) -> bool:
+        """Whether this is the very tool that it was made to. Another may have its name by now: of another caller, or
+        with another definition."""
+        return self.reference == tool.reference and self.offer == tool.offer
 
     @property
     def name(self) -> CallName:

@@ -206,6 +206,8 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     patterns: only then may secrets reach a stranger's tool."""
     tenants: tuple[str, ...] | None = None
     """The tenants that a worker's tool is for. None: every tenant."""
+    offer: str | None = None
+    """Of a worker's tool: whose it is and by which definition. Its calls are for those who offer exactly that."""
     # The next three are made from the members above, once, because every call and every listing reads them.
     id: str = ""
     """`Toolkit.Tool`"""

@@ -5,14 +5,38 @@ heartbeats (`Renewal`, `RenewalAnswer`) and submits results (`Response`) or erro
 has the JSON of these.
 """
 
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from .call import NO_CONTEXT, CallContext
 from .caller import Caller
 from .errors import ToolError
 from .tool import Requirements, TaskUse
+
+
+def offer_of(reference: str, owner: Sequence[str], definition: bytes) -> str:
+    """What a call of a worker's tool is made to: the tool, whose it is, and a digest of its definition. The name alone
+    would not do: when its worker is gone, anybody may take it, or its owner may offer something else by it. A call
+    remembers its offer, and only those who make the same one are given it."""
+    return f"{reference} {_digest(msgspec.json.encode(list(owner)))} {_digest(definition)}"
+
+
+def reference_of(offer: str) -> str:
+    """The tool's id and version."""
+    return offer.partition(" ")[0]
+
+
+def whose_of(offer: str) -> str:
+    """How all offers begin that the same owner makes of the same tool."""
+    return offer[: offer.rfind(" ") + 1]
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:32]
 
 
 class WorkerRecord(Struct):

@@ -15,6 +15,7 @@ from msgspec import Struct
 from .call import LONGEST_CALL_ID
 from .lifecycle import State, WaitingFor
 from .record import Ending, NewCall, Queue
+from .worker import reference_of
 
 Reason = Literal["completed", "failed", "abandoned", "cancelled", "held", "stale_attempt", "conflict", "waiting"]
 """Why a write about a call was refused."""
@@ -51,7 +52,7 @@ class CallState(Struct):
     """The part of a call's row that the rules look at: whose it is, its times, and all that changes while it lives.
 
     The fields have the names and the order of the columns: a store makes a CallState straight from a row. Those from
-    `queue_until` on are what a judged write saves."""
+    `queue_until` to `digest` are what a judged write saves."""
 
     seq: int
     tenant: str
@@ -81,11 +82,14 @@ class CallState(Struct):
     effects: str | None = None
     digest: bytes | None = None
     """Of the answer that was recorded, so that the same answer again is known for what it is."""
+    offer: str | None = None
+    """Of a call of a worker's tool: to whom it was made. None: in a ledger of before that was kept."""
 
 
 class Claimant(Struct, frozen=True):
-    """Somebody who works on requests: `worker` tells apart those of one subject, `serves` are the tools it registered,
-    and `tenants` those besides its own whose calls of these tools it may have. None: those of all tenants."""
+    """Somebody who works on requests: `worker` tells apart those of one subject, `serves` are the offers that its
+    workers make (`model.worker.offer_of`), and `tenants` those besides its own whose calls of these tools it may have.
+    None: those of all tenants."""
 
     tenant: str
     subject: str
@@ -103,11 +107,27 @@ class Claimant(Struct, frozen=True):
         """The name under which it holds calls. JSON, so that no two claimants can have the same one."""
         return msgspec.json.encode([self.tenant, self.subject, self.worker]).decode()
 
+    @property
+    def holders(self) -> str:
+        """How the names begin under which workers of this caller hold calls, and nobody else's do."""
+        return msgspec.json.encode([self.tenant, self.subject]).decode()[:-1] + ","
+
+    def has(self, holder: str | None) -> bool:
+        """Whether that is a worker of this caller."""
+        return holder is not None and holder.startswith(self.holders)
+
+    @property
+    def references(self) -> set[str]:
+        """Of the tools that it serves."""
+        return set(map(reference_of, self.serves))
+
     def may_touch(self, call: CallState) -> bool:
-        """A session's own requests are its owner's; a worker's tools are for those who serve them."""
+        """A session's own requests are its owner's. A call of a worker's tool is for those to whom it was made, which
+        are not all who offer a tool of that name by now; and for whoever holds it, though their definition has changed
+        since."""
         if call.queue == "worker":
             may = self.tenants is None or call.tenant == self.tenant or call.tenant in self.tenants
-            return may and call.reference in self.serves
+            return may and (call.offer in self.serves or (self.has(call.holder) and call.reference in self.references))
         return call.queue == "session" and self._owns(call)
 
     def may_see(self, call: CallState) -> bool:

@@ -239,7 +239,13 @@ class RequestStore(Protocol):
         ...
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
-        """Without claiming them, the oldest first, until they have `most_bytes`."""
+        """Without claiming them, the oldest first, until they have `most_bytes`. What another caller's worker holds or
+        held is not among them, though the tool be of both."""
+        ...
+
+    async def superseded(self, offers: Sequence[str], limit: int) -> list[CallRecord]:
+        """So many PENDING calls that were made to those who make these offers, of the same tools, by another definition
+        than the one that they offer now."""
         ...
 
 

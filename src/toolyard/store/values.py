@@ -9,6 +9,7 @@ from msgspec import Struct
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State, WaitingFor
 from ..model.record import CallKey, CallRecord
+from ..model.worker import reference_of
 from ..model.writes import Claimant, LeaseTerms
 
 
@@ -138,9 +139,14 @@ class ClaimFilter(Struct, frozen=True):
     """Of inputs and results: where they are large, there are fewer; but never none for that."""
 
     @property
+    def offers(self) -> list[str]:
+        """Of what `who` serves, that which is asked for."""
+        return [offer for offer in sorted(self.who.serves) if self._fits(reference_of(offer))]
+
+    @property
     def references(self) -> list[str]:
-        """Of the tools that `who` serves, those asked for."""
-        return [reference for reference in sorted(self.who.serves) if self._fits(reference)]
+        """Of the same tools."""
+        return sorted(set(map(reference_of, self.offers)))
 
     def _fits(self, reference: str) -> bool:
         names = (reference, reference.partition("@")[0])

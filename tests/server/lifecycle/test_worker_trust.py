@@ -11,6 +11,7 @@ import pytest
 
 from toolyard import Toolkit, secret
 from toolyard.model.call import Brought
+from toolyard.model.caller import Caller
 from toolyard.model.channel import QuietChannel
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, NewCall
@@ -117,12 +118,35 @@ def test_an_untrusted_worker_is_given_it_where_the_secret_names_its_tool_and_a_r
     play(story, workers=[rule])
 
 
-def test_a_tool_that_a_stranger_offers_too_is_a_strangers() -> None:
+def test_a_tool_that_an_untrusted_caller_is_named_for_too_is_an_untrusted_one() -> None:
     async def story(made: Scene) -> None:
         await keep(made)
         await offer(made, tool())
         assert (await offer(made, tool(), role="neighbour")).status == 200
         assert CANARY not in await given(made)
+
+    named = NAMED | {"who": {"subject": "bob", "tenant": "acme"}}
+    play(story, workers=[{"who": {"subject": "ada"}, "trusted": True}, named])
+
+
+def test_a_stranger_cannot_offer_what_is_a_trusted_callers() -> None:
+    async def story(made: Scene) -> None:
+        await keep(made)
+        await offer(made, tool())
+        refused = await offer(made, tool(), role="neighbour")
+        assert (refused.status, refused.json["reason"]) == (409, "conflict")
+        assert CANARY in await given(made)
+
+    play(story, workers=[{"who": {"subject": "ada"}, "trusted": True}, {"who": {"subject": "bob"}}])
+
+
+def test_a_stranger_that_was_there_first_makes_way_for_who_is_trusted() -> None:
+    async def story(made: Scene) -> None:
+        await keep(made)
+        assert (await offer(made, tool(description="Bob's."), role="neighbour")).status == 200
+        assert (await offer(made, tool())).status == 200
+        assert CANARY in await given(made)
+        assert (await made.send("neighbour", "POST", "/v1/tools/claim", {}, AS)).json["claims"] == []
 
     play(story, workers=[{"who": {"subject": "ada"}, "trusted": True}, {"who": {"subject": "bob"}}])
 
@@ -137,7 +161,7 @@ def test_a_strangers_claim_ends_no_call_of_a_trusted_workers_tool() -> None:
         calling = asyncio.ensure_future(made.send("owner", "POST", "/tools/call", body))
         while (await made.send("owner", "GET", "/v1/calls/c-1")).status == 404:
             await asyncio.sleep(0)
-        assert (await offer(made, tool(), role="neighbour")).status == 200
+        assert (await offer(made, tool("Far.Look"), role="neighbour")).status == 200
         assert (await made.send("neighbour", "POST", "/v1/tools/claim", {}, AS)).json["claims"] == []
         assert (await made.send("owner", "GET", "/v1/calls/c-1")).json["state"] == "PENDING"
         assert (await made.send("neighbour", "DELETE", "/v1/workers/robot")).status == 200
@@ -155,7 +179,8 @@ def test_who_claims_is_judged_and_not_only_the_tool() -> None:
         await keep(made)
         await offer(made, tool())
         calling = asyncio.ensure_future(made.send("owner", "POST", "/tools/call", {"tool_id": "Far.Send", "input": {}}))
-        stranger = Claimant("acme", "bob", "w", frozenset({"Far.Send@1.0.0"}))
+        stranger = Claimant("acme", "bob", "w", made.yard._workers.who(Caller("acme", "ada")).serves)
+        assert stranger.serves
         claims = await made.yard._requests.claim(lambda: stranger, Claim(wait_s=20), QuietChannel(), _unnoted)
         assert claims == []
         claimed = (await made.send("owner", "POST", "/v1/tools/claim", {"wait": 20}, AS)).json["claims"]
@@ -180,7 +205,8 @@ def test_for_whom_a_call_speaks_is_asked_again_when_it_is_claimed(sealed: Brough
         await offer(made, tool())
         new = NewCall(
             CallKey("acme", "ada", "oxp", "k"), True, "oxp", "Far.Send", "Far.Send@1.0.0", b"{}", user_id="carl",
-            queue="worker", session=DIRECT, sealed=None if sealed is None else made.yard.engine._seal(
+            queue="worker", session=DIRECT, offer=made.yard.catalogue.resolve("Far.Send").offer,
+            sealed=None if sealed is None else made.yard.engine._seal(
                 msgspec.json.encode(sealed), b"k"
             ),
         )  # fmt: skip

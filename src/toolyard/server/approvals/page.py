@@ -113,6 +113,8 @@ class ApprovalPages:
             tool = self._catalogue.resolve(call.reference)
         except ToolNotFound:
             return [("What it does", "The tool is not there any more, so the call cannot run")]
+        if not call.is_of(tool):
+            return [("What it does", "Another tool has its name now, and does not get the call")]
         return [("What it does", tool.description), ("Hints", tool.hints_in_words())]
 
     async def _what_became(self, call: CallRecord) -> str:

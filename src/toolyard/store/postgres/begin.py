@@ -173,16 +173,16 @@ async def _recognize(connection: Connection, calls: Sequence[Beginning]) -> None
 async def _refuse_long_queues(connection: Connection, calls: Sequence[Beginning]) -> None:
     """Calls that would stand too far behind. Those of other nodes that come at this very moment are not seen."""
     limited = [each for each in calls if each.most_pending is not None and each.call.queue != "node"]
-    most = {text(each.call.reference): each.most_pending or 0 for each in limited}
+    most = {each.call.offer or "": each.most_pending or 0 for each in limited}
     if not limited:
         return
     await find_known(connection, [each for each in limited if each.call.keyed])
     waiting = Counter(dict(await connection.fetch(SQL.waiting, list(most), list(most.values()))))
     for each in _open(limited):
-        reference = text(each.call.reference)
-        if waiting[reference] >= (each.most_pending or 0):
+        offer = each.call.offer or ""
+        if waiting[offer] >= (each.most_pending or 0):
             each.outcome = queue_full(each.call.reference, each.most_pending or 0)
-        waiting[reference] += 1
+        waiting[offer] += 1
 
 
 def _came(call: NewCall, request: str | None) -> Happened:

@@ -63,8 +63,10 @@ def requests(wanted: ClaimFilter) -> Query:
     tools = [like(tool) for tool in wanted.tools] or None
     where.add(
         "(queue = 'session' AND tenant = ? AND subject = ? AND (?::text[] IS NULL OR tool LIKE ANY (?::text[]))"
-        " OR queue = 'worker' AND reference = ANY (?::text[]) AND (?::text[] IS NULL OR tenant = ANY (?::text[])))",
-        who.tenant, text(who.subject), tools, tools, [text(reference) for reference in wanted.references],
+        " OR queue = 'worker' AND (offer = ANY (?::text[]) AND holder IS NULL"
+        " OR reference = ANY (?::text[]) AND starts_with(holder, ?))"
+        " AND (?::text[] IS NULL OR tenant = ANY (?::text[])))",
+        who.tenant, text(who.subject), tools, tools, wanted.offers, wanted.references, text(who.holders),
         who.houses, who.houses,
     )  # fmt: skip
     if wanted.session is not None:

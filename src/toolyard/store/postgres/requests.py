@@ -62,8 +62,7 @@ def _claimable(wanted: ClaimFilter) -> tuple[Any, ...]:
     who = wanted.who
     tools = [like(tool) for tool in wanted.tools] or None
     session = None if wanted.session is None else text(wanted.session)
-    references = [text(reference) for reference in wanted.references]
-    return references, who.tenant, text(who.subject), text(who.holder), tools, session
+    return wanted.offers, who.tenant, text(who.subject), text(who.holder), tools, session
 
 
 def _claimed(call: CallRecord) -> Happened:
@@ -82,10 +81,11 @@ class _Whos:
     def values(self) -> list[Sequence[Any]]:
         """The first parameters of what {fits} is in."""
         people = [(number, who.tenant, text(who.subject), text(who.holder)) for who, number in self._numbers.items()]
-        serving = [(number, text(tool)) for who, number in self._numbers.items() for tool in who.serves]
+        serving = [(number, offer) for who, number in self._numbers.items() for offer in who.serves]
         free = [number for who, number in self._numbers.items() if who.houses is None]
         housed = [(number, text(house)) for who, number in self._numbers.items() for house in who.houses or ()]
-        return [*columns(people), *(columns(serving) or ([], [])), free, *(columns(housed) or ([], []))]
+        beginnings = [text(who.holders) for who in self._numbers]
+        return [*columns(people), *(columns(serving) or ([], [])), free, *(columns(housed) or ([], [])), beginnings]
 
 
 async def beat(

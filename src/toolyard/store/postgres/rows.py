@@ -57,7 +57,7 @@ def new_values(call: NewCall, seq: int, turn: int) -> Row:
         seq, *key_values(call.key), call.keyed, call.wire, text(call.tool), text(call.reference), call.input,
         call.fingerprint, text_or_none(call.user_id), text_or_none(call.trace_id), call.sealed, call.on_lost,
         call.queue, call.session, text_or_none(request_id(call)), turn, call.run_s, call.queue_s, call.total_s,
-        *(NO_ENDING if call.ending is None else ending_values(call.ending)), call.waiting_for,
+        *(NO_ENDING if call.ending is None else ending_values(call.ending)), call.waiting_for, call.offer,
     )  # fmt: skip
 
 

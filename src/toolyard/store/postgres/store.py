@@ -22,7 +22,7 @@ from ...model.judge import Judged, is_accepted
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding, session_of
-from ...model.worker import WorkerRecord
+from ...model.worker import WorkerRecord, whose_of
 from ...model.writes import (
     DIRECT,
     Answer,
@@ -343,6 +343,10 @@ class PostgresStore:
             standing = standing_of(row)
             return await self.row(standing.seq) if who.may_see(standing) else None
         return None
+
+    async def superseded(self, offers: Sequence[str], limit: int) -> list[CallRecord]:
+        whose = [whose_of(offer) for offer in offers]
+        return [call_of(row) for row in await self._ledger.fetch(SQL.superseded, offers, whose, limit)]
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         sql, values = queries.requests(wanted)

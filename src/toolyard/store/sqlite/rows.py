@@ -9,6 +9,7 @@ import msgspec
 from ...model.judge import Judged, frees_key
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
+from ...model.worker import whose_of
 from ...model.writes import ByNumber, CallState, Write, request_id
 from ..blocks import charge_of
 from ..hints import Topic
@@ -26,8 +27,9 @@ PendingHints = set[tuple[Topic, Hashable]]
 """What to give hints of once the transaction is durable."""
 
 encode = msgspec.json.Encoder().encode
-# From `queue_until` on the fields of a CallState are what a judged write may change, in the order of the columns.
-_CHANGING = CallState.__struct_fields__[CallState.__struct_fields__.index("queue_until") :]
+_FIELDS = CallState.__struct_fields__
+# From `queue_until` to `digest` they are what a judged write may change, in the order of the columns.
+_CHANGING = _FIELDS[_FIELDS.index("queue_until") : _FIELDS.index("digest") + 1]
 _SAVE = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE seq = ?"
 
 
@@ -53,7 +55,7 @@ def insert(cursor: apsw.Cursor, call: NewCall, node: str, now: float) -> int:
         request_id(call), call.turn, call.run_s, "PROCESSING" if here else "PENDING", int(here),
         node if here else None, now, now if here else None,
         None if call.queue_s is None or here else now + call.queue_s,
-        None if call.total_s is None else now + call.total_s, call.waiting_for,
+        None if call.total_s is None else now + call.total_s, call.waiting_for, call.offer,
     ))  # fmt: skip
     seq = cursor.connection.last_insert_rowid()
     if call.ending is not None:
@@ -144,7 +146,7 @@ def ran(cursor: apsw.Cursor, call: Ran, now: float, charges: Charges) -> tuple[A
 
 
 def refuse_long_queue(cursor: apsw.Cursor, call: NewCall, most: int) -> None:
-    (waiting,) = cursor.execute(SQL.pending_of_tool, (call.reference, most)).fetchone() or (0,)
+    (waiting,) = cursor.execute(SQL.pending_of_offer, (call.offer, most)).fetchone() or (0,)
     if waiting >= most:
         raise queue_full(call.reference, most)
 
@@ -251,7 +253,7 @@ def claimable(cursor: apsw.Cursor, wanted: ClaimFilter) -> tuple[str, tuple[Any,
     order: a long line is not read to its end."""
     if wanted.state is not State.PENDING:
         return _in_any_state(wanted)
-    references = _called(cursor, wanted)
+    offers = _called(cursor, wanted)
     who, limit = wanted.who, wanted.limit
     session = "" if wanted.session is None else " AND session = ?"
     given = () if wanted.session is None else (wanted.session,)
@@ -259,19 +261,19 @@ def claimable(cursor: apsw.Cursor, wanted: ClaimFilter) -> tuple[str, tuple[Any,
     found = [_OWN.format(named=_named(wanted), session=session, limit=limit)]
     houses = who.houses or []
     tenants = "" if who.houses is None else f" AND tenant IN ({', '.join('?' * len(houses))})"
-    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(references)
-    served = [value for reference in references for value in (reference, *houses, *given)]
+    found += [_SERVED.format(tenants=tenants, session=session, limit=limit)] * len(offers)
+    served = [value for offer in offers for value in (offer, *houses, *given)]
     return f"seq IN ({' UNION ALL '.join(found)})", (*own, *served)
 
 
 def _called(cursor: apsw.Cursor, wanted: ClaimFilter) -> list[str]:
     """Of the tools that are asked for, those of which calls wait, the longest first. One statement has no room for as
     many as somebody may serve; and of those that it has room for, most are not called just now."""
-    references = wanted.references
-    if len(references) <= 1:
-        return references
+    offers = wanted.offers
+    if len(offers) <= 1:
+        return offers
     houses = None if wanted.who.houses is None else encode(wanted.who.houses).decode()
-    asked = {"references": encode(references).decode(), "houses": houses, "session": wanted.session}
+    asked = {"offers": encode(offers).decode(), "houses": houses, "session": wanted.session}
     return [str(found) for (found,) in cursor.execute(SQL.called_of, {**asked, "limit": MOST_AT_ONCE}).fetchall()]
 
 
@@ -280,26 +282,43 @@ _OWN = (
     "AND tenant = ? AND subject = ? AND ({named}) AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
 )
 _SERVED = (
-    "SELECT seq FROM (SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING' AND queue = 'worker' "
-    "AND reference = ?{tenants} AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
+    "SELECT seq FROM (SELECT seq FROM calls INDEXED BY calls_offered WHERE state = 'PENDING' "
+    "AND offer = ?{tenants} AND waiting_for IS NULL{session} ORDER BY seq LIMIT {limit:d})"
 )
 
 
 def _in_any_state(wanted: ClaimFilter) -> tuple[str, tuple[Any, ...]]:
-    who, serves = wanted.who, wanted.references
-    places, houses = ", ".join("?" * len(serves)), who.houses or []
+    who, offers, references = wanted.who, wanted.offers, wanted.references
+    houses = who.houses or []
     tenants = "" if who.houses is None else f" AND tenant IN ({', '.join('?' * len(houses))})"
     found = [
         f"(queue = 'session' AND tenant = ? AND subject = ? AND ({_named(wanted)})"
-        f" OR queue = 'worker' AND reference IN ({places}){tenants})"
+        f" OR queue = 'worker' AND (offer IN ({_places(offers)}) AND holder IS NULL"
+        f" OR reference IN ({_places(references)}) AND substr(holder, 1, ?) = ?){tenants})"
     ]
-    given: list[Any] = [who.tenant, who.subject, *map(only_stars, wanted.tools), *serves, *houses]
+    mine = (len(who.holders), who.holders)
+    given: list[Any] = [who.tenant, who.subject, *map(only_stars, wanted.tools)]
+    given += [*offers, *references, *mine, *houses]
     if wanted.state is not None:
         found.append(_ALIVE.get(wanted.state, f"state = '{wanted.state}'"))
     if wanted.session is not None:
         found.append("session = ?")
         given.append(wanted.session)
     return " AND ".join(found), tuple(given)
+
+
+def superseded(cursor: apsw.Cursor, offers: Sequence[str], limit: int) -> list[int]:
+    found: list[int] = []
+    for offer in offers:
+        if len(found) < limit:
+            given = {"offer": offer, "whose": whose_of(offer), "limit": limit - len(found)}
+            waiting: list[Any] = cursor.execute(SQL.superseded, given).fetchall()
+            found += [seq for (seq,) in waiting]
+    return found
+
+
+def _places(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _named(wanted: ClaimFilter) -> str:

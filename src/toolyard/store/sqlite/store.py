@@ -329,6 +329,14 @@ class SqliteStore:
 
     # -- requests ----------------------------------------------------------------------------------
 
+    async def superseded(self, offers: Sequence[str], limit: int) -> list[CallRecord]:
+        def read(cursor: apsw.Cursor) -> list[CallRecord]:
+            return [
+                call for seq in rows.superseded(cursor, offers, limit) for call in rows.calls(cursor, "seq = ?", (seq,))
+            ]
+
+        return await self._writer.write(read)
+
     async def claim(self, wanted: ClaimFilter) -> list[CallRecord]:
         def write(cursor: apsw.Cursor, told: PendingHints) -> list[CallRecord]:
             now, claims, left = self._now(), list[CallRecord](), wanted.most_bytes

@@ -167,6 +167,11 @@ class RuledView(View):
             return ELSEWHERE
         return self._ruled(tool)
 
+    def may_have_seen(self, tool_id: str) -> bool:
+        """What tags and marks the tool had is not known: who is let see tools by these may have seen it."""
+        ids = [pattern.partition("@")[0] for pattern in self._allow]
+        return not ids or any(id[:1] in ("", "#") or fnmatchcase(tool_id, id) for id in ids)
+
     def of_offer(self, offer: Asset) -> Visibility:
         """What the rules say of a prompt or a resource, however it is spelled: a spelling that a rule forbids is
         forbidden under each other spelling, too. Verdicts are not remembered here: callers make up addresses as they

@@ -3,19 +3,19 @@
 -- name: call
 seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, trace_id, sealed,
     on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
 
 -- name: standing
 seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until, state,
     code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at, seen_at, heartbeat,
-    progress, effects, digest
+    progress, effects, digest, offer
 
 -- name: listed
 SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     CASE WHEN octet_length(input) <= 262144 THEN input ELSE '' END, fingerprint, user_id, trace_id, sealed,
     on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
     CASE WHEN octet_length(value) <= 262144 THEN value END, error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
 FROM calls
 
 -- name: waiting_calls
@@ -65,11 +65,11 @@ WITH new AS MATERIALIZED (
 ), made AS (
     INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
-        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects, waiting_for)
+        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects, waiting_for, offer)
     SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, end_code, here::integer,
         CASE WHEN here THEN $1::text END, CASE WHEN NOT here THEN now + queue_s END, now + total_s, now,
-        CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for
+        CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for, offer
     FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
     RETURNING {living}
 ), {lives}
@@ -77,17 +77,18 @@ SELECT seq, request FROM made
 
 -- What the tables of the living have to know of a call, and how those that were made or changed come to be in them.
 -- name: living
-seq, request, state, queue, reference, tenant, subject, session, tool, created_at, queue_until, deadline_at, waiting_for
+seq, request, state, queue, reference, tenant, subject, session, tool, created_at, queue_until, deadline_at, waiting_for,
+    offer
 
 -- name: changed
 calls.seq, calls.request, calls.state, calls.queue, calls.reference, calls.tenant, calls.subject, calls.session,
-    calls.tool, calls.created_at, calls.queue_until, calls.deadline_at, calls.waiting_for
+    calls.tool, calls.created_at, calls.queue_until, calls.deadline_at, calls.waiting_for, calls.offer
 
 -- name: lives
 waits AS (
-    INSERT INTO waiting (seq, queue, reference, tenant, subject, session, tool, created_at, due_at, ready)
+    INSERT INTO waiting (seq, queue, reference, tenant, subject, session, tool, created_at, due_at, ready, offer)
     SELECT seq, queue, reference, tenant, subject, session, tool, created_at, least(queue_until, deadline_at),
-        waiting_for IS NULL
+        waiting_for IS NULL, offer
     FROM made WHERE state = 'PENDING'
     ON CONFLICT (seq) DO UPDATE SET due_at = excluded.due_at, ready = excluded.ready
 ), runs AS (
@@ -106,9 +107,17 @@ SELECT place, taken_by, given, {call} FROM (
 LEFT JOIN calls ON seq = taken_by
 
 -- name: waiting
-SELECT wanted.reference, (SELECT count(*) FROM (
-    SELECT 1 FROM waiting WHERE queue = 'worker' AND ready AND reference = wanted.reference LIMIT wanted.most) AS few)
-FROM unnest($1::text[], $2::integer[]) AS wanted (reference, most)
+SELECT wanted.offer, (SELECT count(*) FROM (
+    SELECT 1 FROM waiting WHERE queue = 'worker' AND ready AND offer = wanted.offer LIMIT wanted.most) AS few)
+FROM unnest($1::text[], $2::integer[]) AS wanted (offer, most)
+
+-- What waits for somebody who has offered the tool anew, as something else.
+-- name: superseded
+SELECT {call} FROM calls WHERE state = 'PENDING' AND seq = ANY (ARRAY (
+    SELECT few.seq FROM unnest($1::text[], $2::text[]) AS now (offer, whose), LATERAL (
+        SELECT seq FROM waiting WHERE queue = 'worker' AND waiting.offer > whose AND waiting.offer < whose || '~'
+            AND waiting.offer <> now.offer LIMIT $3) AS few
+    LIMIT $3))
 
 -- name: record
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
@@ -217,23 +226,23 @@ UPDATE waiting SET due_at = $2::double precision FROM again WHERE waiting.seq = 
 (SELECT seq FROM calls AS found WHERE found.session = in_session AND found.request = id) AS number
 
 -- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
--- once, and as `model.judge` would; what does not fit is locked and judged. Those who write are numbered: `$1` to
--- `$4` are who they are, `$5` and `$6` which tools they serve, `$7` who serves everybody, and `$8` and `$9` which tenants
--- the others do.
+-- once, and as `model.judge` would; what does not fit is locked and judged. Those who write are numbered from 0: `$1` to
+-- `$4` are who they are, `$5` and `$6` what they offer, `$7` who serves everybody, `$8` and `$9` which tenants the
+-- others do, and `$10` how the names begin of all workers of their caller.
 -- name: fits
 seq = number AND state = 'PROCESSING' AND waiting_for IS NULL
-    AND (attempt = by_attempt
+    AND (attempt = by_attempt AND starts_with(holder, ($10::text[])[who + 1])
         OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
-    AND (queue = 'worker' AND (who, reference) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
+    AND (queue = 'worker' AND (who, offer) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
             AND (who = ANY ($7::integer[]) OR (who, tenant) IN (SELECT * FROM unnest($8::integer[], $9::text[])))
         OR queue = 'session' AND (who, tenant, subject) IN (SELECT * FROM unnest($1::integer[], $2::text[], $3::text[])))
     AND coalesce(least(deadline_at, run_until, lease_until), 'infinity') > ledger_now()
 
 -- name: beat
-UPDATE calls SET lease_until = ledger_now() + $10::double precision, seen_at = ledger_now(),
+UPDATE calls SET lease_until = ledger_now() + $11::double precision, seen_at = ledger_now(),
     heartbeat = coalesce(said, heartbeat), progress = coalesce(done, progress),
     run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
-FROM (SELECT each.*, {found} FROM unnest($11::new_beat[]) AS each OFFSET 0) AS beats
+FROM (SELECT each.*, {found} FROM unnest($12::new_beat[]) AS each OFFSET 0) AS beats
 WHERE {fits}
 RETURNING {standing}
 
@@ -244,7 +253,7 @@ WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = CASE WHEN took <> 0
             THEN took ELSE greatest(0, round(((ledger_now() - started_at) * 1000)::numeric, 3))::double precision END,
         value = result, error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-    FROM (SELECT each.*, {found} FROM unnest($10::new_answer[]) AS each OFFSET 0) AS answers
+    FROM (SELECT each.*, {found} FROM unnest($11::new_answer[]) AS each OFFSET 0) AS answers
     WHERE {fits}
     RETURNING {standing}
 ), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
@@ -257,7 +266,7 @@ SELECT * FROM ended
 WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
     SELECT few.*, now FROM clock, unnest($2::text[]) AS served, LATERAL (
         SELECT seq AS number, created_at AS came FROM waiting
-        WHERE queue = 'worker' AND ready AND reference = served
+        WHERE queue = 'worker' AND ready AND offer = served
             AND ($11::text[] IS NULL OR tenant = ANY ($11::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
     UNION ALL

@@ -5,14 +5,14 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     coalesce(input, (SELECT data FROM blobs WHERE id = input_blob)), fingerprint, user_id, trace_id, sealed, on_lost,
     state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
     coalesce(value, (SELECT data FROM blobs WHERE id = value_blob)), error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
 FROM calls
 
 -- name: listed
 SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     coalesce(input, x''), fingerprint, user_id, trace_id, sealed, on_lost,
     state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
 FROM calls
 
 -- name: waiting_calls
@@ -30,16 +30,16 @@ UNION ALL SELECT state, count(*) FROM calls WHERE seq >= :since AND state IN ('C
 -- name: standing
 SELECT seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until,
     state, code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at, seen_at,
-    heartbeat, progress, effects, digest
+    heartbeat, progress, effects, digest, offer
 FROM calls
 
 -- A number is never given twice, also where the newest calls were removed.
 -- name: begin
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
     user_id, trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, attempt, holder, created_at,
-    started_at, queue_until, deadline_at, waiting_for)
+    started_at, queue_until, deadline_at, waiting_for, offer)
 VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM numbers),
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: record
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
@@ -78,8 +78,13 @@ DELETE FROM keys WHERE seq = :seq AND (tenant, subject, family, call_id) IN
 -- name: key
 SELECT seq, fingerprint FROM keys WHERE tenant = ? AND subject = ? AND family = ? AND call_id = ?
 
--- name: pending_of_tool
-SELECT count(*) FROM (SELECT 1 FROM calls WHERE state = 'PENDING' AND reference = ? LIMIT ?)
+-- name: pending_of_offer
+SELECT count(*) FROM (SELECT 1 FROM calls INDEXED BY calls_offered WHERE state = 'PENDING' AND offer = ? LIMIT ?)
+
+-- What waits for somebody who has offered the tool anew, as something else.
+-- name: superseded
+SELECT seq FROM calls INDEXED BY calls_offered
+WHERE state = 'PENDING' AND offer > :whose AND offer < :whose || '~' AND offer <> :offer LIMIT :limit
 
 -- Only what lives is looked at, however many have ended.
 -- name: overdue
@@ -165,12 +170,12 @@ DELETE FROM workers WHERE lease_until <= ? RETURNING 1
 
 -- name: called_of
 SELECT value FROM (
-    SELECT value, (SELECT seq FROM calls INDEXED BY calls_pending
-        WHERE state = 'PENDING' AND reference = served.value AND queue = 'worker' AND waiting_for IS NULL
+    SELECT value, (SELECT seq FROM calls INDEXED BY calls_offered
+        WHERE state = 'PENDING' AND offer = served.value AND waiting_for IS NULL
             AND (:houses IS NULL OR tenant IN (SELECT value FROM json_each(:houses)))
             AND (:session IS NULL OR session = :session)
         ORDER BY seq LIMIT 1) AS oldest
-    FROM json_each(:references) AS served
+    FROM json_each(:offers) AS served
 ) WHERE oldest IS NOT NULL ORDER BY oldest LIMIT :limit
 
 -- It is gone again before anybody sees it.
