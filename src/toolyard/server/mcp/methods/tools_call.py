@@ -48,6 +48,7 @@ from ...intake.intake import ACCEPTED, Answered, Intake
 from ...wire_check import headers_of
 from ..protocol.channel import McpChannel
 from ..protocol.peer import McpRequest, Peer
+from ..protocol.question_ids import QuestionIds
 from ..protocol.request_state import States, digest_of
 from .resources import FAMILY, GivenResources
 from .resumed_calls import Following
@@ -69,6 +70,7 @@ class CallParts(Struct, frozen=True):
     given: GivenResources
     following: Following
     telling: ModelText
+    ids: QuestionIds
     ttl_ms: int
     """How long a task is said to be kept."""
     on_task: Callable[[int, Peer], None]
@@ -86,6 +88,7 @@ class Calling:
         )  # fmt: skip
         self._store, self._states, self._ttl_ms = parts.node.store, parts.states, parts.ttl_ms
         self._given, self._telling, self.following = parts.given, parts.telling, parts.following
+        self._ids = parts.ids
         self._on_task, self._on_sent = parts.on_task, parts.on_sent
         self._headers: dict[Tool, dict[str, tuple[str, ...]]] = {}
         """Which of their arguments are repeated in headers, of tools that were called."""
@@ -185,7 +188,7 @@ class Calling:
 
     def new_channel(self, call: "McpCall") -> McpChannel:
         token = None if call.meta.progress_token is UNSET else call.meta.progress_token
-        return McpChannel(call.request.peer, call.request.outlet, token, call, self._telling)
+        return McpChannel(call.request.peer, call.request.outlet, token, call, self._telling, self._ids)
 
     # -- tasks -------------------------------------------------------------------------------------
 

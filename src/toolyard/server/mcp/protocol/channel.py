@@ -8,9 +8,10 @@ from ....model.call import Outcome
 from ....model.channel import Asks, Question
 from ....wires.mcp.envelope import encode_notification, encode_request
 from ....wires.mcp.params import LEVELS
-from ....wires.mcp.questions import can_answer, encode_question, question_id
+from ....wires.mcp.questions import can_answer, encode_question
 from ....wires.model_text import ModelText
 from .peer import Outlet, Peer
+from .question_ids import QuestionIds
 
 TOGETHER_S = 0.01
 """Questions that are asked at once are put at once."""
@@ -38,10 +39,16 @@ class McpChannel:
     _is_putting = False
 
     def __init__(
-        self, peer: Peer, outlet: Outlet, token: int | str | None, asks: RequestHooks, telling: ModelText
+        self,
+        peer: Peer,
+        outlet: Outlet,
+        token: int | str | None,
+        asks: RequestHooks,
+        telling: ModelText,
+        ids: QuestionIds,
     ) -> None:
         """`asks` is told what is to be put where there are no requests to clients, and when it takes long."""
-        self._telling = telling
+        self._telling, self._ids = telling, ids
         self._peer, self._outlet, self._token, self._asks = peer, outlet, token, asks
         self._loop = asyncio.get_running_loop()
 
@@ -66,7 +73,7 @@ class McpChannel:
 
     def put(self, question: Question, seq: int) -> None:
         if not self._peer.revision.is_modern:
-            id = question_id(seq, question.name)
+            id = self._ids.id_of(seq, question.name, self._peer)
             self._outlet.send(encode_request(id, *encode_question(question, self._peer.revision, id)))
             return
         if not self._is_putting:

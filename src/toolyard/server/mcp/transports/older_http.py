@@ -109,7 +109,7 @@ class OlderEra:
             return await self._initialize(message, caller)
         peer, state = await self._peer(exchange, caller)
         if message.method is UNSET:
-            await self._answers.take(message, caller)
+            await self._answers.take(message, peer)
             return ACCEPTED
         if message.id is UNSET:
             if message.method == "notifications/cancelled":
