@@ -36,7 +36,7 @@ ALLOWED = {
     "server/mcp/transports/http_stream.py HttpOutlet._beside": ITEM,
     "server/mcp/transports/cancellation.py RunningRequests.kept": REQUEST,
     "runners/child.py serve": PROCESS,
-    "engine/concurrency.py Slots.turn": ITEM,
+    "engine/concurrency.py Slots._give_all_back": ITEM,
     "engine/restarts.py Restarts._start": REQUEST,
     "engine/durable.py DurableCalls._enter": REQUEST,
     "engine/durable.py DurableCalls._hearing": REQUEST,
