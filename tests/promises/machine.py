@@ -138,8 +138,6 @@ class Machine(RuleBasedStateMachine):
         node: int, brought: dict[str, str] | None = None,
     ) -> Sent:  # fmt: skip
         stage, world = self.on, self.world
-        if key is not None and "-" not in key:
-            key = f"{family_of(wire)}-{key}"  # elsewhere the same key is another call's, and so is its id here
         session = await stage.mcp_session(person, node) if wire.startswith("mcp-old") else ""
         listener = Listener(person, user, knows=frozenset({str(input["mark"])}))
         heard = stage.send(listener, wires.call(wire, tool, input, key, user, session, brought), node)
@@ -243,6 +241,22 @@ class Machine(RuleBasedStateMachine):
         if chance == 0:
             input = self._input("Far.Tally", person, None, file=str(self.tally))
             self.on.run(self._call(person, wire, "Far.Tally", input, key, None, node))
+
+    @move(person=PEOPLE, wire=wires.WIRES, user=FOR_WHOM, node=NODES)
+    def call_the_same_at_once(
+        self, person: Person = ADA, wire: str = "oxp", user: str | None = None, node: int = 0
+    ) -> None:
+        """Without a key, and it needs a yes: however many come at once, on both nodes, one waits."""
+        self.on.run(self._at_once(person, wire, user, node))
+
+    async def _at_once(self, person: Person, wire: str, user: str | None, node: int) -> None:
+        input = self._input("Desk.Pay", person, user)
+        places = (node, 1 - node, node)
+        await asyncio.gather(*(self._call(person, wire, "Desk.Pay", input, None, user, each) for each in places))
+        heard = await self.on.operate("GET", "/v1/admin/approvals", node=node)
+        waiting = heard.json["approvals"] if heard.status == 200 else []
+        if len([each for each in waiting if each["input"].get("mark") == input["mark"]]) > 1:
+            self.world.troubles.append(f"one call, and several wait for a yes: {waiting}")
 
     @move(4, index=WHICH, wire=ANY_WIRE, node=NODES)
     def call_the_same_again(self, index: int = 0, wire: str | None = None, node: int = 0) -> None:

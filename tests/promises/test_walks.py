@@ -59,6 +59,14 @@ def walk(new_ledger: NewLedger) -> Start:
     return start
 
 
+@pytest.mark.parametrize("wire", ["oxp", "mcp-new", "mcp-old"])
+def test_the_same_call_at_once_waits_for_one_yes(walk: Start, wire: str) -> None:
+    with walk() as taken:
+        taken.call_the_same_at_once(wire=wire)
+        taken.somebody_decides()
+        taken.call_the_same_again(wire=wire)
+
+
 # -- who may know what -----------------------------------------------------------------------------
 
 

@@ -145,6 +145,26 @@ def test_an_answer_of_another_caller_does_not_count(keyed: Server, stage: Stage,
     exchange.result()
 
 
+def test_an_answer_from_another_session_of_the_same_caller_does_not_count(
+    client: Connect, stage: Stage, name: str
+) -> None:
+    mine, other = client("2025-11-25", **ALL), client("2025-11-25", **ALL)
+    assert isinstance(mine, Older)
+    assert isinstance(other, Older)
+    exchange = mine.act(name)
+    visit = stage.visit(name)
+    visit.tell("ask", "who")
+    question = exchange.next()
+    _, seq, _, asked = question["id"].split(".", 3)
+    for id in (question["id"], f"question.{seq}..{asked}", "question.x.y.z", "question.1"):
+        other.answer({"id": id}, accepted(name="Eve"))
+    other.refuse(question)
+    mine.answer(question, accepted(name="Ada"))
+    assert visit.hear() == "Ada"
+    visit.ends()
+    exchange.result()
+
+
 def test_a_question_waits_while_its_stream_is_taken_up_again(client: Connect, stage: Stage, name: str) -> None:
     older = client("2025-11-25", **ALL)
     assert isinstance(older, Older)

@@ -31,6 +31,7 @@ from .methods.tools_call import Calling, CallParts
 from .methods.tools_list import ToolPages
 from .methods.url_completions import Completions
 from .protocol.event_ids import Places
+from .protocol.question_ids import QuestionIds
 from .protocol.request_state import States
 from .protocol.sessions import McpSessions
 from .transports.http import McpHttp
@@ -62,12 +63,13 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
     states = States(ground.ring, settings.answer_wait_s, clock.now)
     given = GivenResources(node, settings.retention_s, telling)
-    following = Following(engine, node, states, given, settings.sync_wait_s, ttl_ms, telling)
+    ids = QuestionIds(ground.ring)
+    following = Following(engine, node, states, ids, given, settings.sync_wait_s, ttl_ms, telling)
     tasks = Tasks(store, catalogue, following, questions, ground.witness, ttl_ms, telling)
     subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, most)
     completions = Completions(node, subscriptions)
     parts = CallParts(
-        ground.intake, engine, catalogue, node, states, given, following, telling, ttl_ms,
+        ground.intake, engine, catalogue, node, states, given, following, telling, ids, ttl_ms,
         on_task=subscriptions.follow, on_sent=completions.expect,
     )  # fmt: skip
     asking = Asking(store, clock.new_id)
@@ -76,7 +78,7 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     identity = ServerInfo(settings.name, settings.shown_title, settings.instructions)
     pages = ToolPages(catalogue, settings.mcp_page_size)
     dispatcher = Dispatcher(Calling(parts), pages, tasks, subscriptions, offers, identity)
-    answers = ClientAnswers(store, questions, asking)
+    answers = ClientAnswers(store, questions, asking, ids)
     keeping = Keeping(store, Places(ground.ring), settings.mcp_stream_s)
     sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)

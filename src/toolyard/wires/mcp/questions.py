@@ -82,16 +82,3 @@ def _named(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
 def encode_complete(id: str) -> bytes:
     """The notification that a person is done at the page that the client sent them to."""
     return encode_notification(COMPLETE, {"elicitationId": id})
-
-
-def question_id(seq: int, name: str) -> str:
-    """The id of the request that puts a question. It says whose question it is, so that any node can take the
-    answer."""
-    return f"question-{seq}-{name}"
-
-
-def question_of(id: Any) -> tuple[int, str] | None:
-    """The number of the call and the name of its question that an answer with this id is for; None for another id."""
-    kind, _, rest = id.partition("-") if isinstance(id, str) else ("", "", "")
-    seq, _, name = rest.partition("-")
-    return (int(seq), name) if kind == "question" and seq.isdigit() and name else None

@@ -21,10 +21,11 @@ from ....store.hints import Topic
 from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import CallParams
-from ....wires.mcp.questions import encode_complete, encode_input_required, encode_question, question_id
+from ....wires.mcp.questions import encode_complete, encode_input_required, encode_question
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
 from ..protocol.peer import McpRequest, Outlet, Peer
+from ..protocol.question_ids import QuestionIds
 from ..protocol.request_state import States, digest_of
 from .resources import GivenResources
 
@@ -38,12 +39,13 @@ class Following:
         engine: Engine,
         node: Node,
         states: States,
+        ids: QuestionIds,
         given: GivenResources,
         sync_wait_s: float,
         ttl_ms: int,
         telling: ModelText,
     ) -> None:
-        self._telling = telling
+        self._telling, self.ids = telling, ids
         self._engine, self._questions = engine, engine.questions
         self._node, self._store, self._states = node, node.store, states
         self._given, self._sync_wait_s, self._ttl_ms = given, sync_wait_s, ttl_ms
@@ -69,10 +71,14 @@ class Following:
         self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
             return await self._next(tool, call, params, request)
-        asked = partial(_asked, seq=call.seq, peer=peer)
+        asked = partial(self._asked, seq=call.seq, peer=peer)
         ended = await self.until_ended(call, outlet, asked, peer)
         self._given.keep(tool, ended.outcome(), peer.caller)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
+
+    def _asked(self, question: Any, seq: int, peer: Peer) -> bytes:
+        id = self.ids.id_of(seq, question.name, peer)
+        return encode_request(id, *encode_question(question, peer.revision, id))
 
     async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> bool:
         """Whether anything was answered. Raises RpcError for an answer that is none; what was not asked is ignored."""
@@ -100,7 +106,9 @@ class Following:
                         put.add(question.name)
                         outlet.send(asked(question))
                         if peer.revision.completes and call.waiting_for in FOR_A_PERSON:
-                            watching.callback(self._tell_once(call.seq, question.name, outlet))
+                            watching.callback(
+                                self._tell_once(call.seq, self.ids.id_of(call.seq, question.name, peer), outlet)
+                            )
                 after = await self._questions.next_step(call.seq, Wait(None, outlet), known=put)
                 if after is None:
                     raise stopping()
@@ -120,12 +128,12 @@ class Following:
         await holding(self._store, ((Topic.DECIDED, call.seq), (Topic.ENDED, call.seq)), wait, came)
         return now
 
-    def _tell_once(self, seq: int, name: str, outlet: Outlet) -> Callable[[], None]:
+    def _tell_once(self, seq: int, id: str, outlet: Outlet) -> Callable[[], None]:
         """As soon as what the call waits for has come. What to call to stop."""
 
         def tell() -> None:
             forget()
-            outlet.send(encode_complete(question_id(seq, name)))
+            outlet.send(encode_complete(id))
 
         forget = self._store.hints.watch(Topic.DECIDED, seq, tell)
         return forget
@@ -159,11 +167,6 @@ class Following:
                 return encode_created(self._telling.record(call), peer.revision, self._ttl_ms)
             if self._store.hints.is_leaving or not is_held:
                 raise stopping()
-
-
-def _asked(question: Any, seq: int, peer: Peer) -> bytes:
-    id = question_id(seq, question.name)
-    return encode_request(id, *encode_question(question, peer.revision, id))
 
 
 def stopping() -> RpcError:

@@ -21,7 +21,7 @@ from ....trust.audit.entry import AuditKind
 from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import RELATED_TASK, OfTask, PageParams, decode_params
-from ....wires.mcp.questions import encode_question, question_id
+from ....wires.mcp.questions import encode_question
 from ....wires.mcp.revisions import Revision
 from ....wires.mcp.tasks import encode_listed, encode_task, status_of
 from ....wires.model_text import ModelText
@@ -112,12 +112,18 @@ class Tasks:
     async def result(self, request: McpRequest) -> bytes:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
         call, peer = await self._find(request), request.peer
-        asked = partial(_asked, call=call, revision=peer.revision)
+        asked = partial(self._asked, call=call, peer=peer)
         call = await self._following.until_ended(call, request.outlet, asked, peer)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = decode(self.result_of(call, peer.revision))
         return _encode({**made, "_meta": {**made.get("_meta", {}), RELATED_TASK: {"taskId": call.key.call_id}}})
+
+    def _asked(self, question: Question, call: CallRecord, peer: Peer) -> bytes:
+        id = self._following.ids.id_of(call.seq, question.name, peer)
+        method, params = encode_question(question, peer.revision, id)
+        related = {"_meta": {RELATED_TASK: {"taskId": call.key.call_id}}}
+        return encode_request(id, method, {**params, **related})
 
     def result_of(self, call: CallRecord, revision: Revision) -> bytes:
         """What the call would have been answered with."""
@@ -143,13 +149,6 @@ class Tasks:
     async def find(self, id: str, peer: Peer) -> CallRecord | None:
         """The caller's call over MCP of that id. A call of that id over another wire is no task, whoever chose it."""
         return await self._store.get(peer.caller.tenant, peer.caller.subject, id, FAMILY)
-
-
-def _asked(question: Question, call: CallRecord, revision: Revision) -> bytes:
-    id = question_id(call.seq, question.name)
-    method, params = encode_question(question, revision, id)
-    related = {"_meta": {RELATED_TASK: {"taskId": call.key.call_id}}}
-    return encode_request(id, method, {**params, **related})
 
 
 def _why(call: CallRecord) -> str:

@@ -51,6 +51,7 @@ from ...intake.witness import RequestOrigin
 from ...wire_check import headers_of
 from ..protocol.channel import McpChannel
 from ..protocol.peer import McpRequest, Peer
+from ..protocol.question_ids import QuestionIds
 from ..protocol.request_state import States, digest_of
 from .resources import FAMILY, GivenResources
 from .resumed_calls import Following
@@ -71,6 +72,7 @@ class CallParts(Struct, frozen=True):
     given: GivenResources
     following: Following
     telling: ModelText
+    ids: QuestionIds
     ttl_ms: int
     """How long a task is said to be kept."""
     on_task: Callable[[int, Peer], None]
@@ -88,6 +90,7 @@ class Calling:
         )  # fmt: skip
         self._store, self._states, self._ttl_ms = parts.node.store, parts.states, parts.ttl_ms
         self._given, self._telling, self.following = parts.given, parts.telling, parts.following
+        self._ids = parts.ids
         self._on_task, self._on_sent = parts.on_task, parts.on_sent
         self._headers: dict[Tool, dict[str, tuple[str, ...]]] = {}
         """Which of their arguments are repeated in headers, of tools that were called."""
@@ -104,6 +107,7 @@ class Calling:
         call = McpCall(
             request,
             self._telling,
+            self._ids,
             asyncio.get_running_loop(),
             None if meta.progress_token is UNSET else meta.progress_token,
             calling=self,

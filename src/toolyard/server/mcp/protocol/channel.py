@@ -9,9 +9,10 @@ from msgspec import Struct
 from ....model.channel import Asks, Question
 from ....wires.mcp.envelope import encode_notification, encode_request
 from ....wires.mcp.params import LEVELS
-from ....wires.mcp.questions import can_answer, encode_question, question_id
+from ....wires.mcp.questions import can_answer, encode_question
 from ....wires.model_text import ModelText
 from .peer import McpRequest
+from .question_ids import QuestionIds
 
 TOGETHER_S = 0.01
 """Questions that are asked at once are put at once."""
@@ -25,6 +26,7 @@ class McpChannel(Struct, eq=False):
 
     request: McpRequest
     telling: ModelText
+    ids: QuestionIds
     loop: asyncio.AbstractEventLoop
     """The server's: tools in threads have something to say, too."""
     token: int | str | None
@@ -59,10 +61,10 @@ class McpChannel(Struct, eq=False):
         return is_reachable and can_answer(peer.capabilities, kind)
 
     def put(self, question: Question, seq: int) -> None:
-        revision = self.request.peer.revision
-        if not revision.is_modern:
-            id = question_id(seq, question.name)
-            self.request.outlet.send(encode_request(id, *encode_question(question, revision, id)))
+        peer = self.request.peer
+        if not peer.revision.is_modern:
+            id = self.ids.id_of(seq, question.name, peer)
+            self.request.outlet.send(encode_request(id, *encode_question(question, peer.revision, id)))
             return
         if not self.is_putting:
             self.is_putting = True

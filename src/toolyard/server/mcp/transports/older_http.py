@@ -115,7 +115,7 @@ class OlderEra:
         if type(message) is CallMessage:
             return await self._answer(message, peer, exchange)
         if message.method is UNSET:
-            await self._answers.take(message, caller)
+            await self._answers.take(message, peer)
             return ACCEPTED
         if message.id is UNSET:
             if message.method == "notifications/cancelled":

@@ -66,7 +66,7 @@ class OlderStreams:
                 for each, data in await self._store.call_events(seq, number):
                     number = each
                     yield event(data, self._places.id_of((seq, number, id), peer))
-                for question in await self._answers.unseen(call, peer.caller, peer.revision):
+                for question in await self._answers.unseen(call, peer):
                     if question not in put:
                         put.add(question)
                         yield event(question)

@@ -45,6 +45,8 @@ from .pipes import OutputPipe
 
 LOOK_S = 0.1
 SESSION = "stdio"
+ANY = "2025-11-25"
+"""The revision of what needs no handshake."""
 """There is one."""
 
 
@@ -208,7 +210,7 @@ class StdioServer:
     async def _told(self, message: Incoming) -> None:
         """What wants no answer."""
         if message.method is UNSET:
-            await self._parts.answers.take(message, self._around.caller)
+            await self._parts.answers.take(message, self._older_peer(self._state or SessionState(ANY)))
         elif message.method == "notifications/cancelled":
             try:
                 id = decode_params(message, Cancelled).id
@@ -239,14 +241,16 @@ class StdioServer:
             return self._initialize(message)
         if self._state is None and message.method != "ping":
             raise RpcError(INVALID_REQUEST, "Invalid request: send initialize first, or the newer revision's _meta")
-        state = self._state or SessionState("2025-11-25")
+        state = self._state or SessionState(ANY)
         if message.method in SETTINGS:
             change(message, state, self._parts.subscriptions.most)
             self._wanted.uris = tuple(state.subscriptions)
             return b"{}"
-        revision = HANDSHAKE[state.version]
-        older = Peer(revision, self._around.caller, state.stated(), state.log_level, SESSION)
+        older = self._older_peer(state)
         return await self._parts.dispatcher.answer(StdioRequest(message, older, outlet, self._around.base_url))
+
+    def _older_peer(self, state: SessionState) -> Peer:
+        return Peer(HANDSHAKE[state.version], self._around.caller, state.stated(), state.log_level, SESSION)
 
     def _initialize(self, message: Message) -> bytes:
         params = decode_params(message, Initialize)
