@@ -314,17 +314,14 @@ class SqliteStore:
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
         """What is removed is overwritten in the file; the log beside it, `-wal`, has it until the next checkpoint."""
-        await self.behind.flush()
-        await self._writer.write(lambda cursor: cursor.execute("PRAGMA secure_delete = ON").fetchall())
-        try:
-            erased = await self._writer.write(lambda cursor: rows.erase(cursor, tenant, user_id))
-            after: int | None = 0
-            while after is not None:
-                erase = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after, limit=ERASED_AT_ONCE)
-                some, after = await self._writer.write(erase)
-                erased += some
-        finally:
-            await self._writer.write(lambda cursor: cursor.execute("PRAGMA secure_delete = OFF").fetchall())
+        if self.behind.is_waiting:
+            await self.behind.flush()
+        erased = await self._writer.write(overwriting(partial(rows.erase, tenant=tenant, user_id=user_id)))
+        after: int | None = 0
+        while after is not None:
+            erase = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after, limit=ERASED_AT_ONCE)
+            some, after = await self._writer.write(overwriting(erase))
+            erased += some
         return erased
 
     # -- requests ----------------------------------------------------------------------------------
@@ -573,6 +570,19 @@ class SqliteStore:
         told.update(changed(before, after))
         if after.session is not None and is_news(before, after):
             sessions.announce(cursor, told, after.seq, was_open=before.state not in ENDED, now=self._now())
+
+
+def overwriting(write: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
+    """A write that overwrites in the file what it removes."""
+
+    def overwrites(cursor: apsw.Cursor) -> T:
+        cursor.execute("PRAGMA secure_delete = ON").fetchall()
+        try:
+            return write(cursor)
+        finally:
+            cursor.execute("PRAGMA secure_delete = OFF").fetchall()
+
+    return overwrites
 
 
 def _identity(path: Path) -> tuple[int, int]:
