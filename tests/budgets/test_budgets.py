@@ -393,6 +393,19 @@ def refused_at_once(shape: Callable[[int], bytes]) -> Drive:
     return drive
 
 
+def messages_at_once(loud: Loud) -> None:
+    """Ordinary ones, each of which takes a twentieth of a second."""
+    session = opened(loud)
+    tool_use = {"type": "tool_use", "id": "ID", "name": "find", "input": {"x": [1.7e308] * 50_000}}
+    body = json.dumps({"role": "assistant", "content": [tool_use]}).encode()
+    bodies = [body.replace(b'"ID"', b'"o%d"' % number) for number in range(60)]
+
+    def send(number: int) -> None:
+        assert loud.send("POST", f"/v1/sessions/{session}/messages", bodies[number]).status == 200
+
+    at_once(len(bodies), send)
+
+
 # -- MCP -------------------------------------------------------------------------------------------
 
 
@@ -633,6 +646,7 @@ COMBINED: dict[str, Row] = {
         f"ten bodies at once: {shape.__name__}": Row(refused_at_once(shape), loop_s=1.0, memory=256 * MIB)
         for shape in (lists, depths, integers)
     },
+    "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),
