@@ -1,11 +1,21 @@
 """Requests with large bodies take turns, and callers among themselves."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any
 
 from toolyard.model.caller import Caller
 from toolyard.server.http.exchange import Exchange, Gone
 from toolyard.server.http.turns import ROUNDS, Turns
+
+
+def on_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(asyncio.wait_for(test(), 30))
+
+    return run
 
 
 class Line:
@@ -41,12 +51,14 @@ class Requests:
             self.notes.append(name)
 
 
+@on_a_loop
 async def test_one_is_worked_on_at_a_time_and_callers_take_turns() -> None:
     requests = Requests()
     await asyncio.gather(*(requests.start(name) for name in ("a1", "a2", "a3", "a4", "b1", "b2", "c1")))
     assert requests.notes[::2] == requests.notes[1::2] == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
 
 
+@on_a_loop
 async def test_between_two_turns_the_loop_goes_round() -> None:
     requests, seen = Requests(), list[int]()
     running = asyncio.gather(*(requests.start(name) for name in ("a1", "a2")))
@@ -56,6 +68,7 @@ async def test_between_two_turns_the_loop_goes_round() -> None:
     assert seen.count(2) >= ROUNDS
 
 
+@on_a_loop
 async def test_a_request_that_only_waits_holds_nobody_up() -> None:
     requests, answered = Requests(), asyncio.Event()
 
@@ -71,6 +84,7 @@ async def test_a_request_that_only_waits_holds_nobody_up() -> None:
     await requests.start("c1")
 
 
+@on_a_loop
 async def test_whoever_leaves_or_is_stopped_loses_its_turn_and_nobody_elses() -> None:
     requests = Requests()
     running = [requests.start(name) for name in ("a1", "a2", "a3", "b1")]
@@ -84,6 +98,7 @@ async def test_whoever_leaves_or_is_stopped_loses_its_turn_and_nobody_elses() ->
     assert requests.notes == ["a1", "a1", "b1", "b1"]
 
 
+@on_a_loop
 async def test_a_turn_that_came_as_its_request_was_stopped_goes_to_the_next() -> None:
     requests = Requests()
     running = [requests.start(name) for name in ("a1", "b1", "c1")]
