@@ -8,6 +8,7 @@ without a row here is a failure.
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -246,7 +247,7 @@ def many_tool_uses(loud: Loud) -> None:
 
 def uses_of_large_tools(loud: Loud) -> None:
     """Each of which changes a session that has megabytes of tools; and then a worker claims them."""
-    properties: dict[str, Any] = {f"p{number}": {} for number in range(1200)}
+    properties: dict[str, Any] = {f"p{number}": {} for number in range(900)}
     tools = [FIND | {"name": f"t{n}", "input_schema": {"type": "object", "properties": properties}} for n in range(256)]
     session = opened(loud, tools=tools)
     content = [{"type": "tool_use", "id": f"l{n}", "name": f"t{n}", "input": {"p0": "v"}} for n in range(256)]
@@ -372,6 +373,37 @@ def many_sessions(loud: Loud) -> None:
         tools = [FIND | {"name": f"find{each}", "input_schema": schema} for each in range(100)]
         reply = loud.send("POST", "/v1/sessions", {"tools": tools})
         assert reply.status in (201, 422), reply.body[:500]
+
+
+def at_once(count: int, send: Callable[[int], object]) -> None:
+    """On as many connections."""
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(send, range(count)))
+
+
+def refused_at_once(shape: Callable[[int], bytes]) -> Drive:
+    """What is not even taken, ten times: no limit counts it."""
+
+    def drive(loud: Loud) -> None:
+        body = made({"metadata2": LARGE}, shape)
+        at_once(10, lambda _: checked(loud.send("POST", "/v1/sessions", body)))
+        body = made({"tool_id": "Kit.Nothing", "input": {"x": LARGE}}, shape)
+        at_once(10, lambda _: checked(loud.send("POST", "/tools/call", body)))
+
+    return drive
+
+
+def messages_at_once(loud: Loud) -> None:
+    """Ordinary ones, each of which takes a twentieth of a second."""
+    session = opened(loud)
+    tool_use = {"type": "tool_use", "id": "ID", "name": "find", "input": {"x": [1.7e308] * 50_000}}
+    body = json.dumps({"role": "assistant", "content": [tool_use]}).encode()
+    bodies = [body.replace(b'"ID"', b'"o%d"' % number) for number in range(60)]
+
+    def send(number: int) -> None:
+        assert loud.send("POST", f"/v1/sessions/{session}/messages", bodies[number]).status == 200
+
+    at_once(len(bodies), send)
 
 
 # -- MCP -------------------------------------------------------------------------------------------
@@ -610,6 +642,11 @@ METHODS: dict[tuple[str, str], Row] = {
 }  # fmt: skip
 
 COMBINED: dict[str, Row] = {
+    **{
+        f"ten bodies at once: {shape.__name__}": Row(refused_at_once(shape), loop_s=1.0, memory=256 * MIB)
+        for shape in (lists, depths, integers)
+    },
+    "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),
     "many sessions with many tools": Row(many_sessions, memory=128 * MIB),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.runners.schema_cost import ENDLESS, MOST_DEPTH, MOST_PARTS, Cost, NotPlain, bounded, measured
+from toolyard.runners.schema_cost import ENDLESS, MOST_DEPTH, MOST_PARTS, MULTIPLE, Cost, NotPlain, bounded, measured
 from toolyard.runners.validation import checked
 
 TREE = {"type": "array", "items": {"$ref": "#"}}
@@ -53,6 +53,10 @@ def test_nothing_is_said_of_what_only_the_validator_can_follow(schema: dict[str,
 def test_a_property_may_be_named_like_a_keyword() -> None:
     schema = {"$id": "https://a.example/", "properties": {"$id": {"type": "string"}, "unevaluatedItems": {}}}
     assert Cost(schema).steps(1) < 20
+
+
+def test_dividing_counts_for_what_it_costs() -> None:
+    assert Cost({"properties": {"x": {"items": {"multipleOf": 1e-300}}}}).steps(3) > MULTIPLE
 
 
 def test_a_document_has_bounds_however_deep_it_is() -> None:

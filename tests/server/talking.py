@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from toolyard.model.caller import LOCAL
+from toolyard.model.json_bounds import JsonBounds
 from toolyard.server.app.compose import Yard
 from toolyard.server.app.run import address_of, listen, serve
 from toolyard.server.http import uvicorn_protocol
@@ -255,7 +256,9 @@ def shell(*routes: Route) -> Shell:
     admission = Admission(
         Guard("", None, (), (), knows_host=False), lambda headers: LOCAL, Witness(None, time.time), has_issuers=False
     )
-    return Shell(routes or ROUTES, BodyReader(1 << 20, 64), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS, None)
+    return Shell(
+        routes or ROUTES, BodyReader(1 << 20, JsonBounds()), admission, {"": oxp.FLAT}, nothing, nothing, SETTINGS, None
+    )
 
 
 def announce(address: str) -> None:

@@ -165,6 +165,8 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "max_output_bytes": (2048, "2048", 2048),
     "max_result_bytes": (2048, "2048", 2048),
     "max_json_depth": (1, "1", 1),
+    "max_json_values": (100, "100", 100),
+    "max_json_digits": (17, "17", 17),
     "max_header_bytes": (1024, "1024", 1024),
     "header_timeout_s": (1, "1", 1.0),
     "body_timeout_s": (1, "1", 1.0),

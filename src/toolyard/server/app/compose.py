@@ -27,6 +27,7 @@ from ...engine.worker_tools import OfferLimits, WorkerRunner, WorkerTools
 from ...lazy import load
 from ...model.clock import SYSTEM_CLOCK, Clock
 from ...model.errors import SettingsError
+from ...model.json_bounds import JsonBounds
 from ...model.run import Runner, Source
 from ...model.tool import Tool
 from ...runners.inline import Inline
@@ -190,7 +191,7 @@ class Yard:
             operator=token,
             validity=self._validity,
         )
-        reader = BodyReader(settings.max_body_bytes, settings.max_json_depth)
+        reader = BodyReader(settings.max_body_bytes, bounds_of(settings))
         life, admin = lifespan(self.start, self.stop), self._admin(clock)
         routes = [*self.routes, *self._forms, *self._mcp(clock), *admin, *self._console(clock)]
         self.asgi = Shell(
@@ -434,6 +435,10 @@ def timeouts_of(settings: Settings) -> Timeouts:
         show_exceptions=settings.show_exceptions,
         result_bytes=settings.max_result_bytes,
     )
+
+
+def bounds_of(settings: Settings) -> JsonBounds:
+    return JsonBounds(settings.max_json_depth, settings.max_json_values, settings.max_json_digits)
 
 
 def telling_of(settings: Settings) -> ModelText:

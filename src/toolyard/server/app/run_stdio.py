@@ -23,7 +23,7 @@ from ..ledger import is_shared
 from ..mcp.transports.pipes import OutputPipe, Pipes, read_lines
 from ..mcp.transports.stdio import StdioServer, Surroundings
 from ..settings.table import Settings
-from .compose import Listening, Yard
+from .compose import Listening, Yard, bounds_of
 from .shutdown import Shutdown
 
 MOST_SLOTS = 1000
@@ -84,7 +84,7 @@ def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown, mo
 
 def _checked(settings: Settings) -> Callable[[bytes], None]:
     """Checks a message against the limits that a body over HTTP has."""
-    return partial(BodyReader(settings.max_body_bytes, settings.max_json_depth).check, dict((JSON,)))
+    return partial(BodyReader(settings.max_body_bytes, bounds_of(settings)).check, dict((JSON,)))
 
 
 async def _started(sources: list[Source], settings: Settings) -> Yard:

@@ -1,4 +1,5 @@
-"""Reads the body of a request within limits, and refuses what is too large, nested too deeply, or not JSON.
+"""Reads the body of a request within limits, and refuses what is too large, what would be too much to decode, and what
+is not JSON.
 
 A body is checked before it is decoded: a decoder would follow a thousand brackets down, and has read the whole of what
 is too large before it says so.
@@ -8,27 +9,21 @@ import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from itertools import accumulate
 from typing import Any
 
 from ...model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
+from ...model.json_bounds import JsonBounds
 from .exchange import Gone
 
-_string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A JSON string. It never fails once it has begun, also where the end is missing, and never goes back: that keeps a
-search of the whole body linear, whatever somebody sends."""
 PEEK_BYTES, PEEK_S = 64 * 2**10, 0.5
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""Brackets as steps: one level down is 1, one level up is -1, as signed bytes."""
 _utf8_json = re.compile(rb"application/([a-z0-9.+-]+\+)?json\s*(;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE).fullmatch
 
 
 class BodyReader:
-    """Reads bodies of at most `max_bytes`, whose JSON is nested at most `max_depth` levels deep."""
+    """Reads bodies of at most `max_bytes`, whose JSON is within bounds."""
 
-    def __init__(self, max_bytes: int, max_depth: int) -> None:
-        self._max_bytes, self._max_depth = max_bytes, max_depth
+    def __init__(self, max_bytes: int, bounds: JsonBounds) -> None:
+        self._max_bytes, self._excess = max_bytes, bounds.excess
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
         """The body, whole. Raises BodyTooLarge as soon as that is known, and Gone where the client leaves before the
@@ -60,10 +55,9 @@ class BodyReader:
         """Raises BodyTooLarge, MalformedRequest or UnsupportedMediaType for a body that must not be decoded."""
         if len(body) > self._max_bytes:
             raise self._too_large()
-        # Brackets are counted first, which is quick: almost no body has as many as the depth that is allowed.
-        depth = self._max_depth
-        if len(body) > 2 * depth and body.count(b"[") + body.count(b"{") > depth:
-            self._refuse_too_deep(body)
+        excess = self._excess(body)
+        if excess is not None:
+            raise MalformedRequest(f"The request {excess.what}", developer_message=excess.bound)
         if body and (headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers):
             _refuse_other_media(headers)
 
@@ -86,16 +80,6 @@ class BodyReader:
         return BodyTooLarge(
             "The request is too large", developer_message=f"a body may have at most {self._max_bytes} bytes"
         )
-
-    def _refuse_too_deep(self, body: bytes) -> None:
-        """Raises MalformedRequest for JSON that is nested too deeply. Without its strings, only its brackets count:
-        each becomes a step, and the largest sum of steps is the depth. All of it runs in C."""
-        steps = _string.sub(b"", body).translate(_STEPS, _NOT_BRACKETS)
-        if max(accumulate(memoryview(steps).cast("b")), default=0) > self._max_depth:
-            raise MalformedRequest(
-                "The request is nested too deeply",
-                developer_message=f"JSON may be nested {self._max_depth} levels deep",
-            )
 
 
 def _announced(headers: Mapping[bytes, bytes]) -> int:

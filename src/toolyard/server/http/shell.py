@@ -8,6 +8,7 @@ calls, makes or awaits without need costs every call.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
 from ...model.caller import Caller
 from ...model.errors import InternalError, NotAuthenticated, ToolyardError
@@ -20,8 +21,9 @@ from .limits import ServerLimits
 from .logs import current
 from .origins import Cors
 from .reply_line import AsgiLine, Receive, ReplyLine, Scope, Send
-from .routes import Route, RouteTable, sent_path
+from .routes import Handler, Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
+from .turns import LARGE_BODY, Turns
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
 """Lives through an application's start and stop, as the ASGI server tells of them."""
@@ -62,6 +64,7 @@ class Shell:
         self.streams = Streams(admission.validity)
         self._stream_count = StreamCount() if limiting is None else limiting.streams
         self._find_address = peer_of if limiting is None else limiting.proxies.address
+        self._turns = Turns()
         self._is_ready = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,14 +115,18 @@ class Shell:
             elif route.who == "operator":
                 self._admit_operator(exchange.headers)
             # Only now: nobody who is not admitted has the server wait for a body.
+            handler = route.handler
             if route.reads_json:
                 if body is None:
                     body = await self._reader.read(exchange.headers, receive)
                 exchange.body = body
-                self._reader.check(exchange.headers, body)
+                if len(body) > LARGE_BODY:
+                    handler = partial(self._in_turn, handler)
+                else:
+                    self._reader.check(exchange.headers, body)
             elif route.reads_form:
                 exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
-            reply = await route.handler(exchange)
+            reply = await handler(exchange)
             if exchange.is_expired:
                 raise NotAuthenticated("The credentials have ended")
             if route.audit_as is not None:
@@ -143,6 +150,13 @@ class Shell:
         if reply.status == 401:
             reply.status = self._auth_failure_status
         return reply if exchange.dress is None else exchange.dress(reply)
+
+    async def _in_turn(self, handler: Handler, exchange: Exchange) -> Reply | Stream:
+        """What the handler returns, for a request with a large body: others have their turn before it."""
+        await self._turns.wait(exchange)
+        with self._turns.held():
+            self._reader.check(exchange.headers, exchange.body)
+            return await handler(exchange)
 
     def _answering(self, route: Route | None, exchange: Exchange, body: bytes) -> ErrorEncoder:
         """In whose words an error is. Where several protocols share an address, the query and the body decide."""

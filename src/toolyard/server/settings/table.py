@@ -198,6 +198,10 @@ class Settings:
     max_result_bytes: int = row(32 * 2**20, "The largest result of a tool.", whole(1024, 2**29))
     max_body_bytes: int = row(4 * 2**20, "The largest request body.", whole(1, 2**40))
     max_json_depth: int = row(64, "How deeply a request's JSON may be nested.", whole(1, 500))
+    max_json_values: int = row(
+        250_000, "How many values a request's JSON may have, arrays and objects included.", whole(100, 2**40)
+    )
+    max_json_digits: int = row(309, "How many digits in a row a number in a request may have.", whole(17, 4300))
     max_header_bytes: int = row(64 * 2**10, "The largest request header.", whole(1024, 2**24))
     header_timeout_s: float = row(10.0, "How long a client may take to send its headers.", seconds)
     body_timeout_s: float = row(30.0, "How long a client may take to send its body.", seconds)

@@ -12,6 +12,7 @@ import msgspec
 
 from ...model.call import LONGEST_TOOL_NAME
 from ...model.errors import ToolError
+from ...model.json_bounds import JsonBounds
 from ...model.json_value import decode, decode_as
 from ...model.lifecycle import State
 from ...model.record import CallRecord
@@ -21,6 +22,7 @@ from ..model_text import ModelText, ShownText, content_path
 
 DEEPEST = 64
 """How deep OpenAI's arguments may be nested: more would break whoever walks through them later."""
+_BOUNDS = JsonBounds()
 AS_IT_IS = ModelText()
 Format = Literal["anthropic", "openai"]
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -34,7 +36,8 @@ def decode_message(body: bytes) -> list[ToolUse]:
     uses: dict[str, ToolUse] = {}
     for each, use in [*_anthropic(members), *_openai(members)]:
         # The same block twice is harmless; the same id with another tool or input would lose one of the two.
-        if use.id and _content(uses.setdefault(use.id, use)) != _content(use):
+        known = uses.setdefault(use.id, use) if use.id else use
+        if known is not use and _content(known) != _content(use):
             each.refuse("id", "Stands for another tool use already")
     members.check()
     return list(uses.values())
@@ -83,6 +86,8 @@ def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
     """Reads what a model wrote as arguments: the input, or else the text and what is wrong with it."""
     if kind == "custom":
         return {}, written, "The tool takes a JSON object, not text"
+    if excess := _BOUNDS.excess_of_size(written.encode()):
+        return {}, written, f"The arguments are more than can be read: {excess.bound}"
     try:
         input = decode(written) if written.strip() else {}  # no arguments at all are often sent as ""
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -93,8 +98,8 @@ def _read(written: str, kind: str) -> tuple[Any, str | None, str | None]:
 
 
 def _is_shallow(input: Any) -> bool:
-    """Whether arguments are not nested too deeply. They come as JSON within a string, so that the limit on the body's
-    own depth does not see them."""
+    """Whether arguments are not nested too deeply. They come as JSON within a string, so that the limits on the body
+    do not see what is in them."""
     level = [input]
     for _ in range(DEEPEST):
         level = [below for value in level for below in _below(value)]

@@ -50,6 +50,17 @@ class Incoming(Struct):
 
 _decode = decoder(Incoming)
 _decode_many = decoder(list[Raw])
+LONGEST_WRITTEN_ID = 6 * LONGEST_ID + 2
+"""With each of its characters as an escape."""
+
+
+class _Identified(Struct):
+    """A message of which nothing but the id is wanted: the rest is skipped, since it may be what is refused."""
+
+    id: Raw = Raw(b"null")
+
+
+_decode_id = decoder(_Identified)
 
 
 def decode_message(body: bytes) -> Incoming:
@@ -88,10 +99,10 @@ def _checked(message: Incoming) -> Incoming:
 def id_of(body: bytes) -> Id | None:
     """The id of a message that cannot be decoded, if at least that can be read."""
     try:
-        found = decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        written = _decode_id(body).id
+        id = decode(written) if len(written) <= LONGEST_WRITTEN_ID else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         return None
-    id = found.get("id") if isinstance(found, dict) else None
     if isinstance(id, str):
         return id if len(id) <= LONGEST_ID else None
     return id if isinstance(id, int) and not isinstance(id, bool) else None  # true is an int to Python

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ...model.call import CALL_ID_FORM, LONGEST_TRACE_ID, NO_CONTEXT, CallTool, ListTools, is_call_id
 from ...model.errors import MalformedRequest, RequestError, UnsupportedProtocol
-from ...model.json_value import decode, decoder
+from ...model.json_value import decode, decode_as, decoder
 from ..contract import OxpFamilyWire
 from ..json_body import why_unreadable
 from . import otc, otc_draft, oxp
@@ -188,13 +188,17 @@ def _glimpsed(body: bytes) -> dict[str, Any]:
 
 def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
     """The wire in which a body is refused: the one its `$schema` names, if that can be read and is spoken here."""
+    members: dict[str, Any] = {}
     try:
-        decoded = decode(body)
+        top = _decode_top(body)
+        members = {name: member for name, member in (("$schema", top.schema), ("request", top.request)) if member}
+    except msgspec.ValidationError:
+        pass  # no object
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        decoded = _glimpsed(body)
-    members = decoded if isinstance(decoded, dict) else {}
+        members = _glimpsed(body)
     enveloped = "request" in members or choose in (only_otc, only_draft)
     schema = members.get("$schema")
+    schema = _text_of(schema) if isinstance(schema, Raw) else schema
     named = schema if isinstance(schema, str) and schema in SCHEMAS else UNSET
     # `choose` judges a well-formed body of the same shape: first with that `$schema`, then without any.
     for guessed in (named, UNSET):
@@ -205,6 +209,23 @@ def guess_wire(body: bytes, choose: Choose) -> OxpFamilyWire:
         except RequestError:
             continue
     raise AssertionError("every wire speaks to a body without $schema")
+
+
+class _Top(Struct):
+    """What tells the protocols apart: all else is skipped, since it may be what is refused."""
+
+    schema: Raw = msgspec.field(default=Raw(), name="$schema")
+    request: Raw = Raw()
+
+
+_decode_top = decoder(_Top)
+
+
+def _text_of(written: Raw) -> str | None:
+    try:
+        return decode_as(written, str)
+    except msgspec.DecodeError:
+        return None
 
 
 _decode = decoder(FlatBody)

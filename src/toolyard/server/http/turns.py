@@ -1,0 +1,105 @@
+"""Turns among callers for requests with a large body.
+
+What a large body costs, to check it, to decode it and to walk through it, is time on the loop: little for one, and
+seconds for sixty that came at once. So they are worked on one at a time, and between two of them the loop goes round a
+few times: whoever else has something ready is served first. Callers take turns among themselves, however many requests
+each of them has waiting. Small requests never come here.
+
+A request that only waits, for its tool or for a person, must hold nobody up: its turn is over when it is answered, or
+when the loop has had nothing to do for a while.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .exchange import Exchange, Gone
+
+LARGE_BODY = 64 * 2**10
+ROUNDS = 8
+"""How often the loop goes round between two turns. A call of somebody else's takes about so many from its first byte to
+its reply; on a loop that has nothing else to do they take no time."""
+TICK_S = 0.005
+IDLE_TICKS = 4
+"""A tick that comes in time shows that the loop was free; after so many, the request whose turn it is only waits."""
+MOST_TICKS = 200
+"""After which its turn is over in any case."""
+
+
+class Turns:
+    """Whose turn it is, and who waits for one."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[str, str], deque[asyncio.Future[None]]] = OrderedDict()
+        """By caller; the first of them is next."""
+        self._number = 0
+        """Counts turns: one that is over twice is over once."""
+        self._is_taken = False
+
+    async def wait(self, exchange: Exchange) -> None:
+        """Returns when it is the request's turn, for `held`. Raises Gone where its client leaves before that."""
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        caller = exchange.caller
+        self._waiting.setdefault((caller.tenant, caller.subject), deque()).append(turn)
+        exchange.when_gone(lambda: turn.done() or turn.set_exception(Gone()))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._pass_on(0)
+            raise
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """In this block the request is worked on, whose turn it is."""
+        self._number += 1
+        number = self._number
+        self._tick(number, asyncio.get_running_loop().time(), 0, 0)
+        try:
+            yield
+        finally:
+            self._end(number)
+
+    def _tick(self, number: int, due: float, ticks: int, idle: int) -> None:
+        """Ends a turn in which the loop has been free, or which has been long enough."""
+        loop = asyncio.get_running_loop()
+        if number != self._number:
+            return
+        now = loop.time()
+        idle += ticks > 0 and now - due < TICK_S
+        if idle >= IDLE_TICKS or ticks >= MOST_TICKS:
+            self._end(number)
+        else:
+            loop.call_later(TICK_S, self._tick, number, now + TICK_S, ticks + 1, idle)
+
+    def _end(self, number: int) -> None:
+        if number == self._number:
+            self._number += 1
+            self._pass_on(0)
+
+    def _pass_on(self, rounds: int) -> None:
+        """Once the loop has gone round, it is the turn of the next."""
+        if rounds < ROUNDS:
+            asyncio.get_running_loop().call_soon(self._pass_on, rounds + 1)
+            return
+        turn = self._next()
+        if turn is None:
+            self._is_taken = False
+        else:
+            turn.set_result(None)
+
+    def _next(self) -> "asyncio.Future[None] | None":
+        """The turn of the caller who has waited longest for one; the caller goes to the end of the row."""
+        while self._waiting:
+            whose, turns = self._waiting.popitem(last=False)
+            while turns:
+                turn = turns.popleft()
+                if not turn.done():  # its client has not left
+                    if turns:
+                        self._waiting[whose] = turns
+                    return turn
+        return None
