@@ -45,7 +45,12 @@ class Turns:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         caller = exchange.caller
         self._waiting.setdefault((caller.tenant, caller.subject), deque()).append(turn)
-        exchange.when_gone(lambda: turn.done() or turn.set_exception(Gone()))
+
+        def leave() -> None:
+            if not turn.done():
+                turn.set_exception(Gone())
+
+        exchange.when_gone(leave)
         try:
             await turn
         except asyncio.CancelledError:
