@@ -14,6 +14,7 @@ from ...wires.errors import encode
 from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
 from ..http.exchange import Exchange
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Route
 
 BEYOND = 10**18
@@ -21,10 +22,11 @@ TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _range = re.compile(rb"bytes\s*=\s*([0-9]*)-([0-9]*)", re.IGNORECASE).fullmatch
 
 
-def routes(store: Store) -> list[Route]:
+def routes(store: Store, replies: ReplyBudget) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def content(exchange: Exchange) -> Reply:
+        await replies.read(exchange)
         call = await _call(store, exchange.caller, exchange.parameters["call_id"], query.text(exchange, "session"))
         if call is None:
             raise PathNotFound("There is no such call")
