@@ -7,8 +7,10 @@ without a row here is a failure.
 
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -222,6 +224,29 @@ def with_results(count: int) -> Drive:
         answered(loud)
 
     return prepare
+
+
+def all_results(loud: Loud) -> None:
+    session, requests = held(loud)
+    content = loud.send("GET", f"/v1/sessions/{session}/results").json["message"]["content"]
+    assert [result["tool_use_id"] for result in content] == requests
+
+
+def unread(path: str) -> Drive:
+    """Large replies, on sixty connections that read nothing of them."""
+
+    def drive(loud: Loud) -> None:
+        session, requests = held(loud)
+        asked = path.format(sessionId=session, requestId=requests[0])
+        with ExitStack() as open_sockets:
+            clients = [open_sockets.enter_context(loud.asking(asked)) for _ in range(60)]
+            deadline = time.monotonic() + 5
+            for client in clients:
+                client.settimeout(max(0.01, deadline - time.monotonic()))
+                with suppress(TimeoutError):
+                    client.recv(1)
+
+    return drive
 
 
 def requests_with_results(loud: Loud) -> None:
@@ -588,7 +613,7 @@ ROUTES: dict[tuple[str, str], Row] = {
     ("POST", "/v1/sessions"): Row(posted("POST", "/v1/sessions", {"metadata": {"x": LARGE}})),
     ("GET", "/v1/sessions/{sessionId}"): Row(of_session(""), with_uses(8), memory=16 * MIB),
     ("POST", "/v1/sessions/{sessionId}/messages"): Row(many_tool_uses, large_sessions),
-    ("GET", "/v1/sessions/{sessionId}/results"): Row(of_session("/results"), with_results(9), memory=100 * MIB),
+    ("GET", "/v1/sessions/{sessionId}/results"): Row(all_results, with_results(9), memory=100 * MIB),
     ("GET", "/v1/sessions/{sessionId}/events"): Row(of_session("/events"), with_uses(3), memory=24 * MIB),
     ("GET", AT): Row(of_request(AT, "GET"), with_uses(1)),
     ("POST", f"{AT}/cancel"): Row(of_request(f"{AT}/cancel"), with_uses(1)),
@@ -645,6 +670,14 @@ COMBINED: dict[str, Row] = {
     **{
         f"ten bodies at once: {shape.__name__}": Row(refused_at_once(shape), loop_s=1.0, memory=256 * MIB)
         for shape in (lists, depths, integers)
+    },
+    **{
+        f"sixty unread replies: {path}": Row(unread(path), with_results(9), loop_s=1.0, memory=most * MIB)
+        for path, most in (
+            ("/v1/sessions/{sessionId}/results", 400),
+            ("/v1/calls/{requestId}/content?session={sessionId}", 200),
+            ("/v1/tools/requests?state=COMPLETE&session={sessionId}&limit=100", 400),
+        )
     },
     "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),

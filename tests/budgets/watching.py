@@ -166,6 +166,14 @@ class Loud:
     def __init__(self, server: Server, name: str) -> None:
         self.server, self._key = server, KEYS[name]
 
+    def asking(self, path: str) -> socket.socket:
+        """A connection with a request on it, whose client has little room for the reply."""
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", self.server.port))
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._key}\r\n\r\n".encode())
+        return client
+
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
         """Bytes as they are, anything else as JSON."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()

@@ -26,8 +26,13 @@ checked: list[str] = []
 
 async def results_of(room: Room, wait_s: float) -> list[CallRecord] | None:
     """All pages of a session's results."""
-    pages = await room.sessions.results(ADA, "s", Wait(wait_s, Listener()))
-    return None if pages is None else [call async for page in pages for call in page]
+    results = await room.sessions.results(ADA, "s", Wait(wait_s, Listener()))
+    if results is None:
+        return None
+    calls: list[CallRecord] = []
+    while not results.is_over:
+        calls += await results.next()
+    return calls
 
 
 def check(text: str) -> str:

@@ -221,6 +221,17 @@ def test_stored_bytes(server: str, key: str, other: str, wire: str) -> None:
         assert client.call("Kit.Echo", {"value": "hi"}) == "hi"
 
 
+def test_results_of_a_session_need_room_too(server: str, key: str) -> None:
+    tool = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}
+    session = send(server, key, "POST", "/v1/sessions", {"tools": [tool]}).json["sessionId"]
+    content = [{"type": "tool_use", "id": "a", "name": "find", "input": {}}]
+    message = {"role": "assistant", "content": content}
+    assert send(server, key, "POST", f"/v1/sessions/{session}/messages", message).status == 200
+    assert until_taken(lambda: is_refused(server, key, "oxp"))
+    response = {"response": {"state": "COMPLETE", "result": "x"}}
+    assert send(server, key, "POST", f"/v1/tools/response/{session}/a", response).status == 429
+
+
 def test_what_is_opened_counts_by_the_minute_for_its_address(tmp_path: Path) -> None:
     """So those without credentials are told apart where limits tell them apart."""
     settings = {

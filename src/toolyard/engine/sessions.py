@@ -5,7 +5,7 @@ session's requests. What cannot be run is a result too: the model is told why.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from ..model.session import Event, NewSession, RequestEvent, Session, SessionSta
 from ..model.tool import Tool
 from ..store.contract import Store
 from ..store.hints import Topic
-from ..store.values import MOST_BYTES, Begun, StoreDown
+from ..store.values import Begun, StoreDown
 from ..trust.limits.meters import CountedCall
 from ..trust.limits.quotas import Quotas
 from ..trust.sealing.fingerprints import Fingerprints
@@ -32,6 +32,8 @@ from .plan import Timeouts
 from .wait import Wait, holding
 
 LOOK_AGAIN_S = 1.0
+PAGE_BYTES = 4 * 2**20
+"""Of results that are read at once."""
 WIRE = "lifecycle"
 _encode = msgspec.json.Encoder().encode
 
@@ -51,6 +53,25 @@ class Use(Struct):
             self.work.uncount()
         if self.counted is not None:
             self.counted.take_back()
+
+
+class TurnResults:
+    """The results of one turn, some at a time: together they may be a gigabyte, and nobody else's writes should wait
+    while that is read."""
+
+    def __init__(self, store: Store, session: str, turn: int) -> None:
+        self._store, self._session, self._turn = store, session, turn
+        self._last = 0
+        self.is_over = False
+
+    async def next(self) -> list[CallRecord]:
+        """The next of them, in order."""
+        page = await self._store.session_requests(self._session, self._turn, self._last, PAGE_BYTES)
+        # Both are noted now: the page is its reader's, who may empty it.
+        self.is_over = sum(call.size for call in page) < PAGE_BYTES
+        if page:
+            self._last = page[-1].seq
+        return page
 
 
 class Sessions:
@@ -121,8 +142,8 @@ class Sessions:
         rows = await asyncio.gather(*map(self._store.row, numbers))  # together: one after another, each waits its turn
         return [row for row in rows if row is not None]
 
-    async def results(self, caller: Caller, id: str, wait: Wait) -> "AsyncIterator[list[CallRecord]] | None":
-        """Those of the newest turn, some at a time; None while one of them is missing."""
+    async def results(self, caller: Caller, id: str, wait: Wait) -> "TurnResults | None":
+        """Those of the newest turn; None while one of them is missing."""
         turn = 0
 
         async def came() -> bool:
@@ -132,15 +153,7 @@ class Sessions:
             return not session.open
 
         has_ended = await holding(self._store, ((Topic.SESSION, id),), wait, came, LOOK_AGAIN_S)
-        return self._pages(id, turn) if has_ended else None
-
-    async def _pages(self, id: str, turn: int) -> AsyncIterator[list[CallRecord]]:
-        """Not all at once, since together they may be a gigabyte. At least one, which may be empty."""
-        page = await self._store.session_requests(id, turn)
-        yield page
-        while sum(call.size for call in page) >= MOST_BYTES:
-            page = await self._store.session_requests(id, turn, page[-1].seq)
-            yield page
+        return TurnResults(self._store, id, turn) if has_ended else None
 
     async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
         """What happened after that, or nothing within that time. Who follows a session stays: its stream is ended, and

@@ -23,7 +23,7 @@ from ..model.session import Event, RequestEvent, Session, SessionStanding
 from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
-from .values import Begun, ClaimFilter, Filter, Held, Note, NotedCalls, Rollup, StoredQuestion, Usage
+from .values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, NotedCalls, Rollup, StoredQuestion, Usage
 from .write_behind import WriteBehind
 
 
@@ -272,9 +272,11 @@ class SessionStore(Protocol):
         """All its requests, in order, and of each only where it stands."""
         ...
 
-    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
-        """Its requests, those of one turn or all, in order; those after the one of that number. There are fewer than
-        all where all would be more than MOST_BYTES, and none only if there are none."""
+    async def session_requests(
+        self, session: str, turn: int | None, after: int = 0, most_bytes: int = MOST_BYTES
+    ) -> list[CallRecord]:
+        """Its requests, those of one turn or all, in order; those after the one of that number, until they have
+        `most_bytes`: there are fewer than all where all would have more, and none only if there are none."""
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:

@@ -21,7 +21,11 @@ def lines_of(data: bytes, most: int) -> list[bytes]:
 
 def test_lines_are_taken_whole_wherever_they_are_cut() -> None:
     long = b"x" * (3 * CHUNK)
-    assert lines_of(b"one\n" + long + b"\n\ntwo", len(long)) == [b"one", long, b"", b"two"]
+    assert lines_of(b"one\n" + long + b"\n\ntwo", len(long)) == [b"one", long, b"two"]
+
+
+def test_lines_without_anything_in_them_are_not_taken() -> None:
+    assert lines_of(b"\n" * (2 * CHUNK) + b" \t\r\none\n\r\n", 1000) == [b"one", b""]
 
 
 def test_of_a_line_that_is_too_long_no_more_is_kept_than_shows_that() -> None:

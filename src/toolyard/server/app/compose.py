@@ -70,6 +70,7 @@ from ..http.body import BodyReader
 from ..http.exchange import Exchange
 from ..http.limits import ServerLimits
 from ..http.origins import Guard
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Route
 from ..http.shell import Shell, lifespan
 from ..intake.intake import Intake
@@ -179,6 +180,7 @@ class Yard:
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
         self.started = False
+        self._replies = ReplyBudget()
         self.routes = self._routes(clock)
         self.operators_token = token = OperatorsToken(settings.operator_token)
         admission = Admission(
@@ -195,7 +197,8 @@ class Yard:
         life, admin = lifespan(self.start, self.stop), self._admin(clock)
         routes = [*self.routes, *self._forms, *self._mcp(clock), *admin, *self._console(clock)]
         self.asgi = Shell(
-            routes, reader, admission, WIRES, life, self.start, settings, self._public_url, self.limiting
+            routes, reader, admission, WIRES, life, self.start, settings, self._public_url, self.limiting,
+            self._replies,
         )  # fmt: skip
         inside = Shell(admin, reader, admission, WIRES, life, _already_started, settings, self._public_url or "")
         found_at = listening.address or settings.public_url or ""
@@ -373,12 +376,19 @@ class Yard:
         routes = [
             *authorize.routes(),
             *family_routes.routes(oxp_handlers),
-            *call_routes.routes(self.store, self.telling, self.engine.questions),
-            *content.routes(self.store),
+            *call_routes.routes(self.store, self.telling, self.engine.questions, self._replies),
+            *content.routes(self.store, self._replies),
             *RequestHandlers(
-                self._requests, self._workers, self.engine.questions, self.intake, settings.lease_s, self.telling
+                self._requests,
+                self._workers,
+                self.engine.questions,
+                self.intake,
+                settings.lease_s,
+                self.telling,
+                self._replies,
+                self._quotas,
             ).routes(),
-            *SessionHandlers(self._sessions, self.intake, clock.new_id, self.telling).routes(),
+            *SessionHandlers(self._sessions, self.intake, clock.new_id, self.telling, self._replies).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
             *ApprovalPages(self._decisions, forms, self.catalogue, clock.now).routes(),

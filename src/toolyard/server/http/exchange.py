@@ -4,6 +4,7 @@ The shell makes an exchange for each request and fills it as it goes: who sent i
 is read. What only a few handlers need, such as the client's address, is found when it is asked for.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -31,6 +32,12 @@ class Gone(Exception):
     """The client went away before its request was complete."""
 
 
+def give_up(waiting: "asyncio.Future[None]") -> None:
+    """Ends the wait of a request whose client has left."""
+    if not waiting.done():
+        waiting.set_exception(Gone())
+
+
 FindAddress = Callable[[Mapping[str, Any], Mapping[bytes, bytes]], str]
 """Finds the client's address in a scope and its headers."""
 Dress = Callable[[Reply | Stream], Reply | Stream]
@@ -47,7 +54,7 @@ class Exchange:
     """A request, with its caller and its body, and the way to answer it early: what a handler gets."""
 
     __slots__ = (
-        "_find_address", "_id", "_line", "_public_url", "_scope", "_validity",
+        "_at_end", "_find_address", "_id", "_line", "_public_url", "_scope", "_validity",
         "body", "caller", "dress", "headers", "is_admitted", "is_expired", "parameters", "path", "query",
     )  # fmt: skip
 
@@ -74,8 +81,23 @@ class Exchange:
         self._id = ""
         self.dress: Dress | None = None
         """What is done to every reply before it is given, early or not."""
+        self._at_end: list[Callable[[], None]] | None = None
         self.parameters: dict[str, str] = {}
         """What stood in the variable parts of the path, by their names."""
+
+    @property
+    def at_end(self) -> list[Callable[[], None]]:
+        """What is called once the handler is done."""
+        if self._at_end is None:
+            self._at_end = []
+        return self._at_end
+
+    def end(self) -> None:
+        """The handler is done."""
+        if self._at_end is not None:
+            for callback in self._at_end:
+                callback()
+            self._at_end = None
 
     def answer(self, reply: Reply | Stream) -> None:
         """Replies now, while the handler goes on; what it returns is then thrown away. A stream is carried beside it,

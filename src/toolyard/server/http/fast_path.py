@@ -17,6 +17,7 @@ from ...wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
 from ...wires.errors import encode
 from ...wires.mcp.envelope import HEADERS as MCP_HEADERS
 from ...wires.oxp import otc, otc_draft, oxp
+from .reply_budget import LARGE_REPLY
 from .shell import Shell
 from .streams import Streams, close
 from .uvicorn_protocol import PoliteProtocol
@@ -34,7 +35,7 @@ class FastPath:
         """Answers one request, in its own task, which is taken out of `tasks` in the end."""
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
-        line = CycleLine(cycle, self._shell.streams)
+        line = CycleLine(cycle, self._shell.streams, self._shell.sending)
         try:
             reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
             # A client that reads slowly has the replies before this one to read first.
@@ -45,7 +46,7 @@ class FastPath:
             elif type(reply) is Stream:
                 await line.carry(reply)
             elif reply is not None and not cycle.response_started and not cycle.disconnected:
-                write(cycle, reply)
+                line.write(reply)
         except BaseException as error:  # the outermost shell of a connection
             # Cancelled after an early answer: the client has its reply, and what went on was left to others.
             if not (isinstance(error, asyncio.CancelledError) and cycle.response_complete):
@@ -79,6 +80,8 @@ class CycleLine(Struct):
 
     cycle: RequestResponseCycle
     streams: Streams
+    sending: Callable[[int], Callable[[], None]]
+    """Told of so many bytes that the client has not read yet; what it returns, when it has."""
     carrying: asyncio.Task[None] | None = None
 
     def answer(self, reply: Reply | Stream) -> None:
@@ -89,7 +92,14 @@ class CycleLine(Struct):
         if isinstance(reply, Stream):
             self.carrying = asyncio.get_running_loop().create_task(self.carry(reply))
         else:
-            write(self.cycle, reply)
+            self.write(reply)
+
+    def write(self, reply: Reply) -> None:
+        """Writes a whole reply. A large one counts until its client has read it."""
+        cycle = self.cycle
+        write(cycle, reply)
+        if cycle.flow.write_paused and (size := cycle.transport.get_write_buffer_size()) > LARGE_REPLY:
+            self.protocol().when_read.append(self.sending(size))
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         cycle = self.cycle

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from ...model.caller import Caller
+from ...model.caller import LOCAL, Caller
 from ...model.errors import InternalError, NotAuthenticated, ToolyardError
 from ...wires.contract import ErrorEncoder, Reply, Stream
 from ..settings.table import Settings
@@ -20,6 +20,7 @@ from .exchange import Exchange, Gone, peer_of, refuse_repeated
 from .limits import ServerLimits
 from .logs import current
 from .origins import Cors
+from .reply_budget import ReplyBudget
 from .reply_line import AsgiLine, Receive, ReplyLine, Scope, Send
 from .routes import Handler, Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
@@ -48,6 +49,7 @@ class Shell:
         settings: Settings,
         public_url: str | None,
         limiting: ServerLimits | None = None,
+        replies: ReplyBudget | None = None,
     ) -> None:
         """`wires` maps a path prefix to the wire that speaks below it; `ready` is awaited before the first request;
         `public_url` is the address in links: None for the one that the client used."""
@@ -65,6 +67,7 @@ class Shell:
         self._stream_count = StreamCount() if limiting is None else limiting.streams
         self._find_address = peer_of if limiting is None else limiting.proxies.address
         self._turns = Turns()
+        self.replies = replies or ReplyBudget()
         self._is_ready = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,6 +115,8 @@ class Shell:
                 caller = self._admit(scope, exchange)
                 exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
                 exchange.is_admitted = True
+                if self.replies.full:
+                    await self.replies.room(exchange)
             elif route.who == "operator":
                 self._admit_operator(exchange.headers)
             # Only now: nobody who is not admitted has the server wait for a body.
@@ -147,9 +152,17 @@ class Shell:
             _log.exception("%s %s", method, path)
             failed = InternalError("The server failed; this is a defect")
             reply = self._answering(route, exchange, body or b"").encode_error(failed)
+        finally:
+            exchange.end()
         if reply.status == 401:
             reply.status = self._auth_failure_status
         return reply if exchange.dress is None else exchange.dress(reply)
+
+    def sending(self, size: int) -> Callable[[], None]:
+        """So many bytes of a reply wait for the client whose request this task answers; what this returns is called
+        when they are sent."""
+        exchange = current.get()
+        return self.replies.hold(LOCAL if exchange is None else exchange.caller, size)
 
     async def _in_turn(self, handler: Handler, exchange: Exchange) -> Reply | Stream:
         """What the handler returns, for a request with a large body: others have their turn before it."""

@@ -13,8 +13,9 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
-from .exchange import Exchange, Gone
+from .exchange import Exchange, give_up
 
 LARGE_BODY = 64 * 2**10
 ROUNDS = 8
@@ -45,12 +46,7 @@ class Turns:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         caller = exchange.caller
         self._waiting.setdefault((caller.tenant, caller.subject), deque()).append(turn)
-
-        def leave() -> None:
-            if not turn.done():
-                turn.set_exception(Gone())
-
-        exchange.when_gone(leave)
+        exchange.when_gone(partial(give_up, turn))
         try:
             await turn
         except asyncio.CancelledError:

@@ -96,6 +96,8 @@ class PoliteProtocol(HttpToolsProtocol):
         self._answered = Ticks.now
         self.when_gone: list[Callable[[], object]] = []
         """Callbacks for when the client leaves before the request that is being answered has its reply."""
+        self.when_read: list[Callable[[], object]] = []
+        """Callbacks for when what was written has been read, or never will be."""
         self._unread, self._read_at = 0, Ticks.now
         self._address = self.client[0] if self.client else ""
         if not self.counted.enter(self._address):
@@ -107,6 +109,16 @@ class PoliteProtocol(HttpToolsProtocol):
         for callback in self.when_gone:
             self.loop.call_soon(callback)
         self.when_gone = []
+        self._all_read()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._all_read()
+
+    def _all_read(self) -> None:
+        callbacks, self.when_read = self.when_read, []
+        for callback in callbacks:
+            callback()
 
     def data_received(self, data: bytes) -> None:
         if self._phase is IDLE:

@@ -7,12 +7,13 @@ calls. `family` says which is meant. Without it the newest is shown, and the oth
 from collections.abc import Sequence
 
 from ...engine.questions import Questions
-from ...engine.wait import Wait, until_ended
+from ...engine.wait import LOOK_AGAIN_S, Wait, holding
 from ...model.caller import Caller
 from ...model.errors import PathNotFound, Refused
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...store.contract import Store
+from ...store.hints import Topic
 from ...store.values import Filter
 from ...trust.audit.entry import AuditKind
 from ...wires.contract import Reply
@@ -21,6 +22,7 @@ from ...wires.model_text import ModelText
 from ..http import query
 from ..http.exchange import Exchange
 from ..http.query import cursor
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Route
 
 AT_ONCE = 50
@@ -29,12 +31,16 @@ MOST_NAMED = 20
 """How many families are named where several have a call of that id. Nobody reads more."""
 
 
-def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route]:
+def routes(store: Store, telling: ModelText, questions: Questions, replies: ReplyBudget) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def show(exchange: Exchange) -> Reply:
-        caller, family = exchange.caller, query.text(exchange, "family")
-        call = await ended(store, caller, exchange.parameters["call_id"], family, query.wait(exchange))
+        caller, family, wait = exchange.caller, query.text(exchange, "family"), query.wait(exchange)
+        place = await replies.read(exchange)
+        call = await found(store, caller, exchange.parameters["call_id"], family)
+        if call.state not in ENDED and not wait.is_over:
+            place.give()
+            call = await _once_ended(exchange, call, wait)
         others = [] if family is not None else await families(store, caller, call.key.call_id)
         others = [other for other in others if other != call.key.family]
         return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller), others)
@@ -47,12 +53,29 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
         )
         return LIFECYCLE.encode_calls(list(map(telling.record, await store.listed(wanted))), limit)
 
+    async def _once_ended(exchange: Exchange, call: CallRecord, wait: Wait) -> CallRecord:
+        """Each look at it is a read of its own: its result may be large, and many may wait for it."""
+
+        async def came() -> bool:
+            nonlocal call
+            place = await replies.read(exchange)
+            row = await store.row(call.seq)
+            if row is None:
+                raise PathNotFound("There is no such call")
+            call = row
+            if call.state not in ENDED:
+                place.give()
+            return call.state in ENDED
+
+        await holding(store, ((Topic.ENDED, call.seq),), wait, came, LOOK_AGAIN_S)
+        return call
+
     async def cancel(exchange: Exchange) -> Reply:
         """Whoever was first, the answer shows."""
         caller, family, call_id = exchange.caller, query.text(exchange, "family"), exchange.parameters["call_id"]
-        if family is None and len(found := await families(store, caller, call_id)) > 1:
-            raise several(found, "?family=")
-        call = await ended(store, caller, call_id, family)
+        if family is None and len(named := await families(store, caller, call_id)) > 1:
+            raise several(named, "?family=")
+        call = await found(store, caller, call_id, family)
         await store.cancel(call.seq)
         return LIFECYCLE.encode_call(telling.record(await store.row(call.seq) or call))
 
@@ -63,13 +86,9 @@ def routes(store: Store, telling: ModelText, questions: Questions) -> list[Route
     ]
 
 
-async def ended(
-    store: Store, caller: Caller, call_id: str, family: str | None = None, wait: Wait | None = None
-) -> CallRecord:
-    """A call of the caller's, once it has ended or the time is up."""
+async def found(store: Store, caller: Caller, call_id: str, family: str | None = None) -> CallRecord:
+    """A call of the caller's: the newest of that id, in one family or in any."""
     call = await store.get(caller.tenant, caller.subject, call_id, family)
-    if call is not None and wait is not None and not wait.is_over and call.state not in ENDED:
-        call = await until_ended(store, call.seq, wait)
     if call is None:
         raise PathNotFound("There is no such call")
     return call

@@ -13,21 +13,23 @@ from ...wires.errors import encode
 from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
 from ..http.exchange import Exchange
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Route
-from .calls import ended
+from .calls import found
 
 BEYOND = 10**18
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _range = re.compile(rb"bytes\s*=\s*([0-9]*)-([0-9]*)", re.IGNORECASE).fullmatch
 
 
-def routes(store: Store) -> list[Route]:
+def routes(store: Store, replies: ReplyBudget) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def content(exchange: Exchange) -> Reply:
+        await replies.read(exchange)
         # A session is the family of its tool uses.
         family = query.text(exchange, "session") or query.text(exchange, "family")
-        call = await ended(store, exchange.caller, exchange.parameters["call_id"], family)
+        call = await found(store, exchange.caller, exchange.parameters["call_id"], family)
         if call.state not in ENDED:
             raise Refused("The call has not ended; ask again later", "waiting")
         if call.state is not State.COMPLETE:

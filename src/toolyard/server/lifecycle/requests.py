@@ -7,19 +7,24 @@ of these names the attempt that it is about, so that one who comes too late chan
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from ...engine.questions import Questions
 from ...engine.requests import At, Requests
+from ...engine.wait import Wait
 from ...engine.worker_tools import WorkerTools
 from ...model.lifecycle import State
-from ...model.writes import Claimant
+from ...model.writes import DIRECT, Claimant
 from ...store.values import ClaimFilter
 from ...trust.audit.entry import AuditKind
+from ...trust.limits.quotas import Quotas
 from ...wires.contract import Reply
 from ...wires.lifecycle import requests as wire
 from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.model_text import ModelText
 from ..http import query
 from ..http.exchange import Exchange
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Handler, Route
 from ..intake.intake import Intake
 
@@ -38,7 +43,10 @@ class RequestHandlers:
         intake: Intake,
         lease_s: float,
         telling: ModelText,
+        replies: ReplyBudget,
+        quotas: Quotas,
     ) -> None:
+        self._replies, self._quotas = replies, quotas
         self._told, self._questions = telling.record, questions
         self._requests, self._workers, self._intake = requests, workers, intake
         self._lease_ms = int(lease_s * 1000)
@@ -63,6 +71,9 @@ class RequestHandlers:
 
     async def respond(self, exchange: Exchange) -> Reply:
         at = self._at(exchange)
+        # A session's results are kept for its caller; a worker's answer is kept for the one who called.
+        if at.session != DIRECT:
+            self._quotas.refuse_stored(exchange.caller)
         return wire.encode_empty(await self._requests.respond(at, wire.decode_response(exchange.body)))
 
     async def release(self, exchange: Exchange) -> Reply:
@@ -73,6 +84,7 @@ class RequestHandlers:
         return wire.encode_request(self._told(await self._requests.cancel(caller, *_where(exchange))))
 
     async def show(self, exchange: Exchange) -> Reply:
+        await self._replies.read(exchange)
         call = await self._requests.show(self._who(exchange), *_where(exchange))
         caller = exchange.caller
         is_theirs = caller.owns(call.key.tenant, call.key.subject)
@@ -87,7 +99,11 @@ class RequestHandlers:
             query.state(exchange, State.PENDING),
             query.limit(exchange, 50),
         )
-        found = await self._requests.listed(wanted, query.wait(exchange))
+        wait = query.wait(exchange)
+        if not wait.is_over:  # many may wait for the same ones, so they are read when it is their turn
+            await self._requests.listed(replace(wanted, limit=1), wait)
+        await self._replies.read(exchange)
+        found = await self._requests.listed(wanted, Wait(0, exchange))
         return wire.encode_requests(list(map(self._told, found)))
 
     async def claim(self, exchange: Exchange) -> Reply:

@@ -8,7 +8,7 @@ wants for its next turn, or followed one by one as events.
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from ...engine.sessions import Sessions
+from ...engine.sessions import Sessions, TurnResults
 from ...model.errors import InvalidInput, Problem
 from ...model.record import CallRecord
 from ...wires.contract import JSON, Reply, Stream
@@ -17,7 +17,8 @@ from ...wires.lifecycle import sessions as wire
 from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.model_text import ModelText
 from ..http import query
-from ..http.exchange import Exchange
+from ..http.exchange import Exchange, Gone
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Handler, Route
 from ..intake.intake import Intake
 
@@ -29,7 +30,10 @@ EVENT_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no
 class SessionHandlers:
     """The handlers of sessions. Tool uses go through the intake, a message at a time."""
 
-    def __init__(self, sessions: Sessions, intake: Intake, new_id: Callable[[], str], telling: ModelText) -> None:
+    def __init__(
+        self, sessions: Sessions, intake: Intake, new_id: Callable[[], str], telling: ModelText, replies: ReplyBudget
+    ) -> None:
+        self._replies = replies
         self._sessions, self._intake, self._new_id, self._telling = sessions, intake, new_id, telling
 
     def routes(self) -> list[Route]:
@@ -65,15 +69,36 @@ class SessionHandlers:
         read."""
         caller = exchange.caller
         format, wait = _format(exchange), query.wait(exchange)
-        pages = await self._sessions.results(caller, exchange.parameters["sessionId"], wait)
-        if pages is None:
+        results = await self._sessions.results(caller, exchange.parameters["sessionId"], wait)
+        if results is None:
             return wire.encode_awaiting()
-        first = await anext(pages)
-        second = await anext(pages, None)
-        if second is None:
+        await self._replies.read(exchange)
+        first = await results.next()
+        if results.is_over:
             return wire.encode_ready(provider_messages.encode_results(format, first, self._telling))
         encoder = provider_messages.ResultsStream(format, self._telling)
-        return Stream(200, [JSON], _sent(encoder, first, second, pages), has_an_end=True, caller=caller)
+        return Stream(200, [JSON], self._sent(encoder, first, results, exchange), has_an_end=True, caller=caller)
+
+    async def _sent(
+        self, encoder: provider_messages.ResultsStream, page: list[CallRecord], results: TurnResults, exchange: Exchange
+    ) -> AsyncIterator[bytes]:
+        """As fast as the client reads, and no more than a page is in memory. To encode one takes time on the loop as
+        well, so the place is kept until the last is sent."""
+        yield encoder.head
+        try:
+            place = await self._replies.read(exchange)
+        except Gone:
+            return
+        try:
+            while True:
+                while page:
+                    yield encoder.encode(page.pop(0))
+                if results.is_over:
+                    break
+                page = await results.next()
+        finally:
+            place.give()
+        yield encoder.tail()
 
     async def events(self, exchange: Exchange) -> Stream:
         caller = exchange.caller
@@ -89,22 +114,6 @@ class SessionHandlers:
             events = await self._sessions.events(id, last, EVENTS_AT_ONCE, KEEP_ALIVE_S)
             yield b"".join(map(wire.encode_event, events)) or b": still here\n\n"
             last = events[-1].number if events else last
-
-
-async def _sent(
-    encoder: provider_messages.ResultsStream,
-    first: list[CallRecord],
-    second: list[CallRecord],
-    pages: AsyncIterator[list[CallRecord]],
-) -> AsyncIterator[bytes]:
-    yield encoder.head
-    for page in (first, second):
-        while page:
-            yield encoder.encode(page.pop(0))
-    async for page in pages:
-        while page:
-            yield encoder.encode(page.pop(0))
-    yield encoder.tail()
 
 
 def _format(exchange: Exchange) -> provider_messages.Format:

@@ -379,8 +379,10 @@ class PostgresStore:
         found = await self._ledger.fetch(SQL.request_standings, text(session))
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
-    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
-        found = await self._ledger.fetch(SQL.session_requests, text(session), turn, after, MOST_BYTES)
+    async def session_requests(
+        self, session: str, turn: int | None, after: int = 0, most_bytes: int = MOST_BYTES
+    ) -> list[CallRecord]:
+        found = await self._ledger.fetch(SQL.session_requests, text(session), turn, after, most_bytes)
         return [call_of(row) for row in found]
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:

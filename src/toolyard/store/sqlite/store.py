@@ -419,10 +419,12 @@ class SqliteStore:
         )
         return [RequestEvent(request, tool, State(state), *rest) for request, tool, state, *rest in found]
 
-    async def session_requests(self, session: str, turn: int | None, after: int = 0) -> list[CallRecord]:
+    async def session_requests(
+        self, session: str, turn: int | None, after: int = 0, most_bytes: int = MOST_BYTES
+    ) -> list[CallRecord]:
         of_turn = "" if turn is None else f" AND turn = {turn:d}"
         where = f"session = ?{of_turn} AND seq > ? ORDER BY seq"
-        return await self._writer.write(lambda cursor: rows.calls_within(cursor, where, (session, after), MOST_BYTES))
+        return await self._writer.write(lambda cursor: rows.calls_within(cursor, where, (session, after), most_bytes))
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
         return await self._writer.write(

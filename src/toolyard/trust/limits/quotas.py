@@ -179,15 +179,22 @@ class Quotas:
         calls run here as may."""
         if not self.has_full:
             return
+        self.refuse_stored(caller)
         for name, subject, is_full in (
-            ("stored_bytes", caller.subject, (caller.tenant, caller.subject) in self._full),
-            ("stored_bytes", None, caller.tenant in self._full_tenants),
             ("running_calls", caller.subject, (caller.tenant, caller.subject) in self._busy),
             ("running_calls", None, (caller.tenant, None) in self._busy),
         ):
             if is_full:
                 amount = self._table[name]
                 raise self._refusal(name, _or_unlimited(amount.tenant if subject is None else amount.caller), subject)
+
+    def refuse_stored(self, caller: Caller) -> None:
+        """Raises LimitReached where the ledger keeps as much for a caller, or its tenant, as it may."""
+        amount = self._table["stored_bytes"]
+        if (caller.tenant, caller.subject) in self._full:
+            raise self._refusal("stored_bytes", _or_unlimited(amount.caller), caller.subject)
+        if caller.tenant in self._full_tenants:
+            raise self._refusal("stored_bytes", _or_unlimited(amount.tenant), None)
 
     def begin(self, tenant: str, subject: str) -> None:
         """One more recorded call runs on this node, until `end`. It is not refused here, since what was let in before

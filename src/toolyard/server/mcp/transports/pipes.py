@@ -83,7 +83,9 @@ def read_lines(input: int, take: Callable[[bytes | None], None], most: int) -> N
             while chunk := os.read(input, CHUNK):
                 *whole, rest = chunk.split(b"\n")
                 for end in whole:
-                    take(bytes(line + end[: max(0, kept - len(line))]))
+                    # An empty line says nothing: it is not worth a turn of the loop.
+                    if line or (end and not end.isspace()):
+                        take(bytes(line + end[: max(0, kept - len(line))]))
                     line.clear()
                 line += rest[: max(0, kept - len(line))]
             take(bytes(line))

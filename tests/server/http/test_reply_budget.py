@@ -1,0 +1,82 @@
+"""Large reads of one caller go on two at a time, and wait while its clients do not read what they were sent."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from toolyard.model.caller import Caller
+from toolyard.server.http.exchange import Exchange, Gone
+from toolyard.server.http.reply_budget import MOST_READS, MOST_UNSENT, ReplyBudget
+
+from .test_turns import Line, on_a_loop
+
+
+def exchange(subject: str) -> tuple[Exchange, Line]:
+    line = Line()
+    made = Exchange({"query_string": b""}, "/", {}, None, line)
+    made.caller = Caller("t", subject)
+    return made, line
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def begun(budget: ReplyBudget, subject: str) -> "tuple[Exchange, Line, asyncio.Task[Any]]":
+    made, line = exchange(subject)
+    return made, line, asyncio.create_task(budget.read(made))
+
+
+@on_a_loop
+async def test_so_many_of_a_caller_read_at_once_and_the_rest_wait_for_them_alone() -> None:
+    budget = ReplyBudget()
+    reads = [begun(budget, "a") for _ in range(MOST_READS + 2)]
+    others = begun(budget, "b")
+    await settle()
+    assert [task.done() for _, _, task in reads] == [True] * MOST_READS + [False] * 2
+    assert others[2].done()
+    reads[0][0].end()
+    reads[0][0].end()
+    await settle()
+    assert [task.done() for _, _, task in reads] == [True] * (MOST_READS + 1) + [False]
+    reads[1][2].result().give()
+    reads[1][0].end()
+    await settle()
+    assert reads[-1][2].done()
+
+
+@on_a_loop
+async def test_who_leaves_waits_no_longer_and_takes_nobodys_place() -> None:
+    budget = ReplyBudget()
+    reads = [begun(budget, "a") for _ in range(MOST_READS + 2)]
+    await settle()
+    _, line, gone = reads[MOST_READS]
+    for leave in line.leaves:
+        leave()
+    with pytest.raises(Gone):
+        await gone
+    reads[0][0].end()
+    await settle()
+    assert reads[-1][2].done()
+
+
+@on_a_loop
+async def test_nothing_is_begun_for_a_caller_with_too_much_unread() -> None:
+    budget = ReplyBudget()
+    made, _ = exchange("a")
+    sent = [budget.hold(made.caller, MOST_UNSENT // 2) for _ in range(3)]
+    waiting = asyncio.create_task(budget.room(made))
+    _, _, reading = begun(budget, "a")
+    _, _, others = begun(budget, "b")
+    await settle()
+    assert (waiting.done(), reading.done(), others.done()) == (False, False, True)
+    sent.pop()()
+    await settle()
+    assert not waiting.done()  # there is as much as there may be
+    sent.pop()()
+    await settle()
+    assert waiting.done()
+    assert reading.done()
+    assert not budget.full
