@@ -80,9 +80,11 @@ def calls(cursor: apsw.Cursor, where: str, values: Any) -> list[CallRecord]:
 
 
 def calls_within(cursor: apsw.Cursor, where: str, values: Any, most_bytes: int) -> list[CallRecord]:
-    """The first of them, until there is that much; read one by one, since they may be large."""
+    """The first of them, until there is that much; read one by one, since they may be large. First their numbers alone:
+    where SQLite has to sort, it would read every input and result before it gives the first."""
     found: list[CallRecord] = []
-    for row in cursor.execute(f"{SQL.call} WHERE {where}", values):
+    for (seq,) in cursor.execute(f"SELECT seq FROM calls WHERE {where}", values).fetchall():
+        (row,) = cursor.execute(f"{SQL.call} WHERE seq = ?", (seq,))
         found.append(made(row))
         most_bytes -= found[-1].size
         if most_bytes <= 0:
