@@ -425,7 +425,7 @@ class Yard:
     def _mcp(self, clock: Clock) -> list[Route]:
         parts = McpDependencies(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.intake,
-            self.witness, self.limiting.streams, self.telling, self._quotas,
+            self.witness, self.limiting.streams, self.telling, self._quotas, self._replies,
         )  # fmt: skip
         self.mcp, routes = assembled(parts, clock)
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]

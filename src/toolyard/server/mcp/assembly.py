@@ -14,6 +14,7 @@ from ...model.run import Source
 from ...trust.limits.quotas import Quotas
 from ...trust.sealing.ring import KeyRing
 from ...wires.model_text import ModelText
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Route
 from ..http.streams import StreamCount
 from ..intake.intake import Intake
@@ -53,6 +54,7 @@ class McpDependencies(Struct, frozen=True):
     streams: StreamCount
     telling: ModelText
     quotas: Quotas
+    replies: ReplyBudget
 
 
 def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Route]]:
@@ -82,7 +84,7 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     keeping = Keeping(store, Places(ground.ring), settings.mcp_stream_s)
     sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
     streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
-    http = McpHttp(dispatcher, sessions, streams, answers, keeping)
+    http = McpHttp(dispatcher, sessions, streams, answers, keeping, ground.replies)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
 
 

@@ -13,6 +13,7 @@ from ....wires.mcp.params import VERSION, CallMessage, Message, decode_incoming,
 from ....wires.mcp.revisions import HANDSHAKE, MODERN
 from ...http.admission import metadata_of
 from ...http.exchange import Exchange
+from ...http.reply_budget import ReplyBudget
 from ...http.routes import Route
 from ..methods.client_answers import ClientAnswers
 from ..methods.dispatcher import Dispatcher
@@ -27,6 +28,8 @@ from .resumed_streams import OlderStreams
 
 _OLDER = frozenset(name.encode() for name in HANDSHAKE)
 _VERSION = VERSION.encode()
+CALLS = "toolyard://calls/"
+"""Results that are read from the ledger, and may be large."""
 
 
 class HttpRequest(Struct, eq=False):
@@ -70,8 +73,9 @@ class McpHttp:
         streams: OlderStreams,
         answers: ClientAnswers,
         keeping: Keeping,
+        replies: ReplyBudget,
     ) -> None:
-        self._dispatcher, self._keeping = dispatcher, keeping
+        self._dispatcher, self._keeping, self._replies = dispatcher, keeping, replies
         self._running = running = RunningRequests(keeping.store)
         self._older = OlderEra(sessions, answers, streams, running, dispatcher.initialized, self._answer)
 
@@ -108,6 +112,8 @@ class McpHttp:
         if id is UNSET or id is None:
             return ACCEPTED
         request = HttpRequest(message, peer, exchange, id, self._keeping)
+        if message.method == "resources/read" and str(_target(message)).startswith(CALLS):
+            await self._replies.read(exchange)
         try:
             steps = self._dispatcher.answer(request)
             try:
