@@ -32,8 +32,9 @@ def test_a_users_calls_are_erased_and_nobody_elses(yard: Yard) -> None:
         assert yard.toolyard("calls", "erase", "--user", "uma", "--tenant", "acme", "--yes").out.startswith("0 calls")
         erased = yard.toolyard("calls", "erase", "--user", "uma", "--yes")
         assert (erased.code, erased.out) == (0, "3 calls made for uma are erased\n")
-        another, quick = yard.json("calls", "--json")
-        assert (another["callId"], quick["tool"]) == ("another", "Kit.Quick@1.0.0")
+        left = yard.json("calls", "--json")
+        assert [each["tool"] for each in left] == ["Kit.Quick@1.0.0"] * 2
+        assert "another" in [each["callId"] for each in left]
     assert CANARY.encode() not in yard.ledger.read_bytes(), "what is removed is overwritten"
     assert yard.toolyard("calls", "erase", "--user", "vic", "--yes").out == "2 calls made for vic are erased\n"
     assert yard.json("calls", "--json") == []

@@ -76,7 +76,7 @@ def test_many_problems_are_cut_short() -> None:
 
 
 def test_a_large_input_is_refused_quickly_by_naming_the_parameter() -> None:
-    wrong = ["x"] * (SMALL * 300)
+    wrong = ["x"] * (SMALL * 200)
     assert problems(numbers=wrong) == {"numbers": "Does not fit its schema"}
     assert problems(items=[{"city": 1}] * (SMALL * 100), nonsense=1) == {
         "items": "Does not fit its schema",

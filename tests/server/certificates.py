@@ -50,6 +50,12 @@ def signed(
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
     built = built.add_extension(names, critical=False)
     built = built.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+    # Python 3.13 asks for these by default (VERIFY_X509_STRICT).
+    built = built.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    signers = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
+    built = built.add_extension(signers, critical=False)
+    usage = x509.KeyUsage(True, False, False, False, False, is_authority, is_authority, False, False)
+    built = built.add_extension(usage, critical=True)
     made = Signed(built.sign(signing, hashes.SHA256()), key, folder / f"{name}.pem", folder / f"{name}.key")
     made.cert_file.write_text(made.pem + (by.pem if by else ""), encoding="ascii")
     made.key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

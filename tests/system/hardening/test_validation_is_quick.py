@@ -64,7 +64,7 @@ def test_a_pattern_that_cannot_be_checked_in_linear_time_is_refused_when_it_is_w
         ("Kit.Numbers", [10**30 + number for number in range(MANY)]),
         ("Kit.Numbers", [PRIME * (number + 1) for number in range(MANY)]),
         ("Kit.Numbers", [1e200 * (number + 1) for number in range(MANY)]),
-        ("Kit.Objects", [{"id": number, "of": [number]} for number in range(MANY)]),
+        ("Kit.Objects", [{"id": number, "of": [number]} for number in range(MANY // 2)]),
         ("Kit.Objects", [{f"k{number}": None} for number in range(MANY)]),
         ("Kit.Objects", [{"a": PRIME * number} for number in range(MANY)]),
     ],

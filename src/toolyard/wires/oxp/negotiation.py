@@ -224,7 +224,7 @@ _decode_top = decoder(_Top)
 def _text_of(written: Raw) -> str | None:
     try:
         return decode_as(written, str)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
