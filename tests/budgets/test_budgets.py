@@ -249,6 +249,24 @@ def unread(path: str) -> Drive:
     return drive
 
 
+def with_a_large_result(loud: Loud) -> None:
+    value = made({"tool_id": "Kit.Echo", "call_id": "large", "input": {"value": LARGE}}, text)
+    assert loud.send("POST", "/tools/call", value).status == 200
+
+
+def unread_over_mcp(loud: Loud) -> None:
+    """The same, of a result that an MCP client reads as a resource."""
+    message = {"method": "resources/read", "params": {"uri": "toolyard://calls/large/content"}}
+    with ExitStack() as open_sockets:
+        clients = [open_sockets.enter_context(loud.asking("/mcp", message)) for _ in range(60)]
+        assert clients[0].recv(12) == b"HTTP/1.1 200"
+        deadline = time.monotonic() + 5
+        for client in clients[1:]:
+            client.settimeout(max(0.01, deadline - time.monotonic()))
+            with suppress(TimeoutError):
+                client.recv(1)
+
+
 def requests_with_results(loud: Loud) -> None:
     session, _ = held(loud)
     reply = loud.send("GET", f"/v1/tools/requests?state=COMPLETE&session={session}&limit=100")
@@ -675,10 +693,11 @@ COMBINED: dict[str, Row] = {
         f"sixty unread replies: {path}": Row(unread(path), with_results(9), loop_s=1.0, memory=most * MIB)
         for path, most in (
             ("/v1/sessions/{sessionId}/results", 400),
-            ("/v1/calls/{requestId}/content?session={sessionId}", 200),
+            ("/v1/calls/{requestId}/content?session={sessionId}", 256),
             ("/v1/tools/requests?state=COMPLETE&session={sessionId}&limit=100", 400),
         )
     },
+    "sixty unread replies: resources/read": Row(unread_over_mcp, with_a_large_result, loop_s=1.0, memory=256 * MIB),
     "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),

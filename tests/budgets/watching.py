@@ -166,12 +166,19 @@ class Loud:
     def __init__(self, server: Server, name: str) -> None:
         self.server, self._key = server, KEYS[name]
 
-    def asking(self, path: str) -> socket.socket:
-        """A connection with a request on it, whose client has little room for the reply."""
+    def asking(self, path: str, message: Any = None) -> socket.socket:
+        """A connection with a request on it, or an MCP message, whose client has little room for the reply."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", self.server.port))
-        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._key}\r\n\r\n".encode())
+        head = f"{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._key}\r\n"
+        if message is None:
+            client.sendall(f"GET {head}\r\n".encode())
+            return client
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, **message})
+        kinds = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+        about = f"MCP-Protocol-Version: 2025-11-25\r\nContent-Length: {len(body)}\r\n"
+        client.sendall(f"POST {head}{kinds}{about}\r\n{body}".encode())
         return client
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
