@@ -247,3 +247,25 @@ async def test_what_is_too_large_for_a_line_is_a_row_of_its_own(store: Store, cl
     assert await store.merge() == 0
     assert there(await store.get("default", "ada", "a")).value == LARGE
     assert len(await store.listed(Filter(None))) == 2
+
+
+@pytest.mark.kind("sqlite")
+async def test_a_block_that_cannot_be_read_is_left_out_and_keeps_nobody_from_the_others(
+    store: Store, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(10):
+        known = Known(f"{number:08x}", "default", "ada", "uma", "Kit.Tool", "oxp", State.COMPLETE, b"1", clock.now)
+        await store.record([ran(known)])
+    writer = store._writer  # type: ignore[attr-defined]
+    await writer.write(lambda cursor: cursor.execute("UPDATE blocks SET data = x'00' WHERE last = 4").fetchall())
+    await writer.write(lambda cursor: cursor.execute("UPDATE blocks SET format = 2 WHERE last = 6").fetchall())
+    await clock.advance(60.0)
+    there_are = [number for number in range(10, 0, -1) if number not in (4, 6)]
+    assert [each.seq for each in await store.listed(Filter("default", "ada"))] == there_are
+    assert await store.row(4) is None
+    assert await store.merge() == 0, "nothing of what cannot be read is thrown away"
+    assert await store.erase(None, "uma") == 8
+    assert "the block of calls up to 4 cannot be read" in caplog.text
+    assert await store.sweep(100) == 0
+    await clock.advance(RETENTION.calls_s)
+    assert await store.sweep(100) == 2

@@ -12,12 +12,13 @@ they are, of which tools, how they ended, and a short digest of each id.
 Nothing here reads or writes a store: SQLite and PostgreSQL keep the same blocks.
 """
 
+import logging
+import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, islice
-from struct import Struct as Packing
-from struct import pack
 from typing import NamedTuple
 
 import msgspec
@@ -43,12 +44,16 @@ MOST_NAMED = 32
 """So many different tools, tenants, wires and codes are named beside the lines; where there are more, none is."""
 CHARGE = 1024
 """What a call is charged for beside its input; a result that is larger is charged for, too. As the triggers have it."""
-SMALL_BLOCK, FEWEST_MERGED, MOST_APART_S = 64, 8, 3600.0
-"""Blocks of fewer lines than this are merged, so many of them at least, written within this time of each other."""
+SMALL_BLOCK, FEWEST_MERGED = 64, 8
+"""Blocks of fewer lines than this are merged, so many of them at least."""
+MOST_APART = 0.05
+"""How far apart in time merged blocks may have been written, as a part of how long calls are kept: by so much longer a
+block keeps its oldest call than it should."""
 SUCCESS = "success"
 NULL = Raw(b"null")
 _encode = msgspec.json.Encoder().encode
-_head = Packing("<II")
+_head = struct.Struct("<II")
+_log = logging.getLogger("toolyard.ledger")
 
 
 class CallLine(Struct, array_like=True, gc=False):
@@ -202,7 +207,7 @@ def _about(tenants: set[str], kinds: Collection[tuple[str, str, str]]) -> bytes:
 
 
 def _digests(ids: Sequence[str]) -> bytes:
-    return pack(f"<{len(ids)}I", *[zlib.crc32(call_id.encode()) for call_id in ids])
+    return struct.pack(f"<{len(ids)}I", *[zlib.crc32(call_id.encode()) for call_id in ids])
 
 
 def has_id(ids: bytes, call_id: str) -> bool:
@@ -212,6 +217,19 @@ def has_id(ids: bytes, call_id: str) -> bool:
     while place > 0 and place % 4:  # across two of them
         place = ids.find(digest, place + 1)
     return place >= 0
+
+
+UNREADABLE = (ValueError, struct.error, zlib.error, msgspec.MsgspecError)
+
+
+@contextmanager
+def left_out(last: int) -> Iterator[None]:
+    """A block that cannot be read, because it is damaged or a newer toolyard wrote it, is left out and named in the
+    log: it keeps nobody from reading the others."""
+    try:
+        yield
+    except UNREADABLE as error:
+        _log.error("the block of calls up to %d cannot be read, and they are left out: %s", last, error)
 
 
 # -- the data of a block -----------------------------------------------------------------------------
@@ -333,9 +351,9 @@ class SmallBlock(Struct, frozen=True):
     written_at: float
 
 
-def to_merge(small: Iterable[SmallBlock]) -> list[list[SmallBlock]]:
+def to_merge(small: Iterable[SmallBlock], kept_s: float) -> list[list[SmallBlock]]:
     """Which of some blocks, in rising order, become one. They are close together in numbers and in time: how old a
-    block is, is how old its newest call is, and it is kept as long."""
+    block is, is how old its newest call is, and it is kept as long. `kept_s` is how long that is."""
     groups: list[list[SmallBlock]] = [[]]
     for each in small:
         group = [*groups[-1], each]
@@ -343,7 +361,7 @@ def to_merge(small: Iterable[SmallBlock]) -> list[list[SmallBlock]]:
             sum(one.count for one in group) <= MOST_LINES
             and sum(one.size for one in group) <= MOST_BYTES // 4  # compressed, that is
             and each.last - group[0].first < MOST_SPAN
-            and each.written_at - group[0].written_at < MOST_APART_S
+            and each.written_at - group[0].written_at <= MOST_APART * kept_s
         )
         groups = [*groups[:-1], group] if fits else [*groups, [each]]
     return [group for group in groups if len(group) >= FEWEST_MERGED]

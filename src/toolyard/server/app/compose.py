@@ -300,6 +300,9 @@ class Yard:
                 if self.audit is not None:
                     await self.audit.open()
                     stack.push_async_callback(self.audit.close)
+                rollups = RollupWriter(self.metrics, self.store, self._clock.now)
+                stack.push_async_callback(rollups.write)  # once the last calls have ended, which are let end before
+                self._keep(stack, "rollups", rollups.run)
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.flush)
                     self._keep(stack, "recorder", self._recorder.run)
@@ -320,9 +323,6 @@ class Yard:
                 self._keep(stack, "workers' tools", self._workers.follow)
                 self._keep(stack, "upkeep", self._upkeep.run)
                 self._keep(stack, "ledger check", self._upkeep.watch)
-                rollups = RollupWriter(self.metrics, self.store, self._clock.now)
-                stack.push_async_callback(rollups.write)
-                self._keep(stack, "rollups", rollups.run)
                 if self.connecting is not None:
                     self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:

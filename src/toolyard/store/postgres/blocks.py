@@ -23,6 +23,7 @@ from ..blocks import (
     counted_in,
     erased_from,
     has_id,
+    left_out,
     merged,
     numbered_in,
     to_merge,
@@ -73,7 +74,8 @@ async def listed(connection: Connection, wanted: Filter, rows: list[CallRecord])
             if found.has_all(last):
                 break
             for block, offset in await _opened(connection, [last]):
-                found.look_into(block, offset)
+                with left_out(last):
+                    found.look_into(block, offset)
     return found.calls
 
 
@@ -81,8 +83,9 @@ async def numbered(connection: Connection, seq: int) -> CallRecord | None:
     """The call of that number, if it is in a block."""
     for (last,) in await connection.fetch(SQL.blocks_near, seq, MOST_SPAN):
         for block, offset in await _opened(connection, [last]):
-            if (call := numbered_in(block, seq, offset)) is not None:
-                return call
+            with left_out(last):
+                if (call := numbered_in(block, seq, offset)) is not None:
+                    return call
     return None
 
 
@@ -92,8 +95,11 @@ async def counted(connection: Connection, newest: int) -> dict[State, int]:
     found = Counter({State(state): count for state, count in await connection.fetch(SQL.counted, since)})
     (whole,) = await connection.fetch(SQL.count_blocks, since)
     across = await _opened(connection, [last for (last,) in await connection.fetch(SQL.blocks_across, since)])
-    for succeeded, failed in (whole, *(counted_in(block, since) for block, _ in across)):
-        found.update({State.COMPLETE: succeeded, State.ERROR: failed})
+    found.update({State.COMPLETE: whole[0], State.ERROR: whole[1]})
+    for block, _ in across:
+        with left_out(block.last):
+            succeeded, failed = counted_in(block, since)
+            found.update({State.COMPLETE: succeeded, State.ERROR: failed})
     return {state: count for state, count in found.items() if count}
 
 
@@ -110,18 +116,19 @@ async def sweep(connection: Connection, retention_s: float, limit: int) -> int:
     return gone
 
 
-async def merge(connection: Connection, again: bool) -> int:
+async def merge(connection: Connection, again: bool, kept_s: float) -> int:
     """Makes one block of several small ones. How many there are fewer."""
     fewer = 0
     async with connection.transaction():
         rows = await connection.fetch(SQL.small_blocks, SMALL_BLOCK, MERGED_AFTER_S, LOOKED_AT_ONCE)
-        for group in to_merge(sorted((SmallBlock(*row) for row in rows), key=lambda each: each.last)):
+        for group in to_merge(sorted((SmallBlock(*row) for row in rows), key=lambda each: each.last), kept_s):
             ends = [each.last for each in group]
-            new, numbers = merged(await _opened(connection, ends))
-            await connection.execute(SQL.drop_blocks, ends)
-            written_at = max(each.written_at for each in group)
-            await _insert(connection, new.numbered(numbers), new.callers, written_at, None)
-            fewer += len(group) - 1
+            with left_out(ends[-1]):
+                new, numbers = merged(await _opened(connection, ends))
+                await connection.execute(SQL.drop_blocks, ends)
+                written_at = max(each.written_at for each in group)
+                await _insert(connection, new.numbered(numbers), new.callers, written_at, None)
+                fewer += len(group) - 1
     return fewer
 
 
@@ -134,14 +141,13 @@ async def erase(
         ends = await connection.fetch(SQL.blocks_after, after, ERASED_AT_ONCE)
         for last, written_at in ends:
             for block, offset in await _opened(connection, [last]):
-                left = erased_from(block, offset, tenant, user_id)
-                if left is None:
-                    continue
-                new, numbers = left
-                erased += block.count - len(numbers)
-                await connection.execute(SQL.drop_blocks, [last])
-                if numbers:
-                    await _insert(connection, new.numbered(numbers), new.callers, written_at, None)
+                with left_out(last):
+                    if (left := erased_from(block, offset, tenant, user_id)) is not None:
+                        new, numbers = left
+                        erased += block.count - len(numbers)
+                        await connection.execute(SQL.drop_blocks, [last])
+                        if numbers:
+                            await _insert(connection, new.numbered(numbers), new.callers, written_at, None)
     return erased, ends[-1][0] if len(ends) == ERASED_AT_ONCE else None
 
 

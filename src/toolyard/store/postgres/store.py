@@ -199,8 +199,14 @@ class PostgresStore:
         failed = 0
         for block in new:
             numbers = [seq for (seq,) in await self._ledger.fetch(SQL.numbers, len(block.lines))]
-            ready = await blocks.ready(block, numbers)
-            await self._link.write(partial(blocks.write, block=ready, callers=block.callers, now=time.time()))
+            try:
+                ready = await blocks.ready(block, numbers)
+                await self._link.write(partial(blocks.write, block=ready, callers=block.callers, now=time.time()))
+            except StoreDown:
+                raise
+            except Exception:  # whatever is wrong with it, the others are written
+                _log.exception("calls that have run cannot be written")
+                failed += len(block.lines)
         for start in range(0, len(calls), RECORDED_AT_ONCE):
             written = await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
             failed += written.count(False)
@@ -304,7 +310,7 @@ class PostgresStore:
         )
 
     async def merge(self) -> int:
-        return await self._link.write(blocks.merge)
+        return await self._link.write(partial(blocks.merge, kept_s=self._retention.calls_s))
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
         await self.behind.flush()

@@ -21,6 +21,7 @@ from ..blocks import (
     counted_in,
     erased_from,
     has_id,
+    left_out,
     merged,
     numbered_in,
     to_merge,
@@ -56,15 +57,19 @@ def listed(cursor: apsw.Cursor, wanted: Filter, rows: list[CallRecord]) -> list[
         for last in _candidates(cursor, wanted):
             if found.has_all(last):
                 break
-            found.look_into(*_opened(cursor, last))
+            with left_out(last):
+                found.look_into(*_opened(cursor, last))
     return found.calls
 
 
 def numbered(cursor: apsw.Cursor, seq: int) -> CallRecord | None:
     """The call of that number, if it is in a block."""
-    near = _all(cursor, SQL.blocks_near, {"seq": seq, "span": MOST_SPAN})
-    calls = (numbered_in(block, seq, offset) for block, offset in (_opened(cursor, last) for (last,) in near))
-    return next((call for call in calls if call is not None), None)
+    for (last,) in _all(cursor, SQL.blocks_near, {"seq": seq, "span": MOST_SPAN}):
+        with left_out(last):
+            block, offset = _opened(cursor, last)
+            if (call := numbered_in(block, seq, offset)) is not None:
+                return call
+    return None
 
 
 def counted(cursor: apsw.Cursor, newest: int) -> dict[State, int]:
@@ -73,8 +78,11 @@ def counted(cursor: apsw.Cursor, newest: int) -> dict[State, int]:
     found = Counter({State(state): count for state, count in cursor.execute(SQL.counted, {"since": since})})
     whole: Any = cursor.execute(SQL.count_blocks, (since,)).fetchone()
     across = _all(cursor, SQL.blocks_across, {"seq": since})
-    for succeeded, failed in (whole, *(counted_in(_opened(cursor, last)[0], since) for (last,) in across)):
-        found.update({State.COMPLETE: succeeded, State.ERROR: failed})
+    found.update({State.COMPLETE: whole[0], State.ERROR: whole[1]})
+    for (last,) in across:
+        with left_out(last):
+            succeeded, failed = counted_in(_opened(cursor, last)[0], since)
+            found.update({State.COMPLETE: succeeded, State.ERROR: failed})
     return {state: count for state, count in found.items() if count}
 
 
@@ -90,16 +98,17 @@ def sweep(cursor: apsw.Cursor, before: float, limit: int) -> int:
     return gone
 
 
-def merge(cursor: apsw.Cursor, before: float) -> int:
+def merge(cursor: apsw.Cursor, before: float, kept_s: float) -> int:
     """Makes one block of several small ones that were written before that time. How many there are fewer."""
     small = [SmallBlock(*row) for row in _all(cursor, SQL.small_blocks, (SMALL_BLOCK, before, LOOKED_AT_ONCE))]
     fewer = 0
-    for group in to_merge(small):
-        new, numbers = merged([_opened(cursor, each.last) for each in group])
-        for each in group:
-            _drop(cursor, each.last)
-        _insert(cursor, new.numbered(numbers), new.callers, max(each.written_at for each in group))
-        fewer += len(group) - 1
+    for group in to_merge(small, kept_s):
+        with left_out(group[-1].last):
+            new, numbers = merged([_opened(cursor, each.last) for each in group])
+            for each in group:
+                _drop(cursor, each.last)
+            _insert(cursor, new.numbered(numbers), new.callers, max(each.written_at for each in group))
+            fewer += len(group) - 1
     return fewer
 
 
@@ -108,15 +117,14 @@ def erase(cursor: apsw.Cursor, tenant: str | None, user_id: str, after: int, lim
     ends: list[Any] = _all(cursor, SQL.blocks_after, (after, limit))
     erased = 0
     for last, written_at in ends:
-        block, offset = _opened(cursor, last)
-        left = erased_from(block, offset, tenant, user_id)
-        if left is None:
-            continue
-        new, numbers = left
-        erased += block.count - len(numbers)
-        _drop(cursor, last)
-        if numbers:
-            _insert(cursor, new.numbered(numbers), new.callers, written_at)
+        with left_out(last):
+            block, offset = _opened(cursor, last)
+            if (left := erased_from(block, offset, tenant, user_id)) is not None:
+                new, numbers = left
+                erased += block.count - len(numbers)
+                _drop(cursor, last)
+                if numbers:
+                    _insert(cursor, new.numbered(numbers), new.callers, written_at)
     return erased, ends[-1][0] if len(ends) == limit else None
 
 

@@ -310,7 +310,9 @@ class SqliteStore:
 
     async def merge(self) -> int:
         now = self._now()
-        return await self._writer.write(lambda cursor: blocks.merge(cursor, now - MERGED_AFTER_S))
+        return await self._writer.write(
+            lambda cursor: blocks.merge(cursor, now - MERGED_AFTER_S, self._retention.calls_s)
+        )
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
         """What is removed is overwritten in the file; the log beside it, `-wal`, has it until the next checkpoint."""
