@@ -4,6 +4,7 @@ which a server that is told to stop leaves.
 
 import asyncio
 import errno
+import gc
 import resource
 import socket
 import sys
@@ -27,6 +28,9 @@ from .tls import check_certificate
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
+YOUNG_OBJECTS = 5000
+"""How many objects may be new before Python looks for cycles among them. At its default of 700 it looks once for every
+batch of calls, finds what is in flight, and takes 3 us of each call for that."""
 LEAVING_S = 30.0
 """How long what the tools share may take to be closed, after connections and calls have had their time. Then the
 process ends."""
@@ -38,6 +42,8 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[], None]) -> 
     """Serves a yard that was told of this listener (`listening_at`) until SIGINT or SIGTERM. `announce` is called once
     calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
     settings = yard.settings
     if not settings.core_files:
         no_core_files()

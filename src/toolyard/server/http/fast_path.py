@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from msgspec import Struct
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ...wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
 from ...wires.errors import encode
@@ -20,7 +20,7 @@ from ...wires.oxp import otc, otc_draft, oxp
 from .reply_budget import LARGE_REPLY
 from .shell import Shell
 from .streams import Streams, close
-from .uvicorn_protocol import PoliteProtocol
+from .uvicorn_protocol import Cycle, PoliteProtocol
 
 _log = logging.getLogger("toolyard.server")
 
@@ -31,13 +31,14 @@ class FastPath:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
 
-    async def answer(self, cycle: RequestResponseCycle, tasks: "set[asyncio.Task[None]]") -> None:
+    async def answer(self, cycle: Cycle, tasks: "set[asyncio.Task[None]]") -> None:
         """Answers one request, in its own task, which is taken out of `tasks` in the end."""
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
         line = CycleLine(cycle, self._shell.streams, self._shell.sending)
         try:
-            reply = await self._shell.respond(scope, receive, bytes(cycle.body) if whole else None, line)
+            body = bytes(cycle.body) if whole else None
+            reply = await self._shell.respond(scope, receive, body, line, cycle.known)
             # A client that reads slowly has the replies before this one to read first.
             if cycle.flow.write_paused and not cycle.response_started:
                 await cycle.flow.drain()
@@ -53,10 +54,11 @@ class FastPath:
                 _broken(cycle, error)
         finally:
             cycle.on_response = _nothing
-            tasks.discard(asyncio.current_task())
+            tasks.discard(cycle.task)
+            cycle.task = None  # or the two would keep each other, and the request, until Python looks for cycles
 
 
-def _broken(cycle: RequestResponseCycle, error: BaseException) -> None:
+def _broken(cycle: Cycle, error: BaseException) -> None:
     """Answers where no reply came: the shell answers for what goes wrong in it, so what is left is that the request's
     task was stopped, or a defect in here. A reply that has begun cannot be taken back: the connection is closed."""
     cycle.keep_alive = False
@@ -78,7 +80,7 @@ def _nothing() -> None:
 class CycleLine(Struct):
     """The line to the client whose request this cycle of uvicorn is."""
 
-    cycle: RequestResponseCycle
+    cycle: Cycle
     streams: Streams
     sending: Callable[[int], Callable[[], None]]
     """Told of so many bytes that the client has not read yet; what it returns, when it has."""
@@ -146,7 +148,7 @@ class CycleLine(Struct):
         return protocol  # type: ignore[no-any-return]
 
 
-def write(cycle: RequestResponseCycle, reply: Reply) -> None:
+def write(cycle: Cycle, reply: Reply) -> None:
     """Writes a whole reply, head and body at once. A large body is not copied to be one piece with its head."""
     body, headers, more = reply.body, reply.headers, reply.more
     head = STATUS_LINE[reply.status] + (_RENDERED.get(id(headers)) or _rendered(headers))
@@ -162,7 +164,7 @@ def write(cycle: RequestResponseCycle, reply: Reply) -> None:
     finish(cycle)
 
 
-def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
+def begin(cycle: Cycle, stream: Stream) -> bool:
     """Writes the head of a stream; whether its body comes in chunks. HTTP/1.0 knows none: there, the connection's end
     is the body's."""
     head = STATUS_LINE[stream.status] + _rendered(stream.headers)
@@ -174,16 +176,16 @@ def begin(cycle: RequestResponseCycle, stream: Stream) -> bool:
     return is_chunked
 
 
-def finish(cycle: RequestResponseCycle) -> None:
+def finish(cycle: Cycle) -> None:
     """Does to a cycle what uvicorn does after a reply."""
     cycle.response_complete = True
-    cycle.message_event.set()
+    cycle.wake()
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
 
 
-def _last(cycle: RequestResponseCycle) -> bytes:
+def _last(cycle: Cycle) -> bytes:
     """The header that says that no other reply comes. A client that was not told to send its body may send it all the
     same, so the next bytes could be that or another request."""
     cycle.keep_alive = False

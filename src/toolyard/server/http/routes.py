@@ -40,6 +40,16 @@ class Route(Struct, frozen=True):
     the log, or the handler writes an entry of its own that says more."""
 
 
+class CheckedHead(Struct, frozen=True):
+    """A request's head whose route is found, and with which a request may be here, whoever sends it."""
+
+    head: tuple[str, dict[bytes, bytes], Route]
+    """The path below where this application is mounted, the headers by name, and the route."""
+    route: Route
+    parameters: dict[str, str]
+    """What stands for the route's variables."""
+
+
 class RouteTable:
     """Finds the route of a request. Routes without variables are looked up in a dictionary; those with variables are
     grouped by how many segments they have, which leaves few to look at."""

@@ -17,12 +17,13 @@ from ..settings.table import Settings
 from .admission import Admission
 from .body import BodyReader
 from .exchange import Exchange, Gone, peer_of, refuse_repeated
+from .known_head import KnownHead
 from .limits import ServerLimits
 from .logs import current
 from .origins import Cors
 from .reply_budget import ReplyBudget
 from .reply_line import AsgiLine, Receive, ReplyLine, Scope, Send
-from .routes import Handler, Route, RouteTable, sent_path
+from .routes import CheckedHead, Handler, Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
 from .turns import LARGE_BODY, Turns
 
@@ -81,36 +82,34 @@ class Shell:
             await line.hang_up()
 
     async def respond(
-        self, scope: Scope, receive: Receive, body: bytes | None, line: ReplyLine
+        self, scope: Scope, receive: Receive, body: bytes | None, line: ReplyLine, known: KnownHead | None = None
     ) -> Reply | Stream | None:
         """What the handler returns, also after an early answer; None when the client left before its request was
-        complete. A server that has the whole body already hands it in."""
+        complete. A server that has the whole body already hands it in, and one that knows the head, that."""
         if not self._is_ready:
             await self._ready()
             self._is_ready = True
-        path, method = scope["path"], scope["method"]
-        # Mounted in another app: some frameworks leave their part in the path, as ASGI has it, some take it out.
-        root = scope.get("root_path")
-        if root and path.startswith(root):
-            path = path[len(root) :] or "/"
-        raw_path = scope.get("raw_path")
-        # A path with escapes is no hot one; `find` decides what they may stand for.
-        is_escaped = raw_path is not None and PERCENT in raw_path
-        route = None if is_escaped else self._exact.get((method, path))
-        headers = dict(scope["headers"])
+        checked = None if known is None else known.request
+        path, headers, route = self._read_head(scope) if checked is None else checked.head
+        method = scope["method"]
         exchange = Exchange(scope, path, headers, self._public_url, line, self._find_address, self._validity)
         current.set(exchange)
         try:
-            if len(headers) < len(scope["headers"]):  # a name is there twice, which is rare
+            if checked is None and len(headers) < len(scope["headers"]):  # a name is there twice, which is rare
                 refuse_repeated(scope["headers"])
             # Before the route: a preflight asks for any path, and a refusal must be dressed for the page to read it.
             if self._cors is not None:
                 if self._cors.is_preflight(method, exchange):
                     return self._cors.preflight(exchange)
                 exchange.dress = self._cors.dress(exchange)
-            if route is None:
-                route, exchange.parameters = self._table.find(method, sent_path(scope, path))
-            self._guard(exchange.headers, scope)
+            if checked is not None:
+                route, exchange.parameters = checked.route, checked.parameters
+            else:
+                if route is None:
+                    route, exchange.parameters = self._table.find(method, sent_path(scope, path))
+                self._guard(headers, scope)
+                if known is not None:
+                    known.request = CheckedHead((path, headers, route), route, exchange.parameters)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
                 exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
@@ -139,13 +138,7 @@ class Shell:
             if type(reply) is Stream:
                 reply = self._stream_count.counted(reply, exchange.caller)
         except ToolyardError as raised:
-            error = raised if not exchange.is_expired else await self._refusal(scope, exchange)
-            if isinstance(error, NotAuthenticated):
-                await self._turned_away(error, route, exchange)
-            # Refused before the body was read, which would tell whose words the refusal should be in.
-            if body is None and route is not None and route.guess is not None:
-                body = await self._reader.peek(exchange.headers, receive)
-            reply = self._answering(route, exchange, body or b"").encode_error(error)
+            reply = await self._refuse(raised, scope, receive, route, exchange, body)
         except Gone:
             return None
         except Exception:  # the outermost shell: a defect is one 500, and the server goes on
@@ -157,6 +150,39 @@ class Shell:
         if reply.status == 401:
             reply.status = self._auth_failure_status
         return reply if exchange.dress is None else exchange.dress(reply)
+
+    async def _refuse(
+        self,
+        error: ToolyardError,
+        scope: Scope,
+        receive: Receive,
+        route: Route | None,
+        exchange: Exchange,
+        body: bytes | None,
+    ) -> Reply:
+        """The answer to a request that was refused. Not in `respond` itself: there the error would hold the frame that
+        it was raised through, and that frame the error, with the whole request, until Python looks for cycles."""
+        if exchange.is_expired:
+            error = await self._refusal(scope, exchange)
+        if isinstance(error, NotAuthenticated):
+            await self._turned_away(error, route, exchange)
+        # Refused before the body was read, which would tell whose words the refusal should be in.
+        if body is None and route is not None and route.guess is not None:
+            body = await self._reader.peek(exchange.headers, receive)
+        return self._answering(route, exchange, body or b"").encode_error(error)
+
+    def _read_head(self, scope: Scope) -> "tuple[str, dict[bytes, bytes], Route | None]":
+        """The path below where this application is mounted, the headers by name, and the route where it is a hot
+        one."""
+        path = scope["path"]
+        # Mounted in another app: some frameworks leave their part in the path, as ASGI has it, some take it out.
+        root = scope.get("root_path")
+        if root and path.startswith(root):
+            path = path[len(root) :] or "/"
+        raw_path = scope.get("raw_path")
+        # A path with escapes is no hot one; `find` decides what they may stand for.
+        is_escaped = raw_path is not None and PERCENT in raw_path
+        return path, dict(scope["headers"]), None if is_escaped else self._exact.get((scope["method"], path))
 
     def sending(self, size: int) -> Callable[[], None]:
         """So many bytes of a reply wait for the client whose request this task answers; what this returns is called

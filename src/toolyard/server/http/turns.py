@@ -10,6 +10,7 @@ when the loop has had nothing to do for a while.
 """
 
 import asyncio
+import gc
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,6 +88,9 @@ class Turns:
         if rounds < ROUNDS:
             asyncio.get_running_loop().call_soon(self._pass_on, rounds + 1)
             return
+        # A request that was refused may be held by its own exception, in a cycle. With a large body that must not wait
+        # until Python looks for cycles by itself, which a server has it do seldom.
+        gc.collect(1)
         turn = self._next()
         if turn is None:
             self._is_taken = False

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ...wires.errors import encode
 from .connection_limits import ConnectionLimits, ReadTimeouts
+from .known_head import KnownHead, known_head
 
 SWEEP_S = 0.2
 SWEPT_AT_ONCE = 100
@@ -68,13 +69,32 @@ class Cycle(RequestResponseCycle):
     more_body = True
     chunked_encoding = None
     expected_content_length = 0
+    known: KnownHead | None = None
+    """The request's head, where it is one that this connection has had before."""
+    task: "asyncio.Task[None] | None" = None
+    """In which it is answered."""
+    _event: asyncio.Event | None = None
 
-    def __init__(self, protocol: "PoliteProtocol", keep_alive: bool) -> None:
+    def __init__(self, protocol: "PoliteProtocol", keep_alive: bool, body: bytearray | bytes) -> None:
         self.scope, self.transport, self.flow = protocol.scope, protocol.transport, protocol.flow
         self.on_response = protocol.on_response_complete
-        self.message_event = asyncio.Event()
         self.keep_alive, self.waiting_for_100_continue = keep_alive, protocol.expect_100_continue
-        self.body = bytearray()
+        self.body = body  # type: ignore[assignment]
+
+    @property
+    def message_event(self) -> asyncio.Event:  # type: ignore[override]
+        """Set when there is something to receive. It is made when somebody first waits for that: a body that came with
+        its head is handed over without."""
+        if self._event is None:
+            self._event = asyncio.Event()
+            if self.body or not self.more_body or self.response_complete or self.disconnected:
+                self._event.set()
+        return self._event
+
+    def wake(self) -> None:
+        """There is something to receive."""
+        if self._event is not None:
+            self._event.set()
 
 
 class PoliteProtocol(HttpToolsProtocol):
@@ -85,8 +105,11 @@ class PoliteProtocol(HttpToolsProtocol):
     max_header_bytes = 65536
     allow = b""
     counted = ConnectionLimits()
-    answer: Callable[[RequestResponseCycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
+    answer: Callable[[Cycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
     """Answers a request, in a task that it takes out of the set in the end."""
+    cycle: Cycle
+    scope: Any
+    pipeline: Any
 
     # -- what asyncio calls ------------------------------------------------------------------------
 
@@ -94,6 +117,7 @@ class PoliteProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
         self._answered = Ticks.now
+        self._known_head: KnownHead | None = None
         self.when_gone: list[Callable[[], object]] = []
         """Callbacks for when the client leaves before the request that is being answered has its reply."""
         self.when_read: list[Callable[[], object]] = []
@@ -121,7 +145,14 @@ class PoliteProtocol(HttpToolsProtocol):
             callback()
 
     def data_received(self, data: bytes) -> None:
+        known = self._known_head
         if self._phase is IDLE:
+            if known is not None and self.cycle.response_complete and (body := known.body_in(data)) is not None:
+                self.scope, self.expect_100_continue = known.scope, False
+                self.cycle = cycle = Cycle(self, known.keep_alive, body)
+                cycle.more_body, cycle.known = False, known
+                self._start_asgi_task(cycle, self.app)
+                return
             self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
         # Counted by what came in: exact numbers are found out only where this is above the limit.
         if self._phase is not BODY:
@@ -136,9 +167,12 @@ class PoliteProtocol(HttpToolsProtocol):
             self._go_without_upgrade()
         if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
+        elif self._phase is IDLE:
+            self._known_head = known_head(data, self.scope, self.cycle.keep_alive)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self.tasks.add(self.loop.create_task(self.answer(cycle, self.tasks)))
+    def _start_asgi_task(self, cycle: Cycle, app: Any) -> None:  # type: ignore[override]
+        cycle.task = self.loop.create_task(self.answer(cycle, self.tasks))
+        self.tasks.add(cycle.task)
 
     # -- what the parser calls ---------------------------------------------------------------------
 
@@ -170,7 +204,7 @@ class PoliteProtocol(HttpToolsProtocol):
         self._phase = BODY
         self.headers = []  # trailers go here, and are not to be taken for headers
         before = self.cycle
-        self.cycle = cycle = Cycle(self, version != "1.0" and parser.should_keep_alive())
+        self.cycle = cycle = Cycle(self, version != "1.0" and parser.should_keep_alive(), bytearray())
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
@@ -187,12 +221,12 @@ class PoliteProtocol(HttpToolsProtocol):
             cycle.body += body
             if len(cycle.body) > HIGH_WATER_LIMIT:
                 self.flow.pause_reading()
-            cycle.message_event.set()
+            cycle.wake()
 
     def on_message_complete(self) -> None:
         self._phase = IDLE
         self.cycle.more_body = False
-        self.cycle.message_event.set()
+        self.cycle.wake()
 
     def on_response_complete(self) -> None:
         """A request has its reply. As uvicorn's own, but for its timer: the sweep ends a connection that waits too long
