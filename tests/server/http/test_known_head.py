@@ -4,15 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
-import uvicorn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from uvicorn.server import ServerState
 
 from toolyard.server.http import uvicorn_protocol
-from toolyard.server.http.connection_limits import ConnectionLimits, ReadTimeouts
 from toolyard.server.http.known_head import KnownHead, known_head
-from toolyard.server.http.uvicorn_protocol import Cycle, polite
+from toolyard.server.http.uvicorn_protocol import Cycle
+
+from .connection import connection
 
 HEAD = b"POST /tools/call HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\nX-Last: 1\r\n\r\n"
 SCOPE: dict[str, Any] = {
@@ -107,30 +106,6 @@ def requests(draw: st.DrawFn) -> bytes:
     return line + b" HTTP/1.1\r\n" + b"".join(lines) + b"\r\n" + body
 
 
-class Line(asyncio.Transport):
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 8000)})
-        self.written, self._closed = b"", False
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def close(self) -> None:
-        self._closed = True
-
-    def is_closing(self) -> bool:
-        return self._closed
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-
 async def arrived(pieces: list[bytes], *, hurried: bool = False) -> tuple[list[Any], bytes, bool]:
     """The requests that a protocol makes of what comes, what it writes, and whether it closes. `hurried`: nothing is
     answered before the next piece comes."""
@@ -151,11 +126,7 @@ async def arrived(pieces: list[bytes], *, hurried: bool = False) -> tuple[list[A
         cycle.on_response()
         tasks.discard(cycle.task)
 
-    kind = polite(answer, ReadTimeouts(), 65536, ("GET", "POST"), ConnectionLimits())
-    config = uvicorn.Config(lambda: None, http=kind, log_config=None)
-    config.load()
-    protocol, line = kind(config=config, server_state=ServerState(), app_state={}), Line()
-    protocol.connection_made(line)
+    protocol, line = connection(answer)
     for piece in pieces:
         if not line.is_closing():
             protocol.data_received(piece)

@@ -22,8 +22,8 @@ class SocketHttp:
     """Answers whoever connects to the socket, from the moment it is made until it is closed."""
 
     def __init__(self, shell: Shell, listener: socket.socket) -> None:
-        answer, most = FastPath(shell).answer, PoliteProtocol.max_header_bytes
-        limited = polite(answer, ReadTimeouts(), most, shell.methods, ConnectionLimits())
+        most = PoliteProtocol.max_header_bytes
+        limited = polite(FastPath(shell), ReadTimeouts(), most, shell.methods, ConnectionLimits())
         self._config = uvicorn.Config(
             shell,
             http=type("OperatorsProtocol", (_Local, limited), {}),

@@ -53,7 +53,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[], None]) -> 
     config = uvicorn.Config(
         yard.asgi,
         http=polite(
-            FastPath(yard.asgi).answer,
+            FastPath(yard.asgi),
             timeouts,
             settings.max_header_bytes,
             yard.asgi.methods,

@@ -17,6 +17,7 @@ from ...wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
 from ...wires.errors import encode
 from ...wires.mcp.envelope import HEADERS as MCP_HEADERS
 from ...wires.oxp import otc, otc_draft, oxp
+from .outbox import Outbox
 from .reply_budget import LARGE_REPLY
 from .shell import Shell
 from .streams import Streams, close
@@ -30,9 +31,11 @@ class FastPath:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
+        self.outbox = Outbox()
 
     async def answer(self, cycle: Cycle, tasks: "set[asyncio.Task[None]]") -> None:
         """Answers one request, in its own task, which is taken out of `tasks` in the end."""
+        self.outbox.starting -= 1
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
         line = CycleLine(cycle, self._shell.streams, self._shell.sending)
@@ -68,6 +71,7 @@ def _broken(cycle: Cycle, error: BaseException) -> None:
         _log.error("a reply could not be sent", exc_info=error)
         reply = Reply(500, encode({"message": "The server failed; this is a defect"}), oxp.FLAT.headers)
     if cycle.response_started or cycle.transport.is_closing():
+        cycle.outbox.flush()
         cycle.transport.close()
     else:
         write(cycle, reply)
@@ -156,10 +160,12 @@ def write(cycle: Cycle, reply: Reply) -> None:
         head += _last(cycle)
     size = len(body) if not more else len(body) + sum(map(len, more))
     length = b"content-length: %d\r\n\r\n" % size if reply.status != 304 else b"\r\n"
-    if size > LARGE and cycle.scope["method"] != "HEAD":
-        cycle.transport.writelines((head + length, body, *more))
+    is_head = cycle.scope["method"] == "HEAD"
+    if cycle.keep_alive and not more and (size <= LARGE or is_head):
+        cycle.outbox.put(cycle.transport, head + length if is_head else head + length + body)
     else:
-        cycle.transport.write(head + length + body if cycle.scope["method"] != "HEAD" else head + length)
+        cycle.outbox.flush()
+        cycle.transport.writelines((head + length, *(() if is_head else (body, *more))))
     cycle.response_started = True
     finish(cycle)
 
@@ -171,6 +177,7 @@ def begin(cycle: Cycle, stream: Stream) -> bool:
     if cycle.waiting_for_100_continue or not cycle.keep_alive:
         head += _last(cycle)
     is_chunked = cycle.scope["method"] != "HEAD" and cycle.scope["http_version"] != "1.0"
+    cycle.outbox.flush()
     cycle.transport.write(head + (b"transfer-encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"))
     cycle.response_started = True
     return is_chunked

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import httptools
@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from ...wires.errors import encode
 from .connection_limits import ConnectionLimits, ReadTimeouts
 from .known_head import KnownHead, known_head
+from .outbox import Outbox
 
 SWEEP_S = 0.2
 SWEPT_AT_ONCE = 100
@@ -77,7 +78,7 @@ class Cycle(RequestResponseCycle):
 
     def __init__(self, protocol: "PoliteProtocol", keep_alive: bool, body: bytearray | bytes) -> None:
         self.scope, self.transport, self.flow = protocol.scope, protocol.transport, protocol.flow
-        self.on_response = protocol.on_response_complete
+        self.on_response, self.outbox = protocol.on_response_complete, protocol.outbox
         self.keep_alive, self.waiting_for_100_continue = keep_alive, protocol.expect_100_continue
         self.body = body  # type: ignore[assignment]
 
@@ -97,6 +98,18 @@ class Cycle(RequestResponseCycle):
             self._event.set()
 
 
+class Answering(Protocol):
+    """Answers the requests of connections."""
+
+    outbox: Outbox
+    """Which the replies go through."""
+
+    async def answer(self, cycle: Cycle, tasks: "set[asyncio.Task[None]]") -> None:
+        """Answers a request, in a task that it takes out of the set in the end. As its first step it takes itself from
+        those that are starting."""
+        ...
+
+
 class PoliteProtocol(HttpToolsProtocol):
     """One connection: reads requests within limits and has them answered, one after the other. `polite` makes a
     subclass with a server's limits, because uvicorn makes the objects."""
@@ -105,8 +118,9 @@ class PoliteProtocol(HttpToolsProtocol):
     max_header_bytes = 65536
     allow = b""
     counted = ConnectionLimits()
+    outbox = Outbox()
     answer: Callable[[Cycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
-    """Answers a request, in a task that it takes out of the set in the end."""
+    """As `Answering` has it."""
     cycle: Cycle
     scope: Any
     pipeline: Any
@@ -134,6 +148,9 @@ class PoliteProtocol(HttpToolsProtocol):
             self.loop.call_soon(callback)
         self.when_gone = []
         self._all_read()
+
+    def eof_received(self) -> None:
+        self.outbox.flush()  # the transport is closed when this returns
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -171,6 +188,7 @@ class PoliteProtocol(HttpToolsProtocol):
             self._known_head = known_head(data, self.scope, self.cycle.keep_alive)
 
     def _start_asgi_task(self, cycle: Cycle, app: Any) -> None:  # type: ignore[override]
+        self.outbox.starting += 1
         cycle.task = self.loop.create_task(self.answer(cycle, self.tasks))
         self.tasks.add(cycle.task)
 
@@ -243,6 +261,10 @@ class PoliteProtocol(HttpToolsProtocol):
 
     # -- what the sweep calls, and refusals --------------------------------------------------------
 
+    def shutdown(self) -> None:
+        self.outbox.flush()
+        super().shutdown()
+
     def look(self) -> None:
         """Ends a wait that has been too long, or that is for nobody. Called by the sweep."""
         if (self.when_gone and self.flow.read_paused and self._has_left()) or self._does_not_read():
@@ -289,6 +311,7 @@ class PoliteProtocol(HttpToolsProtocol):
         parser reads nothing after it, so this request is the connection's last one."""
         self.cycle.keep_alive = False
         if self.cycle.response_complete:
+            self.outbox.flush()
             self.transport.close()
 
     def _refuse_late(self) -> None:
@@ -312,6 +335,7 @@ class PoliteProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str, header: bytes = b"") -> None:
         """Ends the connection, with an answer to the request that is being read unless it has one."""
+        self.outbox.flush()
         if self._is_answering_another():  # a refusal now would be taken for that answer, which becomes the last one
             self.flow.pause_reading()
             self.cycle.keep_alive = False
@@ -345,7 +369,11 @@ def _parsed(url: bytes) -> tuple[str, bytes, bytes]:
 
 
 def polite(
-    answer: Any, timeouts: ReadTimeouts, max_header_bytes: int, methods: Iterable[str], counted: ConnectionLimits
+    answering: Answering,
+    timeouts: ReadTimeouts,
+    max_header_bytes: int,
+    methods: Iterable[str],
+    counted: ConnectionLimits,
 ) -> type[PoliteProtocol]:
     """The protocol class with these limits. `methods` are those that something is served for, for `Allow`."""
     limits: dict[str, Any] = {
@@ -353,7 +381,8 @@ def polite(
         "max_header_bytes": max_header_bytes,
         "allow": ", ".join(methods).encode(),
         "counted": counted,
-        "answer": staticmethod(answer),
+        "outbox": answering.outbox,
+        "answer": staticmethod(answering.answer),
     }
     return type("PoliteProtocol", (PoliteProtocol,), limits)
 
