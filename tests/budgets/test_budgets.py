@@ -249,6 +249,13 @@ def unread(path: str) -> Drive:
     return drive
 
 
+def unfinished(loud: Loud) -> None:
+    """As many bodies as an address has connections, each but for its last byte. Others are refused until they end."""
+    with ExitStack() as open_sockets:
+        clients = [open_sockets.enter_context(loud.sending("/v1/sessions", BODY)) for _ in range(100)]
+        assert clients[-1].recv(12) == b"HTTP/1.1 429"
+
+
 def with_a_large_result(loud: Loud) -> None:
     value = made({"tool_id": "Kit.Echo", "call_id": "large", "input": {"value": LARGE}}, text)
     assert loud.send("POST", "/tools/call", value).status == 200
@@ -697,6 +704,7 @@ COMBINED: dict[str, Row] = {
             ("/v1/tools/requests?state=COMPLETE&session={sessionId}&limit=100", 400),
         )
     },
+    "bodies without an end": Row(unfinished, loop_s=1.0, memory=160 * MIB),
     "sixty unread replies: resources/read": Row(unread_over_mcp, with_a_large_result, loop_s=1.0, memory=256 * MIB),
     "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),

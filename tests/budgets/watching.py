@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +179,15 @@ class Loud:
         kinds = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
         about = f"MCP-Protocol-Version: 2025-11-25\r\nContent-Length: {len(body)}\r\n"
         client.sendall(f"POST {head}{kinds}{about}\r\n{body}".encode())
+        return client
+
+    def sending(self, path: str, size: int) -> socket.socket:
+        """A connection on which a body comes, all but its last byte."""
+        client = socket.create_connection(("127.0.0.1", self.server.port), timeout=DEADLINE_S)
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._key}\r\n"
+        about = f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+        with suppress(ConnectionError):  # who is refused need not be listened to
+            client.sendall((head + about).encode() + b" " * (size - 1))
         return client
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
