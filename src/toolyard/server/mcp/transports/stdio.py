@@ -41,7 +41,7 @@ from ..protocol.eras import SETTINGS, change, modern_peer, params_of
 from ..protocol.peer import Peer
 from ..protocol.refusals import as_rpc
 from ..protocol.sessions import SessionState, kept
-from .pipes import OutputPipe
+from .pipes import InputLines, OutputPipe
 
 LOOK_S = 0.1
 SESSION = "stdio"
@@ -141,7 +141,7 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wanted = SubscriptionFilter()
 
-    async def serve(self, lines: "asyncio.Queue[bytes | None]") -> None:
+    async def serve(self, lines: InputLines) -> None:
         """Until None comes, and what is under way has ended. Who cancels this has waited long enough."""
         try:
             hearing = Subscriber(self._wanted, self._tell, self._around.caller, session=SESSION)
