@@ -167,7 +167,7 @@ class Loud:
         self.server, self._key = server, KEYS[name]
 
     def asking(self, path: str, message: Any = None) -> socket.socket:
-        """A connection with a request on it, or an MCP message, whose client has little room for the reply."""
+        """A connection with a request on it, a call or an MCP message, whose client has little room for the reply."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", self.server.port))
@@ -175,7 +175,7 @@ class Loud:
         if message is None:
             client.sendall(f"GET {head}\r\n".encode())
             return client
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, **message})
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, **message} if path == "/mcp" else message)
         kinds = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
         about = f"MCP-Protocol-Version: 2025-11-25\r\nContent-Length: {len(body)}\r\n"
         client.sendall(f"POST {head}{kinds}{about}\r\n{body}".encode())

@@ -12,7 +12,7 @@ from toolyard.model.channel import nothing
 from toolyard.server.http.connection_limits import ConnectionLimits, ReadTimeouts
 from toolyard.server.http.exchange import Exchange, Gone
 from toolyard.server.http.fast_path import FastPath
-from toolyard.server.http.reply_budget import MOST_READS, MOST_UNSENT, ReplyBudget
+from toolyard.server.http.reply_budget import LARGE_REPLY, MOST_READS, MOST_UNSENT, ReplyBudget
 from toolyard.server.http.uvicorn_protocol import polite
 from toolyard.wires.contract import Reply
 
@@ -88,6 +88,23 @@ async def test_nothing_is_begun_for_a_caller_with_too_much_unread() -> None:
     assert waiting.done()
     assert reading.done()
     assert not budget.full
+
+
+@on_a_loop
+async def test_what_was_read_without_a_place_is_kept_where_there_is_one() -> None:
+    budget = ReplyBudget()
+    exchanges = [exchange("a")[0] for _ in range(MOST_READS + 1)]
+    assert [budget.may_keep(each, LARGE_REPLY + 1) for each in exchanges] == [True] * MOST_READS + [False]
+    assert budget.may_keep(exchanges[-1], LARGE_REPLY)
+    assert budget.may_keep(exchange("b")[0], LARGE_REPLY + 1)
+    exchanges[0].end()
+    assert budget.may_keep(exchanges[-1], LARGE_REPLY + 1)
+    for each in exchanges:
+        each.end()
+    sent = budget.hold(exchanges[0].caller, MOST_UNSENT)
+    assert not budget.may_keep(exchange("a")[0], LARGE_REPLY + 1)
+    sent()
+    assert budget.may_keep(exchange("a")[0], LARGE_REPLY + 1)
 
 
 @on_a_loop

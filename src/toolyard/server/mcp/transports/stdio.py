@@ -34,6 +34,7 @@ from ....wires.mcp.params import (
     decode_params,
 )
 from ....wires.mcp.revisions import HANDSHAKE, R_2025_03_26, negotiated
+from ...http.reply_budget import Place
 from ..methods.dispatcher import McpParts
 from ..methods.resumed_calls import stopping
 from ..methods.subscriptions import Subscriber
@@ -114,6 +115,13 @@ class StdioRequest(Struct, eq=False):
     is_open: bool = True
     headers: Mapping[bytes, bytes] | None = None
     origin: ThisMachine = THIS_MACHINE
+
+    async def read(self) -> Place:
+        """The pipe itself holds up a client that does not read."""
+        return Place(nothing)
+
+    def may_keep(self, size: int) -> bool:
+        return True
 
 
 class Surroundings(Struct):
