@@ -249,22 +249,54 @@ def unread(path: str) -> Drive:
     return drive
 
 
+def unfinished(loud: Loud) -> None:
+    """As many bodies as an address has connections, each but for its last byte. Others are refused until they end."""
+    with ExitStack() as open_sockets:
+        clients = [open_sockets.enter_context(loud.sending("/v1/sessions", BODY)) for _ in range(100)]
+        assert clients[-1].recv(12) == b"HTTP/1.1 429"
+
+
 def with_a_large_result(loud: Loud) -> None:
     value = made({"tool_id": "Kit.Echo", "call_id": "large", "input": {"value": LARGE}}, text)
     assert loud.send("POST", "/tools/call", value).status == 200
 
 
-def unread_over_mcp(loud: Loud) -> None:
-    """The same, of a result that an MCP client reads as a resource."""
-    message = {"method": "resources/read", "params": {"uri": "toolyard://calls/large/content"}}
-    with ExitStack() as open_sockets:
-        clients = [open_sockets.enter_context(loud.asking("/mcp", message)) for _ in range(60)]
-        assert clients[0].recv(12) == b"HTTP/1.1 200"
-        deadline = time.monotonic() + 5
-        for client in clients[1:]:
-            client.settimeout(max(0.01, deadline - time.monotonic()))
-            with suppress(TimeoutError):
-                client.recv(1)
+def unread_replies(path: str, message: Any) -> Drive:
+    """The same, of a result that is asked for by messages."""
+
+    def drive(loud: Loud) -> None:
+        with ExitStack() as open_sockets:
+            clients = [open_sockets.enter_context(loud.asking(path, message)) for _ in range(60)]
+            deadline = time.monotonic() + 5
+            has_replied = 0
+            for client in clients:
+                client.settimeout(max(0.01, deadline - time.monotonic()))
+                with suppress(TimeoutError):
+                    assert client.recv(12) == b"HTTP/1.1 200"
+                    has_replied += 1
+            assert has_replied > 0
+
+    return drive
+
+
+LARGE_CALL = {"tool_id": "Kit.Large", "call_id": "again", "input": {"size": 16 * MIB}}
+META = {"_meta": {"toolyard/callId": "again"}}
+LARGE_MCP_CALL = {"name": "Kit_Large", "arguments": {"size": 16 * MIB}, **META}
+
+
+def with_a_large_task(loud: Loud) -> None:
+    in_session(loud)
+    older(loud, "tools/call", {**LARGE_MCP_CALL, "task": {}})
+    older(loud, "tasks/result", {"taskId": "again"})
+
+
+def called_before(loud: Loud) -> None:
+    assert loud.send("POST", "/tools/call", LARGE_CALL).status == 200
+
+
+def called_before_over_mcp(loud: Loud) -> None:
+    in_session(loud)
+    older(loud, "tools/call", LARGE_MCP_CALL)
 
 
 def requests_with_results(loud: Loud) -> None:
@@ -697,7 +729,28 @@ COMBINED: dict[str, Row] = {
             ("/v1/tools/requests?state=COMPLETE&session={sessionId}&limit=100", 400),
         )
     },
-    "sixty unread replies: resources/read": Row(unread_over_mcp, with_a_large_result, loop_s=1.0, memory=256 * MIB),
+    "bodies without an end": Row(unfinished, loop_s=1.0, memory=160 * MIB),
+    "sixty unread replies: resources/read": Row(
+        unread_replies("/mcp", {"method": "resources/read", "params": {"uri": "toolyard://calls/large/content"}}),
+        with_a_large_result,
+        loop_s=1.0,
+        memory=256 * MIB,
+    ),
+    "sixty unread replies: tasks/result": Row(
+        unread_replies("/mcp", {"method": "tasks/result", "params": {"taskId": "again"}}),
+        with_a_large_task,
+        memory=256 * MIB,
+    ),
+    "sixty unread replies: a call made again": Row(
+        unread_replies("/tools/call", LARGE_CALL), called_before, memory=256 * MIB
+    ),
+    # Each is looked up before it is known to be large, one after the other, by the thread that others wait for, too.
+    "sixty unread replies: a call made again over MCP": Row(
+        unread_replies("/mcp", {"method": "tools/call", "params": LARGE_MCP_CALL}),
+        called_before_over_mcp,
+        loop_s=8.0,
+        memory=256 * MIB,
+    ),
     "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),
     "1,000 tools of a worker": Row(many_tools(1000, "Some")),

@@ -28,6 +28,12 @@ async def different(values: Annotated[list[float], Field(json_schema_extra={"uni
 
 
 @kit.tool
+async def large(size: int) -> str:
+    """A long text, for little."""
+    return "x" * size
+
+
+@kit.tool
 async def hidden(size: int) -> str:
     """A text that has nothing to see in it."""
     return "\u202e" * size

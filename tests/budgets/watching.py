@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ class Loud:
         self.server, self._key = server, KEYS[name]
 
     def asking(self, path: str, message: Any = None) -> socket.socket:
-        """A connection with a request on it, or an MCP message, whose client has little room for the reply."""
+        """A connection with a request on it, a call or an MCP message, whose client has little room for the reply."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", self.server.port))
@@ -175,10 +175,19 @@ class Loud:
         if message is None:
             client.sendall(f"GET {head}\r\n".encode())
             return client
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, **message})
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, **message} if path == "/mcp" else message)
         kinds = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
         about = f"MCP-Protocol-Version: 2025-11-25\r\nContent-Length: {len(body)}\r\n"
         client.sendall(f"POST {head}{kinds}{about}\r\n{body}".encode())
+        return client
+
+    def sending(self, path: str, size: int) -> socket.socket:
+        """A connection on which a body comes, all but its last byte."""
+        client = socket.create_connection(("127.0.0.1", self.server.port), timeout=DEADLINE_S)
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._key}\r\n"
+        about = f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+        with suppress(ConnectionError):  # who is refused need not be listened to
+            client.sendall((head + about).encode() + b" " * (size - 1))
         return client
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:

@@ -4,15 +4,17 @@ import asyncio
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from toolyard.model.errors import SetupError
 from toolyard.store.contract import Store
 from toolyard.store.sql_files import migrations
 from toolyard.store.sqlite.store import SqliteStore
-from toolyard.store.sqlite.writer import Writer
+from toolyard.store.sqlite.writer import LARGE_CALL, Writer
 from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
 from toolyard.supervision import Supervisor
 
@@ -146,6 +148,32 @@ async def test_writes_that_wait_for_another_program_fail_together(make_store: Op
     await writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (2)"))
     await writer.close()
     assert other.execute("SELECT n FROM t").fetchall() == [(2,)]
+
+
+async def test_a_large_call_is_handed_over_before_the_next_is_read(store: Store, tmp_path: Path) -> None:
+    """Whoever waits for one can let it go at once; all of them together would be all in memory."""
+    begun = await store.begin(call())
+    row = replace(there(await store.row(begun.seq)), input=b"x" * (LARGE_CALL + 1))
+    writer = Writer(apsw.Connection(str(tmp_path / "a.db")), Supervisor())
+    kept, most = 0, 0
+
+    def read(_: apsw.Cursor) -> Any:
+        nonlocal kept, most
+        kept += 1
+        most = max(most, kept)
+        return replace(row)
+
+    async def want() -> None:
+        nonlocal kept
+        await writer.submit(read)
+        kept -= 1
+
+    await asyncio.gather(*(want() for _ in range(20)))
+    assert most == 1
+    row = replace(row, input=b"1")
+    await asyncio.gather(*(want() for _ in range(20)))
+    assert most > 1  # small ones are read together
+    await writer.close()
 
 
 async def test_a_file_that_was_removed_or_replaced_is_noticed(store: Store, tmp_path: Path) -> None:

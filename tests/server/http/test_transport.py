@@ -188,3 +188,31 @@ def test_nor_is_a_page_that_does(origin: bytes) -> None:
         assert (await made.send("owner", "GET", "/tools", None, {b"origin": origin})).status == 403
 
     run(scene)
+
+
+def test_a_page_of_another_port_of_this_machine_is_anothers() -> None:
+    """Also where it sends what a browser asks nobody about: a request without a body."""
+
+    async def scene(made: Scene) -> None:
+        for page in (b"http://localhost:9999", b"http://127.0.0.1:9999", b"http://[::1]:9999", b"http://localhost"):
+            headers = {b"host": b"localhost:8000", b"origin": page}
+            for path in ("/v1/sessions", "/v1/calls/order-7/cancel"):
+                reply = await made.send("owner", "POST", path, None, headers)
+                assert (reply.status, b"cors_origins" in reply.body) == (403, True)
+        # What does not say that it is JSON needs no preflight.
+        headers = {b"host": b"localhost:8000", b"origin": b"http://localhost:9999"}
+        headers[b"mcp-protocol-version"] = b"2025-11-25"
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        assert (await made.send("owner", "POST", "/mcp", ping, headers)).status == 200
+        assert (await made.send("owner", "POST", "/mcp", None, headers)).status == 403
+        for host, page in (
+            (b"localhost:8000", b"http://localhost:8000"),
+            (b"127.0.0.1:8000", b"http://localhost:8000"),
+            (b"[::1]:8000", b"http://127.0.0.1:8000"),
+            (b"localhost", b"https://localhost"),
+            (b"localhost:8000", b"http://localhost:3000"),
+        ):
+            reply = await made.send("owner", "POST", "/v1/sessions", {}, {b"host": host, b"origin": page})
+            assert reply.status == 201, (host, page)
+
+    run(scene, cors_origins=["http://localhost:3000"])

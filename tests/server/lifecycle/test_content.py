@@ -250,6 +250,17 @@ def test_a_part_of_what_has_changed_is_all_of_it_and_head_has_no_parts() -> None
     run(scene)
 
 
+def test_the_contents_tag_tells_nothing_of_how_many_calls_there_are() -> None:
+    async def scene(asker: Asker) -> None:
+        tags = []
+        for key in ("a", "b"):
+            await asker.call("Repeat", key, text="0123456789", times=1)
+            tags.append(dict((await asker.send("GET", f"/v1/calls/{key}/content")).headers)[b"etag"])
+        assert tags[0] == tags[1]
+
+    run(scene)
+
+
 def test_the_kind_of_the_content() -> None:
     async def scene(asker: Asker) -> None:
         await asker.call("Repeat", "text", text="<b>", times=1)

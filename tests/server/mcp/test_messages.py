@@ -111,6 +111,15 @@ def test_several_at_once_are_answered_together(client: Connect) -> None:
     assert found[4]["error"]["code"] == -32601
 
 
+def test_several_results_of_the_ledger_are_read_together(client: Connect) -> None:
+    """More than one caller reads at once."""
+    older = client("2025-03-26")
+    older.call("greet", {"name": "Ada"}, meta={"toolyard/callId": "read-together"}).result()
+    uri = "toolyard://calls/read-together/content"
+    found = decode(older.post([older.made("resources/read", {"uri": uri}, id) for id in range(5)]).body())
+    assert [each["result"]["contents"][0]["uri"] for each in found] == [uri] * 5
+
+
 def test_several_notifications_are_accepted(client: Connect) -> None:
     exchange = client("2025-03-26").post([{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 2)
     assert (exchange.status, exchange.body()) == (202, b"")

@@ -1,5 +1,7 @@
 """How `toolyard stdio` ends: what runs may end within `grace_s`, and then the process ends, always."""
 
+import os
+import select
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +133,55 @@ def test_a_client_that_reads_late_gets_everything_in_order(tmp_path: Path, stage
         assert len(text_of(piped.result_of(large))) == 2_000_000
         assert [text_of(piped.result_of(id)) for id in small] == [str(each + 1) for each in range(200)]
         assert piped.process.wait(DEADLINE_S) == 0
+
+
+ENOUGH = 600
+
+
+def fill(piped: Piped) -> tuple[list[str], bytes]:
+    """Has large results made that nobody reads, and then sends requests until no more are read: their ids, and what is
+    still to be sent of the last one."""
+    for _ in range(6):
+        piped.call("Kit_Large", {"size": 2_000_000})
+    assert piped.process.stdin is not None
+    input = piped.process.stdin.fileno()
+    os.set_blocking(input, False)
+    has_room, ids, rest = select.poll(), list[str](), b""
+    has_room.register(input, select.POLLOUT)
+    while len(ids) < ENOUGH and has_room.poll(2000):  # a machine that is slower than that fails nothing
+        if not rest:
+            ids.append(f"ping {len(ids)}")
+            rest = b'{"jsonrpc":"2.0","id":"%b","method":"ping"%b}\n' % (ids[-1].encode(), b" " * 60_000)
+        rest = rest[os.write(input, rest) :]
+    os.set_blocking(input, True)
+    return ids, rest
+
+
+def test_no_more_is_read_than_there_is_room_for_and_nothing_is_lost(tmp_path: Path, stage: Stage) -> None:
+    with piping(tmp_path, stage, is_reading=False, max_output_bytes="4000000") as piped:
+        ids, rest = fill(piped)
+        assert len(ids) < ENOUGH
+        piped.read()
+        piped.write(rest)
+        close_input(piped)
+        heard = [message["id"] for message in iter(piped.hear, None)]
+        assert [id for id in heard if id in ids] == ids
+
+
+def test_the_end_of_input_is_seen_also_where_no_more_is_read(tmp_path: Path, stage: Stage) -> None:
+    with piping(tmp_path, stage, grace_s="0.5", is_reading=False, max_output_bytes="4000000") as piped:
+        ids, _ = fill(piped)
+        assert len(ids) < ENOUGH
+        close_input(piped)
+        assert piped.process.wait(DEADLINE_S) in (0, 1)
+
+
+def test_a_call_is_cancelled_among_many_that_run(tmp_path: Path, stage: Stage, name: str) -> None:
+    with piping(tmp_path, stage) as piped:
+        ids = [piped.call("Play_Act", {"name": f"{name}-{number}"}) for number in range(40)]
+        visits = [stage.visit(f"{name}-{number}") for number in range(40)]
+        piped.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[20]}})
+        assert visits[20].hear() == "stopped"
 
 
 def test_a_client_that_is_gone_takes_its_calls_with_it(tmp_path: Path, stage: Stage, name: str) -> None:

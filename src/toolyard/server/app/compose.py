@@ -369,7 +369,7 @@ class Yard:
     def _routes(self, clock: Clock) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
-        oxp_handlers = OxpHandlers(self.intake, listing, self.readiness, self.telling)
+        oxp_handlers = OxpHandlers(self.intake, listing, self.readiness, self.telling, self._replies)
         forms = Forms(self._ring)
         authorize = AccountHandlers(self.connecting, forms, self.limiting.failures, self.witness)
         self._forms = authorize.forms()

@@ -20,7 +20,7 @@ from ...trust.limits.limits import OVER_PIPES
 from ...wires.contract import JSON
 from ..http.body import BodyReader
 from ..ledger import is_shared
-from ..mcp.transports.pipes import OutputPipe, Pipes, read_lines
+from ..mcp.transports.pipes import InputLines, OutputPipe, Pipes, read_lines
 from ..mcp.transports.stdio import StdioServer, Surroundings
 from ..settings.table import Settings
 from .compose import Listening, Yard, bounds_of
@@ -45,7 +45,7 @@ def serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
 
 async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> None:
     yard = await _started(sources, settings)
-    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+    lines = InputLines(pipes.input)
     around = Surroundings(
         _checked(settings), yard.store.cancel, yard.store.hints.leave, lambda: settings.public_url or "", yard.local()
     )
@@ -55,7 +55,7 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
         yard.hurry()
         serving.cancel()
 
-    ending = Shutdown(settings.grace_s, lambda: lines.put_nowait(None), hurry)
+    ending = Shutdown(settings.grace_s, lines.end, hurry)
     ending.at_signals()
     _read(pipes.input, lines, ending, settings.max_body_bytes)
     try:
@@ -68,18 +68,9 @@ async def _serve(sources: list[Source], settings: Settings, pipes: Pipes) -> Non
         serving.result()
 
 
-def _read(input: int, lines: "asyncio.Queue[bytes | None]", ending: Shutdown, most: int) -> None:
-    """Has a thread read the input's lines into the queue; their end asks for the process's."""
-    loop = asyncio.get_running_loop()
-
-    def take(line: bytes | None) -> None:
-        if line is None:
-            ending.ask()
-            return
-        with suppress(RuntimeError):  # the server has ended, and its loop is closed
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-
-    read_lines(input, take, most)
+def _read(input: int, lines: InputLines, ending: Shutdown, most: int) -> None:
+    """Has a thread read the input's lines; their end asks for the process's."""
+    read_lines(input, lambda line: ending.ask() if line is None else lines.put(line), most)
 
 
 def _checked(settings: Settings) -> Callable[[bytes], None]:

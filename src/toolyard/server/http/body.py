@@ -13,7 +13,9 @@ from typing import Any
 
 from ...model.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
 from ...model.json_bounds import JsonBounds
-from .exchange import Gone
+from .body_budget import BodyBudget
+from .exchange import Exchange, Gone
+from .turns import LARGE_BODY
 
 PEEK_BYTES, PEEK_S = 64 * 2**10, 0.5
 _utf8_json = re.compile(rb"application/([a-z0-9.+-]+\+)?json\s*(;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE).fullmatch
@@ -24,17 +26,24 @@ class BodyReader:
 
     def __init__(self, max_bytes: int, bounds: JsonBounds) -> None:
         self._max_bytes, self._excess = max_bytes, bounds.excess
+        self.budget = BodyBudget(max_bytes)
 
-    async def read(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
-        """The body, whole. Raises BodyTooLarge as soon as that is known, and Gone where the client leaves before the
-        end."""
-        if _announced(headers) > self._max_bytes:
+    async def read(self, exchange: Exchange, receive: Any) -> bytes:
+        """The body, whole; a large one has its room in the budget. Raises BodyTooLarge, LimitReached or Unavailable as
+        soon as that is known, and Gone where the client leaves before the end."""
+        announced = _announced(exchange.headers)
+        if announced > self._max_bytes:
             raise self._too_large()
+        if announced > LARGE_BODY:
+            self.budget.hold(exchange, announced)
         message = await receive()
         if message["type"] != "http.request":  # http.disconnect
             raise Gone
         body: bytes = message.get("body", b"")
-        return await self._rest(body, receive) if message.get("more_body") else body
+        if not message.get("more_body"):
+            return body
+        exchange.body = body  # tells whose words a refusal should be in
+        return await self._rest(exchange, receive, has_room=announced > 0)
 
     async def peek(self, headers: Mapping[bytes, bytes], receive: Any) -> bytes:
         """As much as comes soon of the body of a request that is refused already: it tells which of several protocols
@@ -61,20 +70,21 @@ class BodyReader:
         if body and (headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers):
             _refuse_other_media(headers)
 
-    async def _rest(self, first: bytes, receive: Any) -> bytes:
-        """The rest of a body that comes in several pieces, after the first."""
-        parts, size, more = [first], len(first), True
+    async def _rest(self, exchange: Exchange, receive: Any, *, has_room: bool) -> bytes:
+        """The whole of a body that comes in several pieces, of which the exchange has the first."""
+        body, more = bytearray(exchange.body), True
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 raise Gone
-            part = message.get("body", b"")
-            parts.append(part)
-            size += len(part)
-            if size > self._max_bytes:
+            body += message.get("body", b"")
+            if len(body) > self._max_bytes:
                 raise self._too_large()
+            if not has_room and len(body) > LARGE_BODY:
+                has_room = True
+                self.budget.hold(exchange, self._max_bytes)
             more = message.get("more_body", False)
-        return b"".join(parts)
+        return bytes(body)
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(

@@ -13,6 +13,7 @@ from typing import Any, cast
 from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from ...model.caller import LOCAL, Caller
 from ...wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
 from ...wires.errors import encode
 from ...wires.mcp.envelope import HEADERS as MCP_HEADERS
@@ -38,7 +39,7 @@ class FastPath:
         self.outbox.starting -= 1
         whole = not cycle.more_body and not cycle.waiting_for_100_continue
         scope, receive = cast("Any", cycle.scope), cast("Any", cycle.receive)
-        line = CycleLine(cycle, self._shell.streams, self._shell.sending)
+        line = CycleLine(cycle, self._shell.streams, self._shell.replies.hold)
         try:
             body = bytes(cycle.body) if whole else None
             reply = await self._shell.respond(scope, receive, body, line, cycle.known)
@@ -86,8 +87,9 @@ class CycleLine(Struct):
 
     cycle: Cycle
     streams: Streams
-    sending: Callable[[int], Callable[[], None]]
-    """Told of so many bytes that the client has not read yet; what it returns, when it has."""
+    hold: Callable[[Caller, int], Callable[[], None]]
+    """Told of so many bytes that a caller's client has not read yet; what it returns, when it has."""
+    caller: Caller = LOCAL
     carrying: asyncio.Task[None] | None = None
 
     def answer(self, reply: Reply | Stream) -> None:
@@ -105,7 +107,7 @@ class CycleLine(Struct):
         cycle = self.cycle
         write(cycle, reply)
         if cycle.flow.write_paused and (size := cycle.transport.get_write_buffer_size()) > LARGE_REPLY:
-            self.protocol().when_read.append(self.sending(size))
+            self.protocol().when_read.append(self.hold(self.caller, size))
 
     def when_gone(self, callback: Callable[[], object]) -> None:
         cycle = self.cycle

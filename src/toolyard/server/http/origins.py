@@ -15,9 +15,11 @@ from ...model.errors import ForeignPage, Misdirected
 from ...text.addresses import host_in, is_loopback
 from ...wires.contract import Headers, Reply, Stream
 from .exchange import Dress, Exchange
+from .routes import Route
 
 MOST_KNOWN = 1000
 """Pairs of host and origin that were found good, which are almost always the same few."""
+MCP = ("/mcp", "/mcp/")
 LONGEST = 1024
 """Bytes of what a preflight asks for that are repeated in its answer."""
 EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
@@ -43,20 +45,24 @@ class Guard:
         self._is_local, self._is_open, self._has_names = is_loopback(host), is_open, bool(allowed)
         given = (*allowed, *origins, *([public_url] if public_url else ()))
         self._names = frozenset(_written(urlsplit(each).hostname or each) for each in given)
+        self._pages = frozenset(_origin(each) for each in given)
         self._any_page = "*" in origins
         self._known: set[tuple[bytes, bytes, bool]] = set()
         self._knows_host = knows_host
 
-    def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any]) -> None:
+    def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any], route: Route) -> None:
         """Raises Misdirected for a name that is not this server's, and ForeignPage for a page that may not use it."""
         host, origin = headers.get(b"host", b""), headers.get(b"origin", b"")
         has_names = self._is_local if self._knows_host else self._has_names_at(scope)
         if (host, origin, has_names) in self._known:
             return
-        if has_names and not self._is_ours(_name(host.decode("latin-1"))):
-            raise Misdirected(f"Host {host.decode('latin-1')!r} is not a name of this server; add it to allowed_hosts")
-        if origin and not self._may(origin.decode("latin-1"), host.decode("latin-1")):
-            raise ForeignPage(f"Pages of {origin.decode('latin-1')!r} may not use this server; add it to cors_origins")
+        called, page = host.decode("latin-1"), origin.decode("latin-1")
+        if has_names and not self._is_ours(_name(called)):
+            raise Misdirected(f"Host {called!r} is not a name of this server; add it to allowed_hosts")
+        if origin and not self._may(page, called):
+            if is_loopback(_name(_authority(page))) and _admits_neighbours(route, headers):
+                return
+            raise ForeignPage(f"Pages of {page!r} may not use this server; add it to cors_origins")
         if len(self._known) < MOST_KNOWN:
             self._known.add((host, origin, has_names))
 
@@ -70,19 +76,48 @@ class Guard:
         return self._has_names or (is_loopback(str(server[0])) and self._is_open())
 
     def _may(self, origin: str, host: str) -> bool:
-        """Whether pages of an origin may use this server: those that the settings name, those of this machine, and,
-        beyond loopback, those of the very name that was called."""
-        name = _name(origin.partition("://")[2])
-        return self._any_page or self._is_ours(name) or (not self._is_local and name != "" and name == _name(host))
+        """Whether pages of an origin may use this server: those that the settings name, and those of the very name that
+        was called. All names of this machine are one, but each port there is somebody else's."""
+        authority = _authority(origin)
+        name = _name(authority)
+        if self._any_page or _origin(origin) in self._pages:
+            return True
+        if is_loopback(name):
+            return is_loopback(_name(host)) and _port(authority) == _port(host)
+        return name in self._names or (not self._is_local and name != "" and name == _name(host))
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_loopback(name)
+
+
+def _admits_neighbours(route: Route, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether pages of other ports of this machine may send a request. One that does nothing, whose reply no page can
+    read without CORS. A form, which looks at its origin itself. And one of MCP, where clients in development say where
+    they run: it has to be JSON and to say so, and no browser sends that to another origin unless CORS allows it."""
+    if route.path in MCP:
+        return route.method != "POST" or b"content-type" in headers
+    return route.method in ("GET", "HEAD") or route.reads_form
 
 
 def _name(host: str) -> str:
     """The host of a `Host` header, without its port; nothing where that is not a name, or an address, and perhaps a
     port."""
     return _written(host_in(host))
+
+
+def _authority(origin: str) -> str:
+    """An origin without its scheme."""
+    return origin.partition("://")[2]
+
+
+def _port(authority: str) -> str:
+    """The port of a `Host` header; nothing where it does not say one."""
+    return authority.rpartition("]")[2].partition(":")[2]
+
+
+def _origin(url: str) -> str:
+    """The origin of a URL, as browsers write it."""
+    return url.rstrip("/").lower()
 
 
 def _written(name: str) -> str:

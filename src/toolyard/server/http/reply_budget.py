@@ -51,10 +51,18 @@ class ReplyBudget:
         whose = _whose(exchange.caller)
         while self._reads[whose] >= MOST_READS or whose in self.full:
             await self._wait(whose, exchange)
-        self._reads[whose] += 1
-        place = Place(lambda: self._end_read(whose))
-        exchange.at_end.append(place.give)
-        return place
+        return self._begin_read(whose, exchange)
+
+    def may_keep(self, exchange: Exchange, size: int) -> bool:
+        """Whether a result that was read without a place may be kept for its reply: it is small, or there is a place
+        for it now, which it has then. Else it must be let go, and read again in its turn."""
+        if size <= LARGE_REPLY:
+            return True
+        whose = _whose(exchange.caller)
+        if self._reads[whose] >= MOST_READS or whose in self.full:
+            return False
+        self._begin_read(whose, exchange)
+        return True
 
     async def room(self, exchange: Exchange) -> None:
         """Waits until the caller's clients have read enough of what they were sent. Raises Gone."""
@@ -78,6 +86,12 @@ class ReplyBudget:
                 del self._unsent[whose]
 
         return sent
+
+    def _begin_read(self, whose: Whose, exchange: Exchange) -> Place:
+        self._reads[whose] += 1
+        place = Place(lambda: self._end_read(whose))
+        exchange.at_end.append(place.give)
+        return place
 
     def _end_read(self, whose: Whose) -> None:
         self._reads[whose] -= 1

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
+from ...model.caller import LOCAL, Caller
 from ...wires.contract import ALWAYS, Reply, Stream
 from .streams import BrokenOff, Streams, close
 
@@ -30,11 +31,20 @@ class ReplyLine(Protocol):
         ...
 
 
+class CallersLine(ReplyLine, Protocol):
+    """The way to one client, as the shell needs it."""
+
+    caller: Caller
+    """Whose request it is, as soon as that is known: what waits to be read is counted as theirs, whichever task
+    replies."""
+
+
 class AsgiLine:
     """The line to a client through any ASGI server."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, streams: Streams) -> None:
         self._scope, self._receive, self._send, self._streams = scope, receive, send, streams
+        self.caller = LOCAL
         self._is_answered = self._is_gone = self._is_streaming = False
         self._when_gone: list[Callable[[], object]] = []
         self._answering: asyncio.Task[None] | None = None

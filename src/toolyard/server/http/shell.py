@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
-from ...model.caller import LOCAL, Caller
+from ...model.caller import Caller
 from ...model.errors import InternalError, NotAuthenticated, ToolyardError
 from ...wires.contract import ErrorEncoder, Reply, Stream
 from ..settings.table import Settings
@@ -22,7 +22,7 @@ from .limits import ServerLimits
 from .logs import current
 from .origins import Cors
 from .reply_budget import ReplyBudget
-from .reply_line import AsgiLine, Receive, ReplyLine, Scope, Send
+from .reply_line import AsgiLine, CallersLine, Receive, Scope, Send
 from .routes import CheckedHead, Handler, Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
 from .turns import LARGE_BODY, Turns
@@ -82,7 +82,7 @@ class Shell:
             await line.hang_up()
 
     async def respond(
-        self, scope: Scope, receive: Receive, body: bytes | None, line: ReplyLine, known: KnownHead | None = None
+        self, scope: Scope, receive: Receive, body: bytes | None, line: CallersLine, known: KnownHead | None = None
     ) -> Reply | Stream | None:
         """What the handler returns, also after an early answer; None when the client left before its request was
         complete. A server that has the whole body already hands it in, and one that knows the head, that."""
@@ -107,12 +107,13 @@ class Shell:
             else:
                 if route is None:
                     route, exchange.parameters = self._table.find(method, sent_path(scope, path))
-                self._guard(headers, scope)
+                self._guard(headers, scope, route)
                 if known is not None:
                     known.request = CheckedHead((path, headers, route), route, exchange.parameters)
             if route.who == "caller":
                 caller = self._admit(scope, exchange)
-                exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
+                caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
+                exchange.caller = line.caller = caller
                 exchange.is_admitted = True
                 if self.replies.full:
                     await self.replies.room(exchange)
@@ -122,14 +123,14 @@ class Shell:
             handler = route.handler
             if route.reads_json:
                 if body is None:
-                    body = await self._reader.read(exchange.headers, receive)
+                    body = await self._reader.read(exchange, receive)
                 exchange.body = body
                 if len(body) > LARGE_BODY:
                     handler = partial(self._in_turn, handler)
                 else:
                     self._reader.check(exchange.headers, body)
             elif route.reads_form:
-                exchange.body = body if body is not None else await self._reader.read(exchange.headers, receive)
+                exchange.body = body if body is not None else await self._reader.read(exchange, receive)
             reply = await handler(exchange)
             if exchange.is_expired:
                 raise NotAuthenticated("The credentials have ended")
@@ -168,7 +169,7 @@ class Shell:
             await self._turned_away(error, route, exchange)
         # Refused before the body was read, which would tell whose words the refusal should be in.
         if body is None and route is not None and route.guess is not None:
-            body = await self._reader.peek(exchange.headers, receive)
+            body = exchange.body or await self._reader.peek(exchange.headers, receive)
         return self._answering(route, exchange, body or b"").encode_error(error)
 
     def _read_head(self, scope: Scope) -> "tuple[str, dict[bytes, bytes], Route | None]":
@@ -184,15 +185,10 @@ class Shell:
         is_escaped = raw_path is not None and PERCENT in raw_path
         return path, dict(scope["headers"]), None if is_escaped else self._exact.get((scope["method"], path))
 
-    def sending(self, size: int) -> Callable[[], None]:
-        """So many bytes of a reply wait for the client whose request this task answers; what this returns is called
-        when they are sent."""
-        exchange = current.get()
-        return self.replies.hold(LOCAL if exchange is None else exchange.caller, size)
-
     async def _in_turn(self, handler: Handler, exchange: Exchange) -> Reply | Stream:
         """What the handler returns, for a request with a large body: others have their turn before it."""
         await self._turns.wait(exchange)
+        self._reader.budget.release(exchange)
         with self._turns.held():
             self._reader.check(exchange.headers, exchange.body)
             return await handler(exchange)

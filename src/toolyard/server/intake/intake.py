@@ -26,7 +26,7 @@ from ...model.asset import Asset
 from ...model.call import CallContext, Outcome
 from ...model.caller import Caller
 from ...model.clock import Clock
-from ...model.errors import StillRunning, ToolNotFound, ToolyardError
+from ...model.errors import StillRunning, ToolNotFound, ToolyardError, Unavailable
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...model.tool import Tool
@@ -41,6 +41,7 @@ NoteClaims = Callable[[Claims], Awaitable[None]]
 SUCCESS, ACCEPTED, STILL_RUNNING = "success", "accepted", "still_running"
 """Codes in counters and entries that are no error's: a call that ended well, one that was taken and runs by itself, one
 that goes on after its client was answered."""
+RETRY_MS = 1000
 CALL, REFUSED = AuditKind.CALL, AuditKind.REFUSED
 """Bound here, because looking up a member of an enum is dearer than a name and happens for each call."""
 
@@ -104,10 +105,9 @@ class Intake:
                 tool = call.resolve(self._engine)
             except ToolNotFound:
                 # A deploy may have taken the tool away. What was promised for a key is kept all the same.
-                known = await self._engine.replay(call.command, call.caller)
-                if known is None:
+                ended: Outcome | Answered[R] | None = await self._engine.replay(call.command, call.caller)
+                if ended is None:
                     raise
-                ended: Outcome | Answered[R] = known
             else:
                 ended = await call.run(self._engine, tool)
             call_id = ended.call_id
@@ -132,7 +132,16 @@ class Intake:
         if isinstance(ended, Answered):
             return ended.reply
         reply = call.encode(tool, ended)
+        del ended  # it may be large, and be read again when there is room for it
         return await reply if isinstance(reply, CoroutineType) else reply  # type: ignore[return-value]
+
+    async def again(self, call: CallSource) -> Outcome:
+        """How a call with a key ended, from the ledger: for a wire that could not keep it until its client had room.
+        Raises Unavailable where it is not there, so that the client asks again."""
+        known = await self._engine.replay(call.command, call.caller)
+        if known is None:
+            raise Unavailable("The result cannot be read now; send the request again", retry_after_ms=RETRY_MS)
+        return known
 
     async def refused(self, call: WireCall[Any], error: ToolyardError) -> None:
         """A request about a call that runs already was refused: its tool is not there for the caller any more."""

@@ -1,6 +1,7 @@
 """`/v1/calls/{call_id}/content`: all that a call returned, whole or a part of it, byte for byte."""
 
 import re
+from hashlib import blake2b
 from urllib.parse import quote
 
 from ...model.errors import PathNotFound, Refused
@@ -40,10 +41,10 @@ def routes(store: Store, replies: ReplyBudget) -> list[Route]:
 
 
 def _part(exchange: Exchange, call: CallRecord) -> Reply:
-    """What an ended call returned never changes, so its number is its tag. Only GET has ranges."""
+    """The tag is a digest: the call's number would do, but tells how many calls others make. Only GET has ranges."""
     value = call.value or b"null"
     body, kind = (decode_as(value, str).encode(), TEXT) if value.startswith(b'"') else (value, JSON)
-    tag = b'"%d"' % call.seq
+    tag = b'"%b"' % blake2b(body, digest_size=16).hexdigest().encode()
     named = b"attachment; filename*=UTF-8''%b" % quote(call.key.call_id, safe="").encode()
     headers: Headers = [
         kind,

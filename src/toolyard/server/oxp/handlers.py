@@ -17,6 +17,7 @@ from ...wires.model_text import ModelText
 from ...wires.oxp import negotiation, otc, otc_draft, oxp
 from ...wires.oxp.negotiation import Choose, check_version, decode_call, decode_list, guess_wire
 from ..http.exchange import Exchange
+from ..http.reply_budget import ReplyBudget
 from ..http.routes import Handler, Route
 from ..http.trace_context import trace_of
 from ..intake.intake import Intake
@@ -50,7 +51,19 @@ class OxpCall(QuietChannel):
     def run(self, engine: Engine, tool: Tool) -> Coroutine[Any, Any, Outcome]:
         return engine.call(tool, self.command, self.caller, self, self.origin.base_url)
 
-    def encode(self, tool: Tool | None, outcome: Outcome) -> Reply:
+    def encode(self, tool: Tool | None, outcome: Outcome) -> Reply | Coroutine[Any, Any, Reply]:
+        value = outcome.value
+        is_recorded = self.command.call_id is not None
+        if is_recorded and value is not None and not self._handlers.replies.may_keep(self.origin, len(value)):
+            return self._encode_later()
+        return self._encoded(outcome)
+
+    async def _encode_later(self) -> Reply:
+        """In its turn, once the client has read enough. The ledger has the result: it is not kept meanwhile."""
+        await self._handlers.replies.read(self.origin)
+        return self._encoded(await self._handlers.intake.again(self))
+
+    def _encoded(self, outcome: Outcome) -> Reply:
         if outcome.error is not None:
             outcome = self._handlers.telling.outcome(outcome)
         reply = self._wire.encode_outcome(outcome)
@@ -83,8 +96,10 @@ class OxpHandlers:
     """The handlers that OXP and OTC share: each finds out which protocol is spoken, decodes, hands over, and has the
     wire encode."""
 
-    def __init__(self, intake: Intake, listing: Listing, readiness: Readiness, telling: ModelText) -> None:
-        self.intake, self.telling = intake, telling
+    def __init__(
+        self, intake: Intake, listing: Listing, readiness: Readiness, telling: ModelText, replies: ReplyBudget
+    ) -> None:
+        self.intake, self.telling, self.replies = intake, telling, replies
         self._listing, self._readiness = listing, readiness
 
     def call(self, choose: Choose, *, versioned: bool) -> Handler:

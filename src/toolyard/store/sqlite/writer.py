@@ -3,26 +3,34 @@
 A durable commit costs a flush of the disk, whether it holds one write or a hundred. So writes are put in a queue, and
 the thread takes all that have come while it was committing the ones before. Nobody is told that a write is done before
 the commit that holds it is.
+
+A large call that was read is handed over before the next one is read: sixty that want one at once would have sixty in
+memory before the first of them could send it, or see that there is no room for it.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
 
 from ...model.errors import ToolyardError
+from ...model.record import CallRecord
 from ...supervision import Supervisor
 from ..hints import Hints
-from ..values import StoreDown
+from ..values import Begun, StoreDown
 from .rows import PendingHints
 
 MOST_AT_ONCE = 512
 CLOSE_S = 10.0
 """How long a thread that hangs in the file is waited for at the end."""
+LARGE_CALL = 2**20
+"""How many bytes of a call that was read are not kept beside another's."""
+HAND_OVER_S = 1.0
+"""How long a loop that is held up is waited for before more is read."""
 T = TypeVar("T")
 Write = Callable[[apsw.Cursor], Any]
 Submitted = tuple[Write, "asyncio.Future[Any]"]
@@ -74,6 +82,7 @@ class Writer:
         self._taken = 0
         """How many of the first of them are being written."""
         self._bell: SimpleQueue[None] = SimpleQueue()
+        self._handed_over: SimpleQueue[None] = SimpleQueue()
         self._loop, self._closed = asyncio.get_running_loop(), False
         self._thread = supervisor.thread("ledger writer", self._work)
 
@@ -103,8 +112,12 @@ class Writer:
             while batch := [self._waiting[place] for place in range(min(len(self._waiting), MOST_AT_ONCE))]:
                 self._taken = len(batch)
                 outcomes = self._together(batch)
+                is_large = _is_large(outcomes[-1])
                 if not self._tell(outcomes):
                     return  # the loop is gone: nobody waits
+                del outcomes
+                if is_large:
+                    self._hand_over()
             if self._closed:
                 return
             self._bell.get()
@@ -129,8 +142,17 @@ class Writer:
         self._taken = 0
         return True
 
+    def _hand_over(self) -> None:
+        """Waits until whoever was told has gone on: a future's callbacks run before what is called after it."""
+        try:
+            self._loop.call_soon_threadsafe(lambda: self._loop.call_soon(self._handed_over.put, None))
+            self._handed_over.get(timeout=HAND_OVER_S)
+        except (RuntimeError, Empty):
+            pass  # the loop is gone, or held up
+
     def _together(self, batch: list[Submitted]) -> list[Any]:
-        """In one transaction; if one of them fails, each in its own, so that it fails alone."""
+        """In one transaction, as far as a large call is read; if one of them fails, each in its own, so that it fails
+        alone."""
         try:
             return self._committed([write for write, _ in batch])
         except apsw.BusyError as error:
@@ -145,7 +167,11 @@ class Writer:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
         try:
-            results = [_result(write, cursor) for write in writes]
+            results: list[Any] = []
+            for write in writes:
+                results.append(_result(write, cursor))
+                if _is_large(results[-1]):
+                    break
             cursor.execute("COMMIT")
         except BaseException:
             if not cursor.connection.get_autocommit():
@@ -160,6 +186,12 @@ def _result(write: Write, cursor: apsw.Cursor) -> Any:
         return write(cursor)
     except ToolyardError as refused:
         return refused
+
+
+def _is_large(outcome: Any) -> bool:
+    """Whether a call with a large input or result was read."""
+    call = outcome.known if type(outcome) is Begun else outcome
+    return type(call) is CallRecord and len(call.input) + len(call.value or b"") > LARGE_CALL
 
 
 def _tell(batch: list[Submitted], outcomes: list[Any]) -> None:

@@ -60,9 +60,12 @@ class Tasks:
     async def get(self, request: McpRequest) -> bytes:
         """Whoever was told that the task waits for a person, and asks again, is told when it no longer does, or after a
         while: people take longer than clients have patience to ask."""
+        place = await request.read()
         call = await self._find(request)
         if call.waiting_for in (WaitingFor.APPROVAL, WaitingFor.AUTHORIZATION) and self._was_told(call):
-            call = await self._following.until_decided(call, request.outlet)
+            place.give()
+            await self._following.until_decided(call, request.outlet)
+            call = await self._read_again(call.seq, request)
         return await self.shown(call, request.peer)
 
     def _was_told(self, call: CallRecord) -> bool:
@@ -111,13 +114,26 @@ class Tasks:
 
     async def result(self, request: McpRequest) -> bytes:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
-        call, peer = await self._find(request), request.peer
-        asked = partial(self._asked, call=call, peer=peer)
-        call = await self._following.until_ended(call, request.outlet, asked, peer)
+        place, peer = await request.read(), request.peer
+        call = await self._find(request)
+        if call.state not in ENDED:
+            place.give()
+            asked = partial(self._asked, call=call, peer=peer)
+            await self._following.until_ended(call, request.outlet, asked, peer)
+            call = await self._read_again(call.seq, request)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = decode(self.result_of(call, peer.revision))
         return _encode({**made, "_meta": {**made.get("_meta", {}), RELATED_TASK: {"taskId": call.key.call_id}}})
+
+    async def _read_again(self, seq: int, request: McpRequest) -> CallRecord:
+        """A call that was waited for, together with others perhaps: its result may be large, and is kept for those
+        alone who have a place."""
+        await request.read()
+        call = await self._store.row(seq)
+        if call is None:
+            raise RpcError(INVALID_PARAMS, "The task is no longer kept")
+        return call
 
     def _asked(self, question: Question, call: CallRecord, peer: Peer) -> bytes:
         id = self._following.ids.id_of(call.seq, question.name, peer)

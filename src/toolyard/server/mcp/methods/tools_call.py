@@ -85,7 +85,7 @@ class Calling:
     """The method `tools/call`, and what the other methods and the transports ask about tools."""
 
     def __init__(self, parts: CallParts) -> None:
-        self._intake, self._engine, self._catalogue, self._node = (
+        self.intake, self._engine, self._catalogue, self._node = (
             parts.intake, parts.engine, parts.catalogue, parts.node,
         )  # fmt: skip
         self._store, self._states, self._ttl_ms = parts.node.store, parts.states, parts.ttl_ms
@@ -117,7 +117,7 @@ class Calling:
             caller=caller,
             tool=tool,
         )
-        return self._intake.call(call) if params.state is UNSET else self._resumed(call, params.state)
+        return self.intake.call(call) if params.state is UNSET else self._resumed(call, params.state)
 
     def _check_mirrored(self, tool: Tool, arguments: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
         """Raises RpcError where headers have to repeat the tool's arguments, and do not."""
@@ -132,7 +132,7 @@ class Calling:
         try:
             tool = call.resolve(self._engine)
         except (RpcError, Forbidden) as error:
-            await self._intake.refused(call, error)
+            await self.intake.refused(call, error)
             raise
         return await self.following.resumed(tool, call.params, state, call.request, call)
 
@@ -151,7 +151,7 @@ class Calling:
         peer, row = call.request.peer, await self._store.row(seq)
         questions = [] if row is None else await self._engine.questions.open(row, peer.caller)
         if row is not None and questions:
-            await self._intake.note_early(row, peer.caller, call.origin, "input_required")
+            await self.intake.note_early(row, peer.caller, call.origin, "input_required")
             state = self._states.make(row, peer.caller, digest_of(tool.id, call.params, peer.caller), questions)
             call.request.outlet.respond(encode_input_required(questions, state, peer.revision))
 
@@ -162,7 +162,7 @@ class Calling:
 
     async def _hand_out(self, call_id: str, call: "McpCall") -> None:
         peer = call.request.peer
-        if await self._intake.note_still_running(call, call_id):
+        if await self.intake.note_still_running(call, call_id):
             call.request.outlet.respond(await self._created(peer, call_id))
 
     def encode(self, tool: Tool | None, call: "McpCall", outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
@@ -283,9 +283,23 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         if known is not None and known.state not in ENDED and known.waiting_for != WaitingFor.APPROVAL:
             joined = self.calling.following.joined(tool, known, self.params, self.request, self)
             return Answered(await joined)
+        del known  # its result may be large, and is read again
         return await engine.call(tool, self.command, self.caller, self, self.request.base_url)
 
     def encode(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
+        value = outcome.value
+        is_recorded = self.command.call_id is not None
+        if is_recorded and value is not None and not self.request.may_keep(len(value)):
+            return self._encode_later(tool)
+        return self._encoded(tool, outcome)
+
+    async def _encode_later(self, tool: Tool | None) -> bytes:
+        """In its turn, once the client has read enough. The ledger has the result: it is not kept meanwhile."""
+        await self.request.read()
+        encoded = self._encoded(tool, await self.calling.intake.again(self))
+        return encoded if isinstance(encoded, bytes) else await encoded
+
+    def _encoded(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
         if outcome.value is not None and tool is not None and not tool.returns_content:
             value = bytes(outcome.value)
             if self.telling.lets_through(value):

@@ -1,6 +1,6 @@
 """Whoever sent a message, and how they can be reached while it is worked on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from ....model.channel import Audience
 from ....model.record import CallRecord
 from ....wires.mcp.params import Capabilities, Level, Message
 from ....wires.mcp.revisions import Revision
+from ...http.reply_budget import Place
 from ...intake.witness import RequestOrigin
 
 
@@ -75,6 +76,14 @@ class McpRequest(Protocol):
     @property
     def origin(self) -> RequestOrigin:
         """Where it came from, for the audit log."""
+        ...
+
+    def read(self) -> Awaitable[Place]:
+        """A place to read what may be large, until the request is answered or the place is given up."""
+        ...
+
+    def may_keep(self, size: int) -> bool:
+        """Whether a result of so many bytes, which was read without a place, may be kept for the reply."""
         ...
 
     def base_url(self) -> str:

@@ -13,7 +13,7 @@ from ....wires.mcp.params import VERSION, CallMessage, Message, decode_incoming,
 from ....wires.mcp.revisions import HANDSHAKE, MODERN
 from ...http.admission import metadata_of
 from ...http.exchange import Exchange
-from ...http.reply_budget import ReplyBudget
+from ...http.reply_budget import Place, ReplyBudget
 from ...http.routes import Route
 from ..methods.client_answers import ClientAnswers
 from ..methods.dispatcher import Dispatcher
@@ -40,6 +40,7 @@ class HttpRequest(Struct, eq=False):
     origin: Exchange
     id: Id
     keeping: Keeping
+    replies: ReplyBudget
     made: HttpOutlet | None = None
     """The outlet, once there is one."""
 
@@ -58,6 +59,12 @@ class HttpRequest(Struct, eq=False):
     @property
     def headers(self) -> Mapping[bytes, bytes] | None:
         return self.origin.headers if self.peer.revision.is_modern else None
+
+    def read(self) -> Awaitable[Place]:
+        return self.replies.read(self.origin)
+
+    def may_keep(self, size: int) -> bool:
+        return self.replies.may_keep(self.origin, size)
 
     def base_url(self) -> str:
         return self.origin.base_url()
@@ -111,9 +118,9 @@ class McpHttp:
         id = message.id
         if id is UNSET or id is None:
             return ACCEPTED
-        request = HttpRequest(message, peer, exchange, id, self._keeping)
+        request = HttpRequest(message, peer, exchange, id, self._keeping, self._replies)
         if message.method == "resources/read" and str(_target(message)).startswith(CALLS):
-            await self._replies.read(exchange)
+            await request.read()
         try:
             steps = self._dispatcher.answer(request)
             try:
@@ -121,8 +128,10 @@ class McpHttp:
             except StopIteration as done:
                 result: bytes = done.value
             else:
+                going_on = resumed(steps, waiting_for)
+                del waiting_for  # a future keeps its result, which may be large
                 with request.outlet.soon(), self._running.kept(peer, id, request.outlet):
-                    result = await resumed(steps, waiting_for)
+                    result = await going_on
         except ToolyardError as error:
             return _refused(error, request)
         return whole_reply(id, result) if request.made is None else request.made.result(result)

@@ -75,10 +75,13 @@ class OlderEra:
             return refused(error, None)
         replies = []
         for body in bodies:
+            quiet = _Quiet(exchange)
             try:
-                reply = await self._message(decode_incoming(body), _Quiet(exchange), caller)  # type: ignore[arg-type]
+                reply = await self._message(decode_incoming(body), quiet, caller)  # type: ignore[arg-type]
             except (RpcError, LimitReached) as error:
                 reply = refused(error, id_of(body))
+            finally:
+                quiet.end()
             if reply.body:
                 replies.append(b"".join((reply.body, *reply.more)))
         return Reply(200, b"[" + b",".join(replies) + b"]", HEADERS) if replies else ACCEPTED
@@ -167,8 +170,14 @@ class _Quiet:
 
     def __init__(self, exchange: Exchange) -> None:
         self.headers = {**exchange.headers, b"accept": b"application/json"}
+        self.caller, self.at_end = exchange.caller, list[Callable[[], None]]()
         self.base_url, self.address = exchange.base_url, exchange.address
         self.when_gone, self.when_expired = exchange.when_gone, exchange.when_expired
+
+    def end(self) -> None:
+        """Its reply is there: what it read by is for the next of the batch."""
+        for callback in self.at_end:
+            callback()
 
     def answer(self, reply: Reply | Stream) -> None:
         """Not alone."""

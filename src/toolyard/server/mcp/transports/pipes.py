@@ -3,7 +3,8 @@
 What a tool prints, reads or closes, and what a process does that it starts, meets other descriptors: the log's side for
 output, and nothing at all for input. So none of it can reach the client, or take a request from under our eyes.
 
-A client that does not read must hold nobody up: what its pipe has no room for is written in a thread.
+A client that does not read must hold nobody up: what its pipe has no room for is written in a thread. Nor may one fill
+the memory with what it writes: where more has come than was taken, no more is read until it is, and its pipe fills up.
 """
 
 import asyncio
@@ -20,6 +21,11 @@ from msgspec import Struct
 CHUNK = 64 * 2**10
 MOST_UNREAD = 8 * 2**20
 """How many bytes may wait for a client that does not read, before no more of its requests are taken."""
+MOST_UNTAKEN = 8 * 2**20
+"""How many bytes of lines may wait to be taken, before no more are read."""
+LINE_BYTES = 128
+"""What a line takes beside its text."""
+LOOK_S = 0.2
 NOTIFICATION = b'{"jsonrpc":"2.0","method"'
 INPUT, OUTPUT, ERRORS = range(3)
 
@@ -95,9 +101,44 @@ def read_lines(input: int, take: Callable[[bytes | None], None], most: int) -> N
     threading.Thread(target=read, name="toolyard-stdin", daemon=True).start()
 
 
-def _poll(output: int) -> "select.poll":
+class InputLines:
+    """Lines on their way from the thread that reads them to the loop. The thread waits where too many are."""
+
+    def __init__(self, input: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._closing = _poll(input, select.POLLHUP)
+        self._size, self._taken = 0, threading.Condition()
+
+    def put(self, line: bytes) -> None:
+        """Hands a line over, in the thread that reads; returns when there is room for another. A client that has closed
+        its side is not waited for: it sends no more than its pipe holds, and its end has to be seen."""
+        try:
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+        except RuntimeError:
+            return  # the server has ended, and its loop is closed
+        with self._taken:
+            self._size += len(line) + LINE_BYTES
+            while self._size > MOST_UNTAKEN and not self._closing.poll(0):
+                self._taken.wait(LOOK_S)
+
+    def end(self) -> None:
+        """No more are taken after those that have come. On the loop."""
+        self._lines.put_nowait(None)
+
+    async def get(self) -> bytes | None:
+        """The next line; None after the last."""
+        line = await self._lines.get()
+        if line is not None:
+            with self._taken:
+                self._size -= len(line) + LINE_BYTES
+                self._taken.notify()
+        return line
+
+
+def _poll(descriptor: int, event: int) -> "select.poll":
     made = select.poll()
-    made.register(output, select.POLLOUT)
+    made.register(descriptor, event)
     return made
 
 
@@ -106,7 +147,7 @@ class OutputPipe:
 
     def __init__(self, output: int) -> None:
         self._output, self._loop = output, asyncio.get_running_loop()
-        self._ready = _poll(output)
+        self._ready = _poll(output, select.POLLOUT)
         self._unread: SimpleQueue[bytes] = SimpleQueue()
         self._size = 0
         self._thread: threading.Thread | None = None
@@ -159,7 +200,7 @@ class OutputPipe:
             self._thread.start()
 
     def _write_on(self) -> None:
-        ready = _poll(self._output)  # of its own: one is for one thread
+        ready = _poll(self._output, select.POLLOUT)  # of its own: one is for one thread
         while True:
             line = self._unread.get()
             rest = memoryview(line)

@@ -34,6 +34,7 @@ from ....wires.mcp.params import (
     decode_params,
 )
 from ....wires.mcp.revisions import HANDSHAKE, R_2025_03_26, negotiated
+from ...http.reply_budget import Place
 from ..methods.dispatcher import McpParts
 from ..methods.resumed_calls import stopping
 from ..methods.subscriptions import Subscriber
@@ -41,7 +42,7 @@ from ..protocol.eras import SETTINGS, change, modern_peer, params_of
 from ..protocol.peer import Peer
 from ..protocol.refusals import as_rpc
 from ..protocol.sessions import SessionState, kept
-from .pipes import OutputPipe
+from .pipes import InputLines, OutputPipe
 
 LOOK_S = 0.1
 SESSION = "stdio"
@@ -115,6 +116,13 @@ class StdioRequest(Struct, eq=False):
     headers: Mapping[bytes, bytes] | None = None
     origin: ThisMachine = THIS_MACHINE
 
+    async def read(self) -> Place:
+        """The pipe itself holds up a client that does not read."""
+        return Place(nothing)
+
+    def may_keep(self, size: int) -> bool:
+        return True
+
 
 class Surroundings(Struct):
     """What a server over pipes needs of the yard beside MCP's parts."""
@@ -141,7 +149,7 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wanted = SubscriptionFilter()
 
-    async def serve(self, lines: "asyncio.Queue[bytes | None]") -> None:
+    async def serve(self, lines: InputLines) -> None:
         """Until None comes, and what is under way has ended. Who cancels this has waited long enough."""
         try:
             hearing = Subscriber(self._wanted, self._tell, self._around.caller, session=SESSION)
