@@ -112,18 +112,19 @@ class Tasks:
     async def result(self, request: McpRequest) -> bytes:
         """2025-11-25: waits for the end, and meanwhile puts what the task asks."""
         call, peer = await self._find(request), request.peer
-        asked = partial(self._asked, call=call, peer=peer)
-        call = await self._following.until_ended(call, request.outlet, asked, peer)
+        put = partial(self._put, call=call, request=request)
+        call = await self._following.until_ended(call, request.outlet, put, peer)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
         made = decode(self.result_of(call, peer.revision))
         return _encode({**made, "_meta": {**made.get("_meta", {}), RELATED_TASK: {"taskId": call.key.call_id}}})
 
-    def _asked(self, question: Question, call: CallRecord, peer: Peer) -> bytes:
+    def _put(self, question: Question, call: CallRecord, request: McpRequest) -> None:
+        peer = request.peer
         id = self._following.ids.id_of(call.seq, question.name, peer)
         method, params = encode_question(question, peer.revision, id)
         related = {"_meta": {RELATED_TASK: {"taskId": call.key.call_id}}}
-        return encode_request(id, method, {**params, **related})
+        request.outlet.send(encode_request(id, method, {**params, **related}))
 
     def result_of(self, call: CallRecord, revision: Revision) -> bytes:
         """What the call would have been answered with."""
