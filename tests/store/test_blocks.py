@@ -121,6 +121,8 @@ class Model:
         self.calls = [each for each in self.calls if each not in gone]
 
     async def restarts(self) -> None:
+        """Which takes a moment: by its calls' times the next node knows that they came after an erasure by this one."""
+        await self._clock.advance(1.0)
         self.store = await self._opening.instead_of(self.store, f"node-{self._count}")
 
     async def _numbered(self, new: list[Known]) -> None:
