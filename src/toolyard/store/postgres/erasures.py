@@ -22,7 +22,7 @@ KEPT_S = 3600.0
 ANY, ONE = "any tenant", "one tenant"
 
 
-class Erasure(Struct, frozen=True):
+class PastErasure(Struct, frozen=True):
     """That the calls of a user were erased, of one tenant or (None) of all."""
 
     tenant: str | None
@@ -37,7 +37,7 @@ class Erasure(Struct, frozen=True):
         return digest_of(user_id) == self.digest
 
 
-def is_erased(erasures: Sequence[Erasure], tenant: str, user_id: str | None, at: float) -> bool:
+def is_erased(erasures: Sequence[PastErasure], tenant: str, user_id: str | None, at: float) -> bool:
     """Whether a call of that tenant and user that had ended by then should be gone."""
     return any(erasure.is_about(tenant, user_id, at) for erasure in erasures)
 
@@ -68,8 +68,8 @@ class WrittenBehind(Struct):
         return [seq for seq, (_, run, _) in self.rows if is_gone(run.caller.tenant, run.caller.user_id, at)]
 
 
-async def remembered(connection: Connection, node: str) -> tuple[Sequence[Erasure], float]:
+async def remembered(connection: Connection, node: str) -> tuple[Sequence[PastErasure], float]:
     """What other nodes have erased of late, and what time it is."""
     rows = await connection.fetch(SQL.erasures, KIND, KEPT_S, node.encode())
-    found = [Erasure(None if which == ANY else tenant, digest, at) for tenant, which, digest, at, _ in rows]
+    found = [PastErasure(None if which == ANY else tenant, digest, at) for tenant, which, digest, at, _ in rows]
     return found, rows[0][4] if rows else 0.0

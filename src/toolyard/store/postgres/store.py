@@ -4,8 +4,8 @@ Writes of one kind that come at the same time are made together, each kind by on
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. This module says
 which write goes which way; each way is a module beside it: `connections` (a pool, and writes whose fate is not known),
 `batches` (writes made together), `begin`, `node_calls`, `requests` and `questions` (about calls), `judged_writes`
-(under lock, by `model.judge`), `session_events`, `shared_limits`, `holdings`, `trust`, `lease` (a sign of life) and
-`notifications` (what other nodes hear).
+(under lock, by `model.judge`), `session_events`, `shared_limits`, `holdings`, `trust`, `lease` (a sign of life),
+`erasures` (what was erased, for nodes that had more to write) and `notifications` (what other nodes hear).
 """
 
 import asyncio
