@@ -22,6 +22,7 @@ kit = Toolkit("Kit", version="1.0.0")
 ran: list[str] = []
 checked: list[str] = []
 grumpy = False
+let_go = asyncio.Event()
 
 
 def look(text: str) -> str:
@@ -42,6 +43,14 @@ async def alone(seconds: float) -> str:
     """One at a time."""
     ran.append("alone")
     await asyncio.sleep(seconds)
+    return "done"
+
+
+@kit.tool(concurrency=1)
+async def held() -> str:
+    """One at a time, until it is let go."""
+    ran.append("held")
+    await let_go.wait()
     return "done"
 
 
@@ -75,10 +84,10 @@ async def tasked(text: Annotated[str, AfterValidator(look)]) -> str:
 
 @pytest.fixture(autouse=True)
 def _nothing_ran() -> None:
-    global grumpy
+    global grumpy, let_go
     ran.clear()
     checked.clear()
-    grumpy = False
+    grumpy, let_go = False, asyncio.Event()
 
 
 class Asker:
@@ -131,14 +140,15 @@ def test_who_stands_in_line_is_promised_nothing(play: Callable[..., None]) -> No
 
 def test_who_stood_in_line_for_too_long_is_told_so_and_nothing_ran(play: Callable[..., None]) -> None:
     async def scene(yard: Yard, asker: Asker) -> None:
-        first = asyncio.create_task(asker.outcome("Kit.Alone", "first", seconds=1))
+        first = asyncio.create_task(asker.outcome("Kit.Held", "first"))
         while not ran:
             await asyncio.sleep(0.01)
         with pytest.raises(Busy):
-            await asker.outcome("Kit.Alone", "second", seconds=1)
+            await asker.outcome("Kit.Held", "second")
         assert await yard.store.get(LOCAL.tenant, LOCAL.subject, "second") is None
+        let_go.set()
         await first
-        assert ran == ["alone"]
+        assert ran == ["held"]
 
     play(scene, sync_wait_s=0.01, queue_wait_s=0.1)
 
@@ -169,16 +179,17 @@ def test_a_write_that_takes_long_is_waited_for(play: Callable[..., None], monkey
 
 def test_a_server_that_leaves_does_not_promise_what_stands_in_line(play: Callable[..., None]) -> None:
     async def scene(yard: Yard, asker: Asker) -> None:
-        first = asyncio.create_task(asker.outcome("Kit.Alone", "first", seconds=0.2))
+        first = asyncio.create_task(asker.outcome("Kit.Held", "first"))
         while not ran:
             await asyncio.sleep(0.01)
-        second = asyncio.create_task(asker.outcome("Kit.Alone", "second", seconds=0.2))
+        second = asyncio.create_task(asker.outcome("Kit.Held", "second"))
         while len(yard._recorded._running) < 2:
             await asyncio.sleep(0)
         yard.let_go()
         with pytest.raises(Busy):
             await second
         assert await yard.store.get(LOCAL.tenant, LOCAL.subject, "second") is None
+        let_go.set()
         assert (await first).value is not None
 
     play(scene)

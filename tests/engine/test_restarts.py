@@ -88,6 +88,31 @@ async def test_a_lost_call_that_may_run_again_does_with_its_next_number() -> Non
         assert (row.attempt, row.losses, row.code, len(ran)) == (2, 1, "success", 1)
 
 
+@pytest.mark.parametrize("tool", ["Safe", "Guarded"])
+async def test_a_node_that_leaves_does_not_take_up_what_it_hands_back(tool: str) -> None:
+    """Whoever comes after it does, also where a look was under way as it left."""
+    async with Room(kit) as room:
+        lost = await begun(room, tool, context=CallContext(secrets={"KEY": "k"}))
+        gate[0].clear()
+        unstarted = room.store.unstarted
+
+        async def left_meanwhile(limit: int) -> list[CallRecord]:
+            found = await unstarted(limit)
+            room.store.hints.leave()
+            return found
+
+        room.store.unstarted = left_meanwhile  # type: ignore[method-assign]
+        await room.restarts.start_all()
+        await room.restarts.start_all()
+        await room.restarts.stop()
+        assert ((await room.row(lost.seq)).attempt, ran) == (1, [])
+        room.store.unstarted = unstarted  # type: ignore[method-assign]
+        room.store.hints.stay()
+        gate[0].set()
+        await room.restarts.start_all()
+        assert (await room.ended(lost.seq)).attempt == 2
+
+
 async def test_a_lost_call_that_may_have_had_its_effect_ends_as_unknown() -> None:
     async with Room(kit) as room:
         lost = await begun(room, "Once")

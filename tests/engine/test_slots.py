@@ -102,6 +102,52 @@ def test_whose_credentials_end_loses_its_place(is_its_turn: bool) -> None:
     asyncio.run(scenario())
 
 
+def test_a_run_that_is_free_is_had_however_long_the_ledger_takes_to_say_so() -> None:
+    """Nobody stands in line for it. What the ledger has given is not forgotten: no other node could have it."""
+
+    class Slow:
+        """A ledger that answers once its other calls have had their time."""
+
+        async def take_slot(self, tool: str, most: int) -> bool:
+            taken.append(tool)
+            await answers.wait()
+            return True
+
+        async def give_slot(self, tool: str) -> None:
+            taken.remove(tool)
+
+    answers, taken, ended = asyncio.Event(), list[str](), list[str]()
+
+    async def scenario() -> None:
+        slots = Slots("Kit.Tool", 1, 0.01, 100, Slow())  # type: ignore[arg-type]
+        first = asyncio.create_task(run(slots, MANY, ended))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):  # which shows that so long has passed
+            await run(slots, FEW, ended)
+        assert not first.done()
+        answers.set()
+        await first
+        await asyncio.gather(*slots._giving)
+        assert (ended, taken) == (["many"], [])
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_other_nodes_too_long_is_told_so() -> None:
+    class Taken:
+        async def take_slot(self, tool: str, most: int) -> bool:
+            return False
+
+    async def scenario() -> None:
+        slots = Slots("Kit.Tool", 1, 0.01, 100, Taken())  # type: ignore[arg-type]
+        for _ in range(2):  # and the run of this node is free again
+            with pytest.raises(Busy, match="busy"):
+                async with slots.turn(MANY, QuietChannel()):
+                    pass
+
+    asyncio.run(scenario())
+
+
 def test_on_all_nodes_together_credentials_end_a_wait_too() -> None:
     class Elsewhere:
         """A ledger in which other nodes have all the runs."""

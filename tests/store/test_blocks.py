@@ -121,6 +121,8 @@ class Model:
         self.calls = [each for each in self.calls if each not in gone]
 
     async def restarts(self) -> None:
+        """Which takes a moment: by its calls' times the next node knows that they came after an erasure by this one."""
+        await self._clock.advance(1.0)
         self.store = await self._opening.instead_of(self.store, f"node-{self._count}")
 
     async def _numbered(self, new: list[Known]) -> None:
@@ -249,16 +251,23 @@ async def test_what_is_too_large_for_a_line_is_a_row_of_its_own(store: Store, cl
     assert len(await store.listed(Filter(None))) == 2
 
 
-@pytest.mark.kind("sqlite")
+async def changed(store: Any, how: str, last: int) -> None:
+    """A block that somebody, or a disk, has changed."""
+    sql = f"UPDATE blocks SET {how} WHERE last = {last}"
+    if store.shared:
+        await store._link.write(lambda connection, _: connection.execute(sql))
+    else:
+        await store._writer.write(lambda cursor: cursor.execute(sql).fetchall())
+
+
 async def test_a_block_that_cannot_be_read_is_left_out_and_keeps_nobody_from_the_others(
     store: Store, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(10):
         known = Known(f"{number:08x}", "default", "ada", "uma", "Kit.Tool", "oxp", State.COMPLETE, b"1", clock.now)
         await store.record([ran(known)])
-    writer = store._writer  # type: ignore[attr-defined]
-    await writer.write(lambda cursor: cursor.execute("UPDATE blocks SET data = x'00' WHERE last = 4").fetchall())
-    await writer.write(lambda cursor: cursor.execute("UPDATE blocks SET format = 2 WHERE last = 6").fetchall())
+    await changed(store, "data = '\\x00'" if store.shared else "data = x'00'", 4)
+    await changed(store, "format = 2", 6)
     await clock.advance(60.0)
     there_are = [number for number in range(10, 0, -1) if number not in (4, 6)]
     assert [each.seq for each in await store.listed(Filter("default", "ada"))] == there_are

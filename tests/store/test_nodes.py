@@ -10,8 +10,9 @@ from toolyard.model.writes import Claimant
 from toolyard.store.contract import Store
 from toolyard.store.values import Filter, NotedCalls
 
-from .calls import ADA, DONE, KEY, answer, beat, call, hand_back, in_session, request, session, there, wanted
+from .calls import ADA, DONE, KEY, LARGE, answer, beat, call, hand_back, in_session, request, session, there, wanted
 from .ledgers import TERMS, ManualClock, Opening
+from .test_blocks import Known, ran
 
 pytestmark = pytest.mark.needs_nodes
 LEASE_S = TERMS.lease_s
@@ -177,3 +178,32 @@ async def test_expiring_on_two_nodes_settles_each_call_once(
     events = await store.events("s", 0, 1000)
     assert len(events) == 20 + 1 + 20 + 1
     assert there(await store.request(ADA, "s", "r0")).code == "timed_out"
+
+
+@pytest.mark.parametrize("value", [b"1", LARGE], ids=["a line", "a row"])
+async def test_erasing_a_user_reaches_what_other_nodes_have_not_written_yet(
+    store: Store, make_store: Opening, clock: ManualClock, value: bytes
+) -> None:
+    other = await make_store("b")
+
+    def ends(call_id: str, tenant: str, user: str | None) -> None:
+        other.behind.add(*ran(Known(call_id, tenant, "ada", user, "Kit.Tool", "oxp", State.COMPLETE, value, 0.0)))
+
+    async def listed() -> set[str]:
+        return {each.key.call_id for each in await store.listed(Filter(None))}
+
+    for place, (tenant, user) in enumerate(
+        (("default", "uma"), ("acme", "uma"), ("default", "vic"), ("default", None))
+    ):
+        ends(f"{place}", tenant, user)
+    assert await store.erase("default", "uma") == 0, "it is not there yet"
+    await other.behind.flush()
+    assert await listed() == {"1", "2", "3"}
+    await clock.advance(1)
+    ends("later", "default", "uma")
+    await other.behind.flush()
+    assert await listed() == {"1", "2", "3", "later"}
+    ends("last", "acme", "uma")
+    assert await store.erase(None, "uma") == 2
+    await other.behind.flush()
+    assert await listed() == {"2", "3"}

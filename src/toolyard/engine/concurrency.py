@@ -140,16 +140,20 @@ class Slots:
             raise
 
     async def _take_shared(self, store: Store, ended: Flag) -> None:
-        """A run on all nodes together. What was taken on this node is given back where there is none."""
+        """A run on all nodes together. What was taken on this node is given back where there is none.
+
+        The limit is for the line, and a look at the ledger is none: one that is free is had however long the ledger
+        takes to say so. No look is broken off either, because the ledger may have given a run by then, which no other
+        node could have as long as this one lives."""
+        now = asyncio.get_running_loop().time
+        until = now() + self._wait_s
         try:
-            async with asyncio.timeout(self._wait_s):
-                while not await store.take_slot(self._tool_id, self._size):
-                    await asyncio.sleep(uniform(0.5, 1.5) * LOOK_AGAIN_S)
-                    if ended.is_set:
-                        raise _refusal()
-        except TimeoutError:
-            self._give_back()
-            raise self._too_long() from None
+            while not await store.take_slot(self._tool_id, self._size):
+                if (left := until - now()) <= 0:
+                    raise self._too_long()
+                await asyncio.sleep(min(left, uniform(0.5, 1.5) * LOOK_AGAIN_S))
+                if ended.is_set:
+                    raise _refusal()
         except BaseException:
             self._give_back()
             raise

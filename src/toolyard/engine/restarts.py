@@ -3,7 +3,8 @@ was connected, one that a stopping node handed back, one whose node died.
 
 All of these are rows that say the same: this call should run here and no node holds it. So whoever lets a call go on
 (`approvals`, `account_wait`, a node that stops) only writes that to the ledger, and `Upkeep` has them started from
-here, on this node or another, whichever looks first: `store.restart` is the fence.
+here, on this node or another, whichever looks first: `store.restart` is the fence. A node that leaves begins none of
+them: it would only have to hand them back once more.
 
 Only a call whose node died was lost. What that means is the tool's word, `on_lost`. `rerun`: the attempt had no effect
 that a second one would double, so there is another, up to `max_attempts`. `unknown`: nobody can say whether it had its
@@ -57,7 +58,7 @@ class Restarts:
 
     async def start_all(self) -> None:
         """Starts every call that is unstarted now. Calls that come later are for the next time."""
-        while True:
+        while not self._store.hints.is_leaving:
             found = await self._store.unstarted(AT_ONCE)
             started = [await self._start_one(call) for call in found if call.seq not in self._beginning]
             # Where nothing can be done about any of them, the same ones would be found again.
@@ -136,6 +137,8 @@ class Restarts:
             return await self._lacks(call, error)
         except ToolyardError as error:
             return await self._end(call, Move.UNKNOWN, _why_not(call, error))
+        if self._store.hints.is_leaving:
+            return False  # the calls that this node has just handed back are found here, too
         number = await self._store.restart(call.seq, call.attempt)
         if number is None:
             return False

@@ -16,7 +16,7 @@ import logging
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, islice
 from typing import NamedTuple
@@ -376,6 +376,21 @@ def erased_from(block: CallBlock, offset: float, tenant: str | None, user_id: st
     """A block without the calls of a user, and the numbers of what is left; None where it has none of them."""
     lines = ((number, decode_as(json, CallLine)) for number, json in _unpacked(block, _encode(user_id)))
     gone = {number for number, line in lines if line.user_id == user_id and tenant in (None, line.tenant)}
+    return _without(block, offset, gone)
+
+
+IsGone = Callable[[str, str | None, float], bool]
+"""Whether a call should be gone, by its tenant, its user, and its end by the store's clock."""
+
+
+def left_of(block: CallBlock, offset: float, is_gone: IsGone) -> tuple[NewBlock, list[int]] | None:
+    """The same, without the calls that should be gone."""
+    lines = ((number, decode_as(json, CallLine)) for number, json in _unpacked(block))
+    gone = {n for n, line in lines if is_gone(line.tenant, line.user_id, line.at_ms / 1000 + offset)}
+    return _without(block, offset, gone)
+
+
+def _without(block: CallBlock, offset: float, gone: set[int]) -> tuple[NewBlock, list[int]] | None:
     left = ((number, _shifted(json, offset)) for number, json in _unpacked(block) if number not in gone)
     return _again(left) if gone else None
 

@@ -35,7 +35,9 @@ class WriteBehind:
         self._lines = CallLines()
         self._full: list[NewBlock] = []
         self._rows: list[Ran] = []
-        self._count = 0
+        self._count, self._since = 0, 0.0
+        self.writes_since = 0.0
+        """When the first of the calls ended that are being written."""
         self._there = asyncio.Event()
         self._writing = asyncio.Lock()
         self.lost = 0
@@ -54,6 +56,7 @@ class WriteBehind:
             self._lose(1, f"a call of {run.tool.reference} cannot be written: {error}")
             return
         if self._count == 0:
+            self._since = self._now()
             self._there.set()
         self._count += 1
         if lines.is_full:
@@ -90,6 +93,7 @@ class WriteBehind:
         if self._lines.lines:
             blocks.append(self._lines.taken())
         self._count, self._rows, self._full, self._lines = 0, [], [], CallLines()
+        self.writes_since = self._since
         if not count:
             return
         try:

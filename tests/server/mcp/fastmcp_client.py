@@ -1,5 +1,6 @@
 """FastMCP's client: `python fastmcp_client.py MODE NAME URL`, or `… MODE NAME COMMAND ARGUMENT…`, where that
-is installed. What it saw goes to its output, as JSON; what the tool NAME does meanwhile is up to the test."""
+is installed. It says that it is connected, and at the end what it saw, as JSON; what the tool NAME does meanwhile is up
+to the test."""
 
 import asyncio
 import json
@@ -27,6 +28,8 @@ async def main(mode: str, name: str, target: str, *rest: str) -> dict[str, Any]:
 
     transport = target if target.startswith("http") else StdioTransport(target, list(rest), env=dict(os.environ))
     async with Client(transport, mode=mode, elicitation_handler=asked) as client:
+        sys.stdout.write("connected\n")
+        sys.stdout.flush()
         saw["tools"] = len(await client.list_tools())
         saw["greeting"] = (await client.call_tool("greet", {"name": "Ada"})).content[0].text
         try:

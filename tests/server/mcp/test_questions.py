@@ -479,6 +479,25 @@ def test_an_older_client_that_missed_the_question_asks_again_with_its_key(
     assert text_of(again.result()) == "done"
 
 
+def test_an_older_client_that_has_joined_is_asked_each_thing_once(client: Connect, stage: Stage, name: str) -> None:
+    """By the run, which speaks to who joined last, or by whoever reads the ledger for it, and never by both."""
+    older = client("2025-11-25", **ALL)
+    assert isinstance(older, Older)
+    meta = {"toolyard/callId": name}
+    older.act(name, meta=meta)
+    visit = stage.visit(name)
+    again = older.act(name, meta=meta)
+    for asked in ("who", "whose", "whom"):  # once it has the first of them, it has joined
+        visit.tell("ask", asked)
+        question = again.next()
+        assert question["params"]["message"] == f"Who is {asked}?"
+        older.answer(question, accepted(name="Ada"))
+        assert visit.hear() == "Ada"
+    visit.ends()
+    (response,) = again.rest()
+    assert text_of(response["result"]) == "done"
+
+
 # --- what becomes of a parked run ----------------------------------------------------------------
 
 

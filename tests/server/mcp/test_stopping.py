@@ -1,5 +1,9 @@
 """A server that is told to stop: running calls may end within `grace_s`, also those that are answered with a stream."""
 
+import select
+from contextlib import closing
+
+import apsw
 import pytest
 
 from .schemas import MODERN, REVISIONS
@@ -43,7 +47,7 @@ def test_without_a_session_a_stream_is_answered_too(start: Start, stage: Stage, 
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_what_takes_longer_is_taken_up_after_a_restart(start: Start, stage: Stage, name: str, is_open: bool) -> None:
-    server = start(grace_s="1")
+    server = start(grace_s="1" if is_open else "3")  # in which it is still told to do something
     older = Older(server.url, "2025-11-25").initialize()
     if is_open:
         exchange, visit, _ = begun(older, stage, name)
@@ -55,6 +59,35 @@ def test_what_takes_longer_is_taken_up_after_a_restart(start: Start, stage: Stag
         told(visit, ("progress", 1))
         assert exchange.next()["params"]["progress"] == 1
     assert visit.hear() == "stopped"
+    assert exchange.rest() == []
+    assert exchange.last_event is not None
+    assert server.wait() == 0
+    server.start()
+    rest = rest_of(older, exchange, exchange.last_event)
+    stage.visit(name).ends("a second time")
+    assert text_of(rest.result()) == "a second time"
+
+
+def test_a_stream_that_begins_as_the_server_ends_has_an_event_to_come_back_with(
+    start: Start, stage: Stage, name: str
+) -> None:
+    """However long the ledger takes to record its call."""
+    server = start(grace_s="1")
+    older = Older(server.url, "2025-11-25").initialize()
+    exchange = older.act(name, "Play_Again", meta={"progressToken": "t"})
+    visit = stage.visit(name)
+    with closing(apsw.Connection(str(server.folder / "toolyard.db"))) as ledger:
+        ledger.set_busy_timeout(15_000)
+        ledger.execute("BEGIN IMMEDIATE")  # nobody else can write to it now
+        visit.tell("progress", 1)
+        assert visit.hear() == "did"
+        assert exchange.is_stream
+        server.terminate()
+        assert visit.hear() == "stopped"
+        comes, _, _ = select.select([exchange.reply], [], [], 0.5)
+        assert not comes, "it was ended before its call was recorded"
+        ledger.execute("ROLLBACK")
+    assert exchange.next()["params"]["progress"] == 1
     assert exchange.rest() == []
     assert exchange.last_event is not None
     assert server.wait() == 0

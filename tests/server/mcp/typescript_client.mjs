@@ -1,5 +1,5 @@
-// The TypeScript SDK's client: `node typescript_client.mjs SDK NAME URL`, or `… NAME COMMAND ARGUMENT…`. What it saw goes
-// to its output, as JSON; what the tool NAME does meanwhile is up to the test.
+// The TypeScript SDK's client: `node typescript_client.mjs SDK NAME URL`, or `… NAME COMMAND ARGUMENT…`. It says
+// that it is connected, and at the end what it saw, as JSON; what the tool NAME does meanwhile is up to the test.
 const [, , sdk, name, target, ...rest] = process.argv;
 const load = (path) => import(`${sdk}/dist/esm/${path}`);
 const { Client } = await load("client/index.js");
@@ -13,6 +13,7 @@ const transport = target.startsWith("http")
 const client = new Client({ name: "typescript", version: "1" }, { capabilities: { elicitation: {} } });
 client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: { name: "Ada" } }));
 await client.connect(transport);
+process.stdout.write("connected\n");
 
 const saw = { tools: (await client.listTools()).tools.length, progress: [] };
 saw.greeting = (await client.callTool({ name: "greet", arguments: { name: "Ada" } })).structuredContent;

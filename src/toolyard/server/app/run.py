@@ -8,6 +8,7 @@ import gc
 import resource
 import socket
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -34,6 +35,9 @@ batch of calls, finds what is in flight, and takes 3 us of each call for that.""
 LEAVING_S = 30.0
 """How long what the tools share may take to be closed, after connections and calls have had their time. Then the
 process ends."""
+STOPPING_S = 5.0
+"""How long requests that were told to stop may take to write down what is left to others."""
+LOOK_AGAIN_S = 0.1
 OWN_FILES = 512
 """Files that are open besides connections: the ledger, pipes to processes, what tools open."""
 
@@ -91,7 +95,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, yard: Yard, announce: Callable[[], None]) -> None:
         super().__init__(config)
         self._yard, self._announce = yard, announce
-        self._last_resort = LastResort(2 * yard.settings.grace_s + LEAVING_S)
+        self._last_resort = LastResort(2 * yard.settings.grace_s + STOPPING_S + LEAVING_S)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -100,14 +104,23 @@ class Server(uvicorn.Server):
             self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Leaves in this order: whoever only waits is answered, endless streams end, uvicorn lets requests end, and
-        then the streams of their calls end."""
+        """Leaves in this order: whoever only waits is answered, endless streams end, uvicorn lets requests end and
+        stops those that take too long, these write down what is left to others, and then the streams of their calls
+        end."""
         await self._sweeper.stop()
         self._yard.let_go()
         streams = self._yard.asgi.streams
         await streams.end_endless()
         await super().shutdown(sockets)
+        await self._wait_for_stopped()
         await streams.end()
+
+    async def _wait_for_stopped(self) -> None:
+        """Waits for the requests that uvicorn has just cancelled, which it does not do itself. A call that is being
+        recorded then has its stream until that is done: with its first event, its client can come back for the rest."""
+        tasks, until = list(self.server_state.tasks), time.monotonic() + STOPPING_S
+        while any(not task.done() for task in tasks) and time.monotonic() < until and not self.force_exit:
+            await asyncio.wait(tasks, timeout=LOOK_AGAIN_S)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal lets what runs end; at the second one, nobody waits for it."""

@@ -17,12 +17,14 @@ from ..blocks import (
     BlockSummary,
     CallBlock,
     CallerShare,
+    IsGone,
     NewBlock,
     NewestCalls,
     SmallBlock,
     counted_in,
     erased_from,
     has_id,
+    left_of,
     left_out,
     merged,
     numbered_in,
@@ -143,12 +145,27 @@ async def erase(
             for block, offset in await _opened(connection, [last]):
                 with left_out(last):
                     if (left := erased_from(block, offset, tenant, user_id)) is not None:
-                        new, numbers = left
-                        erased += block.count - len(numbers)
-                        await connection.execute(SQL.drop_blocks, [last])
-                        if numbers:
-                            await _insert(connection, new.numbered(numbers), new.callers, written_at, None)
+                        erased += block.count - len(left[1])
+                        await _replace(connection, last, left, written_at)
     return erased, ends[-1][0] if len(ends) == ERASED_AT_ONCE else None
+
+
+async def erase_from(connection: Connection, again: bool, ends: Sequence[int], is_gone: IsGone) -> None:
+    """Takes the calls of which `is_gone` is true out of these blocks."""
+    async with connection.transaction():
+        for last, written_at in await connection.fetch(SQL.blocks_written, ends):
+            for block, offset in await _opened(connection, [last]):
+                with left_out(last):
+                    if (left := left_of(block, offset, is_gone)) is not None:
+                        await _replace(connection, last, left, written_at)
+
+
+async def _replace(connection: Connection, last: int, left: tuple[NewBlock, list[int]], written_at: float) -> None:
+    """Puts what is left of a block in its place."""
+    new, numbers = left
+    await connection.execute(SQL.drop_blocks, [last])
+    if numbers:
+        await _insert(connection, new.numbered(numbers), new.callers, written_at, None)
 
 
 async def _candidates(connection: Connection, wanted: Filter) -> AsyncIterator[int]:

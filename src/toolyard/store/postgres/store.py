@@ -4,8 +4,8 @@ Writes of one kind that come at the same time are made together, each kind by on
 What depends on the time is judged by the database's clock, `ledger_now()`, after the rows are locked. This module says
 which write goes which way; each way is a module beside it: `connections` (a pool, and writes whose fate is not known),
 `batches` (writes made together), `begin`, `node_calls`, `requests` and `questions` (about calls), `judged_writes`
-(under lock, by `model.judge`), `session_events`, `shared_limits`, `holdings`, `trust`, `lease` (a sign of life) and
-`notifications` (what other nodes hear).
+(under lock, by `model.judge`), `session_events`, `shared_limits`, `holdings`, `trust`, `lease` (a sign of life),
+`erasures` (what was erased, for nodes that had more to write) and `notifications` (what other nodes hear).
 """
 
 import asyncio
@@ -62,13 +62,14 @@ from ..values import (
 )
 from ..write_behind import WriteBehind, in_blocks
 from . import begin as beginning
-from . import blocks, holdings, queries
+from . import blocks, erasures, holdings, queries
 from . import node_calls as running
 from . import questions as asking
 from . import requests as working
 from .batches import Batches
 from .begin import Beginning, BeginTerms
 from .connections import Connection, Pool, store_down
+from .erasures import WrittenBehind
 from .lease import NOT_FLUSHED, Lease
 from .notifications import HintingPool, Listener, Poller, Sender, channel_of
 from .rows import SQL, call_of, columns, encode, found_by, key_values, standing_of, text
@@ -111,7 +112,7 @@ class PostgresStore:
         self.api_keys = PostgresApiKeys(self._ledger, self._unflushed, self.hints)
         self._begins = Batches("calls that begin", self._begin_all, lambda begun: len(begun.call.input))
         self._records = Batches("calls that ran", self._record_all)
-        self.behind = WriteBehind(self._write_behind, time.time)
+        self.behind = WriteBehind(self._write_waiting, time.time)
         self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
         self._beats = Batches("heartbeats", self._beat_all)
         self._answers = Batches("answers", self._answer_all, _answer_size)
@@ -119,6 +120,8 @@ class PostgresStore:
         self._claiming = asyncio.Lock()
         self._hearing: list[SupervisedTask] = []
         self._tried_at = 0.0
+        self._written: list[WrittenBehind] = []
+        """What was written behind since it was last looked whose calls were erased."""
 
     async def open(self) -> None:
         channel = channel_of(await migrate(self._url))
@@ -192,25 +195,47 @@ class PostgresStore:
         return _begun(made)
 
     async def record(self, calls: Sequence[Ran]) -> int:
-        return await self._write_behind(*in_blocks(calls, time.time()))
+        return await self._write_behind(*in_blocks(calls, time.time()), time.time())
 
-    async def _write_behind(self, new: Sequence[NewBlock], calls: Sequence[Ran]) -> int:
-        """Blocks first, then the rows of what is too large for one."""
-        failed = 0
+    async def _write_waiting(self, new: Sequence[NewBlock], calls: Sequence[Ran]) -> int:
+        return await self._write_behind(new, calls, self.behind.writes_since)
+
+    async def _write_behind(self, new: Sequence[NewBlock], calls: Sequence[Ran], since: float) -> int:
+        """Blocks first, then the rows of what is too large for one; and nothing of users who were erased meanwhile."""
+        failed, written = 0, WrittenBehind(since)
+        self._written.append(written)
         for block in new:
             numbers = [seq for (seq,) in await self._ledger.fetch(SQL.numbers, len(block.lines))]
             try:
                 ready = await blocks.ready(block, numbers)
                 await self._link.write(partial(blocks.write, block=ready, callers=block.callers, now=time.time()))
+                written.ends.append(ready.last)
             except StoreDown:
                 raise
             except Exception:  # whatever is wrong with it, the others are written
                 _log.exception("calls that have run cannot be written")
                 failed += len(block.lines)
         for start in range(0, len(calls), RECORDED_AT_ONCE):
-            written = await self._records.submit(calls[start : start + RECORDED_AT_ONCE])
-            failed += written.count(False)
+            some = calls[start : start + RECORDED_AT_ONCE]
+            numbers = await self._records.submit(some)
+            written.rows += [(seq, call) for seq, call in zip(numbers, some, strict=True) if seq]
+            failed += numbers.count(0)
+        await self._erase_late()
         return failed
+
+    async def _erase_late(self) -> None:
+        """Takes out again what was written of users whom another node has erased before it was."""
+        try:
+            found, now = await self._link.read(partial(erasures.remembered, node=self.node))
+            if found:
+                is_gone, offset = partial(erasures.is_erased, found), now - time.time()
+                ends = [last for written in self._written for last in written.ends]
+                rows = [seq for written in self._written for seq in written.gone_rows(is_gone, offset)]
+                await self._link.write(partial(blocks.erase_from, ends=ends, is_gone=is_gone))
+                await self._link.write(lambda connection, _: connection.execute(SQL.drop_calls, rows))
+            self._written.clear()
+        except StoreDown as down:  # after the next write, then
+            _log.warning("whether a user was erased meanwhile is not known yet: %s", down.developer_message)
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
         (winner,) = await self._finishes.submit([Finish(seq, attempt, self.node, ending)])
@@ -313,6 +338,7 @@ class PostgresStore:
         return await self._link.write(partial(blocks.merge, kept_s=self._retention.calls_s))
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
+        await self._link.write(partial(erasures.remember, node=self.node, tenant=tenant, user_id=user_id))
         await self.behind.flush()
         user = text(user_id)
         erased: int = await self._link.write(lambda connection, _: connection.fetchval(SQL.erase, tenant, user))
@@ -490,8 +516,8 @@ class PostgresStore:
         await self._ledger.write(partial(beginning.begin, calls=calls, terms=self._begin_terms))
         return [call.outcome or store_down("a key was taken and freed all the time") for call in calls]
 
-    async def _record_all(self, calls: list[Ran]) -> list[bool]:
-        """Which of them were written."""
+    async def _record_all(self, calls: list[Ran]) -> list[int]:
+        """Their numbers; 0 of those that were not written."""
         numbers = [seq for (seq,) in await self._ledger.fetch(SQL.numbers, len(calls))]
         try:
             await self._link.write(partial(beginning.record, calls=list(zip(numbers, calls, strict=True))))
@@ -500,9 +526,9 @@ class PostgresStore:
         except Exception:  # whatever is wrong with one of them
             if len(calls) == 1:
                 _log.exception("a call that has run cannot be written")
-                return [False]
+                return [0]
             return [written for call in calls for written in await self._record_all([call])]
-        return [True] * len(calls)
+        return numbers
 
     async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
         return await self._ledger.write(partial(running.finish, done=done, node=self.node, terms=self._terms))

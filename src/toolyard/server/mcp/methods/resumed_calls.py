@@ -5,7 +5,6 @@ Whoever asks last hears what the call asks and how it ends; where it runs here, 
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 from msgspec import UNSET
@@ -13,15 +12,15 @@ from msgspec import UNSET
 from ....engine.engine import Engine
 from ....engine.node import Node
 from ....engine.wait import Wait, holding
-from ....model.channel import Channel
+from ....model.channel import Channel, Question
 from ....model.lifecycle import ENDED, FOR_A_PERSON
 from ....model.record import CallRecord
 from ....model.tool import Tool
 from ....store.hints import Topic
-from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError, encode_request
+from ....wires.mcp.envelope import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from ....wires.mcp.outcomes import encode_outcome
 from ....wires.mcp.params import CallParams
-from ....wires.mcp.questions import encode_complete, encode_input_required, encode_question
+from ....wires.mcp.questions import encode_complete, encode_input_required
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
 from ..protocol.peer import McpRequest, Outlet, Peer
@@ -71,14 +70,9 @@ class Following:
         self._take_over(call, outlet, channel)
         if peer.revision.is_modern:
             return await self._next(tool, call, params, request)
-        asked = partial(self._asked, seq=call.seq, peer=peer)
-        ended = await self.until_ended(call, outlet, asked, peer)
+        ended = await self.until_ended(call, outlet, lambda question: channel.put(question, call.seq), peer)
         self._given.keep(tool, ended.outcome(), peer.caller)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
-
-    def _asked(self, question: Any, seq: int, peer: Peer) -> bytes:
-        id = self.ids.id_of(seq, question.name, peer)
-        return encode_request(id, *encode_question(question, peer.revision, id))
 
     async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> bool:
         """Whether anything was answered. Raises RpcError for an answer that is none; what was not asked is ignored."""
@@ -94,22 +88,22 @@ class Following:
         return bool(given)
 
     async def until_ended(
-        self, call: CallRecord, outlet: Outlet, asked: Callable[[Any], bytes], peer: Peer
+        self, call: CallRecord, outlet: Outlet, put: Callable[[Question], None], peer: Peer
     ) -> CallRecord:
-        """The older era: puts what the call asks meanwhile, and says when a person has done it. Raises RpcError if the
-        server stops first."""
-        put: set[str] = set()
+        """The older era: has what the call asks `put` meanwhile, and says when a person has done it. Raises RpcError if
+        the server stops first."""
+        known: set[str] = set()
         with ExitStack() as watching:
             while call.state not in ENDED:
                 for question in await self._questions.open(call, peer.caller):
-                    if question.name not in put:
-                        put.add(question.name)
-                        outlet.send(asked(question))
+                    if question.name not in known:
+                        known.add(question.name)
+                        put(question)
                         if peer.revision.completes and call.waiting_for in FOR_A_PERSON:
                             watching.callback(
                                 self._tell_once(call.seq, self.ids.id_of(call.seq, question.name, peer), outlet)
                             )
-                after = await self._questions.next_step(call.seq, Wait(None, outlet), known=put)
+                after = await self._questions.next_step(call.seq, Wait(None, outlet), known)
                 if after is None:
                     raise stopping()
                 call = after

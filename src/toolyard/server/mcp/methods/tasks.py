@@ -118,8 +118,8 @@ class Tasks:
         call = await self._find(request)
         if call.state not in ENDED:
             place.give()
-            asked = partial(self._asked, call=call, peer=peer)
-            await self._following.until_ended(call, request.outlet, asked, peer)
+            put = partial(self._put, call=call, request=request)
+            await self._following.until_ended(call, request.outlet, put, peer)
             call = await self._read_again(call.seq, request)
         if status_of(call) in ("failed", "cancelled"):
             raise RpcError(INTERNAL_ERROR, _why(self._telling.record(call)), status=200)
@@ -135,11 +135,12 @@ class Tasks:
             raise RpcError(INVALID_PARAMS, "The task is no longer kept")
         return call
 
-    def _asked(self, question: Question, call: CallRecord, peer: Peer) -> bytes:
+    def _put(self, question: Question, call: CallRecord, request: McpRequest) -> None:
+        peer = request.peer
         id = self._following.ids.id_of(call.seq, question.name, peer)
         method, params = encode_question(question, peer.revision, id)
         related = {"_meta": {RELATED_TASK: {"taskId": call.key.call_id}}}
-        return encode_request(id, method, {**params, **related})
+        request.outlet.send(encode_request(id, method, {**params, **related}))
 
     def result_of(self, call: CallRecord, revision: Revision) -> bytes:
         """What the call would have been answered with."""

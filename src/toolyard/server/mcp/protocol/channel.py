@@ -34,6 +34,8 @@ class McpChannel(Struct, eq=False):
     cancelled: bool = False
     last_progress: float | None = None
     is_putting: bool = False
+    was_put: tuple[str, ...] = ()
+    """The ids of the questions that went out as requests."""
 
     def answer_with_questions(self, seq: int) -> None:
         """The newer era: the call with that number in the ledger asks something, with which the request is to be
@@ -61,10 +63,14 @@ class McpChannel(Struct, eq=False):
         return is_reachable and can_answer(peer.capabilities, kind)
 
     def put(self, question: Question, seq: int) -> None:
+        """Once: who joined a call that runs here is told of a question by the run, and by whoever looks at the ledger
+        for those that joined."""
         peer = self.request.peer
         if not peer.revision.is_modern:
             id = self.ids.id_of(seq, question.name, peer)
-            self.request.outlet.send(encode_request(id, *encode_question(question, peer.revision, id)))
+            if id not in self.was_put:
+                self.was_put += (id,)
+                self.request.outlet.send(encode_request(id, *encode_question(question, peer.revision, id)))
             return
         if not self.is_putting:
             self.is_putting = True

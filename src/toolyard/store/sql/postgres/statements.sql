@@ -684,6 +684,13 @@ WITH gone AS (
 ), untold AS (DELETE FROM call_events WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
 SELECT count(*) FROM gone
 
+-- name: erasures
+SELECT tenant, subject, name, expires_at - $2::double precision, ledger_now() FROM notes
+WHERE kind = $1 AND expires_at > ledger_now() AND data <> $3::bytea
+
+-- name: drop_calls
+DELETE FROM calls WHERE seq = ANY ($1::bigint[])
+
 -- Blocks of calls. ---------------------------------------------------------------------------------
 
 -- name: last_number
@@ -704,6 +711,9 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now), new AS (
     SELECT tenant, subject, last, calls, charge FROM callers, new
 )
 INSERT INTO stored_news (tenant, subject, bytes) SELECT tenant, subject, charge FROM callers, new
+
+-- name: blocks_written
+SELECT last, written_at FROM blocks WHERE last = ANY ($1::bigint[])
 
 -- name: blocks
 SELECT first, last, count, failed, first_id, last_id, ids, about, format, data, clock_offset FROM blocks
