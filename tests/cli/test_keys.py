@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.unpacked import everything_in
 from toolyard import Client
 
 from .operated import Yard, until, yard
@@ -219,7 +220,7 @@ def test_a_list_shows_everything_but_the_key(yard: Yard, is_served: bool) -> Non
         assert re.fullmatch(f"{day} - - revoked", " ".join(plain[5:]))
         month = json.loads(told.out)[0]["expiresAt"] - json.loads(told.out)[0]["createdAt"]
         assert abs(month - 30 * 86400) < DEADLINE_S
-        ledgers = b"".join(path.read_bytes() for path in yard.folder.glob("toolyard.db*") if path.is_file())
+        ledgers = b"".join(everything_in(path) for path in yard.folder.glob("toolyard.db*") if path.is_file())
         assert b"Kit.*" in ledgers
         for secret in (first, second, first[3:], second[3:]):
             assert secret not in shown.out + told.out

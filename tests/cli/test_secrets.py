@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unpacked import everything_in
+
 from ..conformance.serving import environment
 from .processes import DEADLINE_S, Ended, command, serving, toolyard
 
@@ -188,4 +190,4 @@ def test_help_says_how(folder: Path) -> None:
 
 def traces(folder: Path) -> list[Path]:
     """Files that have it in them."""
-    return [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    return [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in everything_in(path)]

@@ -11,6 +11,7 @@ import apsw
 import asyncpg
 
 from tests.postgres import CLOCK, Server
+from tests.unpacked import unpacked
 
 Rows = dict[str, list[dict[str, Any]]]
 """By table."""
@@ -156,7 +157,7 @@ def text_of(rows: Rows) -> dict[str, bytes]:
 
 
 def _bytes(value: Any) -> bytes:
-    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+    return unpacked(bytes(value)) if isinstance(value, bytes | memoryview) else str(value).encode()
 
 
 @contextmanager

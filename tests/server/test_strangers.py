@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unpacked import everything_in
 from toolyard import Context, Toolkit
 from toolyard.server.app.compose import Yard
 from toolyard.wires.mcp.envelope import MOST_AT_ONCE
@@ -332,6 +333,6 @@ def test_the_ledger_and_its_audit_log_do_not_have_the_callers_token(tmp_path: Pa
         await made.furnish()
 
     run(scene, store=f"sqlite:{tmp_path}/a.db", audit="strict", audit_input=True)
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    kept = b"".join(everything_in(path) for path in tmp_path.iterdir())
     assert b"owned-call" in kept
     assert tokens[0] not in kept

@@ -167,7 +167,7 @@ class CallLines:
             code, effects, result = SUCCESS, None, outcome.value or NULL
         else:
             code, effects, result = error.code, error.effects, Raw(_encode(error.members()))
-        length = len(memoryview(result))
+        length = len(result)
         if length + len(input) > SMALL:
             return False
         line = _encode((

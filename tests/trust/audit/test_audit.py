@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.unpacked import unpacked
 from toolyard.store.contract import Store
 from toolyard.store.postgres.store import PostgresStore
 from toolyard.store.values import StoreDown
@@ -95,13 +96,17 @@ def test_entries_are_written_by_themselves_soon_and_many_at_once(tmp_path: Path)
     async def soon(store: Store) -> None:
         log = audit(store)
         await log.open()
-        for number in range(1200):
+        for number in range(writing.MOST_IN_A_BLOCK * 2 + 200):
             log.add(entry(number))
         deadline = time.monotonic() + 5
-        while len((await read(store)).entries) < 1201:
+        while len((await read(store)).entries) < writing.MOST_IN_A_BLOCK * 2 + 201:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.01)
-        assert [block.count for block in (await read(store)).blocks] == [500, 500, 201]
+        assert [block.count for block in (await read(store)).blocks] == [
+            writing.MOST_IN_A_BLOCK,
+            writing.MOST_IN_A_BLOCK,
+            201,
+        ]
         await log.close()
         (await read(store)).verify()
 
@@ -116,8 +121,8 @@ def test_what_was_awaited_is_in_the_file_before_it_is_answered(tmp_path: Path) -
         for number in range(20):
             log.add(entry(number))
             await log.written()
-            (newest,) = reader.execute("SELECT entries FROM audit ORDER BY number DESC LIMIT 1").fetchone() or ("",)
-            assert f'"call":"call-{number}"'.encode() in newest
+            (newest,) = reader.execute("SELECT entries FROM audit ORDER BY number DESC LIMIT 1").fetchone() or (b"",)
+            assert f'"call":"call-{number}"'.encode() in unpacked(newest)
         await log.written()
         await asyncio.gather(*(_added_and_written(log, number) for number in range(300)))
         assert len((await read(store)).blocks) < 60, "those who wait together share a block"

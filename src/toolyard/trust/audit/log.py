@@ -28,7 +28,7 @@ from .retention import AuditRetention
 
 FLUSH_S = 0.05
 """How long entries are collected where nobody waits for them: as much as a killed process takes with it."""
-MOST_IN_A_BLOCK = 500
+MOST_IN_A_BLOCK = 2000
 MOST_BYTES_IN_A_BLOCK = 2**20
 MOST_WAITING = 20_000
 """Entries in memory while the store is away; those beyond are counted, and lost."""
