@@ -1,8 +1,8 @@
 """One thread that writes, and commits for many at once.
 
 A durable commit costs a flush of the disk, whether it holds one write or a hundred. So writes are put in a queue, and
-the thread takes all that have come while it was committing the ones before. Nobody is told that a write is done before
-the commit that holds it is.
+the thread takes all that have come in a turn of the event loop, or while it was committing the ones before. Nobody is
+told that a write is done before the commit that holds it is.
 """
 
 import asyncio
@@ -74,6 +74,7 @@ class Writer:
         self._taken = 0
         """How many of the first of them are being written."""
         self._bell: SimpleQueue[None] = SimpleQueue()
+        self._is_to_ring = False
         self._loop, self._closed = asyncio.get_running_loop(), False
         self._thread = supervisor.thread("ledger writer", self._work)
 
@@ -82,15 +83,23 @@ class Writer:
         done: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             done.set_exception(apsw.ConnectionClosedError("it is closed"))
-        else:
-            self._waiting.append((write, done))
-            self._bell.put(None)
+            return done
+        self._waiting.append((write, done))
+        if not self._is_to_ring:
+            # After all that is ready to run now: the thread is woken once for whatever they submit, and does not take
+            # the interpreter from them meanwhile.
+            self._is_to_ring = True
+            self._loop.call_soon(self._ring)
         return done
+
+    def _ring(self) -> None:
+        self._is_to_ring = False
+        self._bell.put(None)
 
     async def close(self) -> None:
         """After everything that was submitted."""
         self._closed = True
-        self._bell.put(None)
+        self._ring()
         if not await asyncio.to_thread(self._thread.join, CLOSE_S):
             _log.error("the ledger's thread does not end; it is left behind")
             return
