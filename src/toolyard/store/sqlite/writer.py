@@ -47,7 +47,10 @@ class HintingWriter:
     async def change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
         """A write, and hints about it once it is durable: whoever gets one finds in the ledger what it is about."""
         told: PendingHints = set()
-        done = await self.write(lambda cursor: write(cursor, told))
+        try:
+            done = await self._writer.submit(lambda cursor: write(cursor, told))
+        except apsw.Error as error:
+            raise self._down(error) from error
         for topic, key in told:
             self._hints.tell(topic, key)
         return done
@@ -57,10 +60,13 @@ class HintingWriter:
         try:
             return await self._writer.submit(write)
         except apsw.Error as error:
-            self.has_failed = True
-            raise StoreDown(
-                "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
-            ) from error
+            raise self._down(error) from error
+
+    def _down(self, error: apsw.Error) -> StoreDown:
+        self.has_failed = True
+        return StoreDown(
+            "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
+        )
 
 
 class Writer:
