@@ -376,23 +376,28 @@ class DurableCalls:
             return await self._elsewhere(begun.seq, work)
         return await self._here(begun.seq, 1, work)
 
-    async def _begun(self, work: PreparedCall) -> Begun:
+    def _begun(self, work: PreparedCall) -> Awaitable[Begun]:
+        """Records a call, if it is not there already."""
+        new = work.new
+        waits = new.queue != "node" or new.waiting_for is not None
+        return self._begun_waiting(work) if waits else self._store.begin(new)
+
+    async def _begun_waiting(self, work: PreparedCall) -> Begun:
         """Recorded, if the caller may have one more that waits, or if it is there already. Raises LimitReached."""
         new = work.new
-        if new.queue != "node" or new.waiting_for is not None:
-            try:
-                await self._quotas.room("waiting_calls", work.run.caller)
-            except LimitReached:
-                if not new.keyed or await self._store.find(new.key) is None:
-                    raise
+        try:
+            await self._quotas.room("waiting_calls", work.run.caller)
+        except LimitReached:
+            if not new.keyed or await self._store.find(new.key) is None:
+                raise
         return await self._store.begin(new, None if new.queue == "node" else self._most_pending)
 
-    async def _here(self, seq: int, number: int, work: PreparedCall) -> Outcome:
+    def _here(self, seq: int, number: int, work: PreparedCall) -> Awaitable[Outcome]:
         if (running := self._running.get((work.new.key, work.new.fingerprint))) is not None:
             running.is_here = True
         if work.stops_when_gone:
             work.run.channel.when_gone(lambda: self._cancel_later(seq))
-        return await HeldAttempt(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
+        return HeldAttempt(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
 
     async def _elsewhere(self, seq: int, work: PreparedCall) -> Outcome:
         if work.stops_when_gone:

@@ -108,7 +108,8 @@ async def until_one_is_done(futures: "Sequence[asyncio.Future[Any]]", timeout_s:
         if timer is not None:
             timer.cancel()
         for future in futures:
-            future.remove_done_callback(wake)
+            if not future.done():
+                future.remove_done_callback(wake)
 
 
 async def outcome_from_ledger(store: Store, seq: int) -> Outcome:
