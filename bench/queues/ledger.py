@@ -14,13 +14,14 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from bench.queues.jobs import REFERENCE, enqueue, opened
+from bench.queues.jobs import OFFER, enqueue, opened
 from bench.queues.line import follow
 
 from toolyard.model.judge import Judged
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord, Ending
 from toolyard.model.writes import DIRECT, Answer, Claimant, HeartbeatWrite
+from toolyard.server.app.run import collect_garbage_rarely
 from toolyard.store.contract import Store
 from toolyard.store.values import ClaimFilter
 
@@ -29,7 +30,7 @@ DONE = Ending(State.COMPLETE, "success", 1.0, value=b'{"sum":15}')
 
 async def work(store: Store, name: str, batch: int) -> int:
     """Until nothing is left. How many it did."""
-    who, done = Claimant("default", "robot", name, frozenset({REFERENCE})), 0
+    who, done = Claimant("default", "robot", name, frozenset({OFFER})), 0
     while claims := await store.claim(ClaimFilter(who, limit=batch)):
         require(await store.beat([HeartbeatWrite(DIRECT, call.request or "", who, call.attempt) for call in claims]))
         require(await asyncio.gather(*(answer(store, who, call) for call in claims)))
@@ -48,6 +49,7 @@ def require(verdicts: list[Judged | None]) -> None:
 
 async def main(address: str) -> None:
     store, numbers = await opened(address), count(time.time_ns())
+    collect_garbage_rarely()  # as a server does
 
     async def fill(told: dict[str, int]) -> int:
         return await enqueue(store, numbers, told["jobs"])

@@ -8,7 +8,7 @@ from tests.engine.room import Listener, Room, until, value_of
 from tests.store.calls import DONE, call
 from toolyard import Toolkit
 from toolyard.engine import wait
-from toolyard.engine.wait import Wait, holding, outcome_from_ledger, until_ended
+from toolyard.engine.wait import Wait, holding, outcome_from_ledger, until_ended, until_one_is_done
 from toolyard.model.errors import KeyConflict
 from toolyard.model.lifecycle import State
 from toolyard.store.hints import Topic
@@ -141,3 +141,32 @@ async def test_an_outcome_that_is_not_kept_is_said_to_be_gone() -> None:
     async with Room(kit) as room:
         with pytest.raises(KeyConflict, match="no longer kept"):
             await outcome_from_ledger(room.store, 7)
+
+
+async def test_the_first_that_is_done_ends_a_wait_for_several() -> None:
+    first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+    waits = asyncio.ensure_future(until_one_is_done((first, second)))
+    await asyncio.sleep(0)
+    second.set_exception(ValueError("for whoever reads it"))
+    await waits
+    assert not first.done()
+    assert second.exception()
+
+
+async def test_who_waits_for_what_is_done_does_not_wait() -> None:
+    done = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    await until_one_is_done((done,))
+
+
+async def test_a_wait_that_ends_early_leaves_what_was_waited_for_alone() -> None:
+    future = asyncio.get_running_loop().create_future()
+    await until_one_is_done((future,), 0.0)
+    waits = asyncio.ensure_future(until_one_is_done((future,)))
+    await asyncio.sleep(0)
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    assert not future.done()
+    future.set_result(None)  # and nobody is woken who has left
+    await asyncio.sleep(0)

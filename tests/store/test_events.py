@@ -5,7 +5,9 @@ import asyncio
 import msgspec
 
 from toolyard.model.session import Event
+from toolyard.model.writes import Claimant
 from toolyard.store.contract import Store
+from toolyard.store.values import ClaimFilter
 
 from .calls import (
     DONE,
@@ -131,6 +133,21 @@ async def test_a_claim_of_what_was_lost_is_told(store: Store, clock: ManualClock
     await clock.advance(TERMS.lease_s)
     await store.beat([beat(SECOND)])
     assert (await told(store))[-1].endswith("r PROCESSING 2")
+
+
+async def test_a_claim_of_requests_among_calls_for_workers_is_told(store: Store, clock: ManualClock) -> None:
+    """Ada works on her session and serves a tool, too: she gets what is oldest, whichever it is."""
+    both = Claimant("default", "ada", worker="both", serves=frozenset({REFERENCE}))
+    await store.begin(worker_call("older"))
+    await clock.advance(1)
+    await in_session(store, request())
+    await clock.advance(1)
+    await store.begin(worker_call("newer"))
+    claims = await store.claim(ClaimFilter(both, limit=2))
+    assert [claim.key.call_id for claim in claims] == ["older", "r"]
+    assert (await told(store))[2:] == ["3 r PROCESSING 1"]
+    assert [claim.key.call_id for claim in await store.claim(ClaimFilter(both, limit=2))] == ["newer"]
+    assert len(await told(store)) == 3
 
 
 async def test_events_are_read_on_from_any_number(store: Store) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,28 @@ async def test_a_large_call_is_handed_over_before_the_next_is_read(store: Store,
     await asyncio.gather(*(want() for _ in range(20)))
     assert most > 1  # small ones are read together
     await writer.close()
+
+
+async def test_what_is_submitted_in_one_turn_of_the_event_loop_is_one_transaction(
+    make_store: Opening, tmp_path: Path
+) -> None:
+    """The thread is woken at the end of the turn, though it could have run before."""
+    connection = apsw.Connection(str(tmp_path / "a.db"))
+    connection.execute("CREATE TABLE t (n)")
+    statements: list[str] = []
+    connection.exec_trace = lambda cursor, sql, values: statements.append(sql) or True  # type: ignore[func-returns-value]
+    writer = Writer(connection, Supervisor())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(3):
+            statements.clear()
+            insert = [writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (1)")) for _ in range(500)]
+            await asyncio.gather(*insert)
+            assert statements.count("COMMIT") == 1
+    finally:
+        sys.setswitchinterval(interval)
+        await writer.close()
 
 
 async def test_a_file_that_was_removed_or_replaced_is_noticed(store: Store, tmp_path: Path) -> None:

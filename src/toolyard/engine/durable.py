@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -41,7 +43,7 @@ from ..trust.limits.quotas import Quotas
 from ..trust.sealing.fingerprints import Fingerprints
 from .concurrency import Slots
 from .node import HeldAttempt, Node
-from .wait import Wait, holding, outcome_from_ledger
+from .wait import Wait, holding, outcome_from_ledger, until_one_is_done
 
 RETRY_AFTER_MS = 1000
 LOOK_AGAIN_S = 0.1
@@ -202,7 +204,10 @@ class DurableCalls:
         return await self._wait(key, self._start(work), waiter)
 
     def _joinable(self, key: CallKey, prints: tuple[bytes, ...]) -> RunningCall | None:
-        return next((self._running[key, each] for each in prints if (key, each) in self._running), None)
+        for each in prints:
+            if (running := self._running.get((key, each))) is not None:
+                return running
+        return None
 
     async def detach(self, command: CallTool, caller: Caller, check: InputCheck) -> int:
         """Records a call that nobody waits for and has it run. Its number, or that of the call that has its key."""
@@ -315,7 +320,7 @@ class DurableCalls:
 
     def _start(self, work: PreparedCall) -> RunningCall:
         recorded = asyncio.get_running_loop().create_future()
-        once = self._once(work, recorded)
+        once = self._recorded(work, recorded) if work.slots is None else self._once(work, work.slots, recorded)
         return self._enter(work.new.key, work.new.fingerprint, once, recorded, work.admitted)
 
     def _enter(
@@ -329,29 +334,32 @@ class DurableCalls:
         task = asyncio.get_running_loop().create_task(work)
         running = self._running[key, fingerprint] = RunningCall(task, recorded)
         self._quotas.begin(key.tenant, key.subject)
-        task.add_done_callback(lambda done: self._ended((key, fingerprint), running))
-        if admitted is not None:
-            task.add_done_callback(lambda done: admitted.end())
+        task.add_done_callback(partial(self._ended, (key, fingerprint), running, admitted))
         return running
 
-    def _ended(self, which: tuple[CallKey, bytes], running: RunningCall) -> None:
+    def _ended(
+        self,
+        which: tuple[CallKey, bytes],
+        running: RunningCall,
+        admitted: Admitted | None,
+        task: "asyncio.Task[Outcome]",
+    ) -> None:
         self._quotas.end(which[0].tenant, which[0].subject)
+        if admitted is not None:
+            admitted.end()
         if self._running.get(which) is running:
             del self._running[which]
-        task = running.task
         if not task.cancelled() and task.exception() is not None:
             _log.debug("call %s was not made: %s", which[0].call_id, task.exception())  # its callers are told
 
-    async def _once(self, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
+    async def _once(self, work: PreparedCall, slots: Slots, recorded: "asyncio.Future[int]") -> Outcome:
         """Who has to stand in line does so before anything is recorded, but not for what is known already."""
-        if work.slots is None:
-            return await self._recorded(work, recorded)
         begun = await self._store.find(work.new.key) if work.new.keyed else None
         if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
             recorded.set_result(_number(begun))
             work.uncount()
             return await self._found(begun, work, recorded)
-        async with work.slots.turn(work.run.caller, work.run.channel):
+        async with slots.turn(work.run.caller, work.run.channel):
             return await self._recorded(work, recorded)
 
     async def _recorded(self, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
@@ -368,23 +376,28 @@ class DurableCalls:
             return await self._elsewhere(begun.seq, work)
         return await self._here(begun.seq, 1, work)
 
-    async def _begun(self, work: PreparedCall) -> Begun:
+    def _begun(self, work: PreparedCall) -> Awaitable[Begun]:
+        """Records a call, if it is not there already."""
+        new = work.new
+        waits = new.queue != "node" or new.waiting_for is not None
+        return self._begun_waiting(work) if waits else self._store.begin(new)
+
+    async def _begun_waiting(self, work: PreparedCall) -> Begun:
         """Recorded, if the caller may have one more that waits, or if it is there already. Raises LimitReached."""
         new = work.new
-        if new.queue != "node" or new.waiting_for is not None:
-            try:
-                await self._quotas.room("waiting_calls", work.run.caller)
-            except LimitReached:
-                if not new.keyed or await self._store.find(new.key) is None:
-                    raise
+        try:
+            await self._quotas.room("waiting_calls", work.run.caller)
+        except LimitReached:
+            if not new.keyed or await self._store.find(new.key) is None:
+                raise
         return await self._store.begin(new, None if new.queue == "node" else self._most_pending)
 
-    async def _here(self, seq: int, number: int, work: PreparedCall) -> Outcome:
+    def _here(self, seq: int, number: int, work: PreparedCall) -> Awaitable[Outcome]:
         if (running := self._running.get((work.new.key, work.new.fingerprint))) is not None:
             running.is_here = True
         if work.stops_when_gone:
             work.run.channel.when_gone(lambda: self._cancel_later(seq))
-        return await HeldAttempt(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
+        return HeldAttempt(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
 
     async def _elsewhere(self, seq: int, work: PreparedCall) -> Outcome:
         if work.stops_when_gone:
@@ -518,11 +531,11 @@ class DurableCalls:
         in line and a write that is under way have limits of their own."""
         task, recorded = running.task, running.recorded
         left = self._sync_wait_s if waiter.wait is None else max(waiter.wait.left(), 0.0)
-        waited = (task,) if expired is None else (task, expired)
+        waited: tuple[asyncio.Future[Any], ...] = (task,) if expired is None else (task, expired)
         timeout = None if waiter.is_patient else left
-        await asyncio.wait(waited, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await until_one_is_done(waited, timeout)
         if not task.done() and not recorded.done():
-            await asyncio.wait((task, recorded), return_when=asyncio.FIRST_COMPLETED)
+            await until_one_is_done((task, recorded))
         if task.done() and not task.cancelled():
             return task.result()
         if not recorded.done():

@@ -7,6 +7,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from ..model.call import Outcome
 from ..model.channel import Audience, QuietChannel
@@ -86,6 +87,29 @@ async def holding(
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+async def until_one_is_done(futures: "Sequence[asyncio.Future[Any]]", timeout_s: float | None = None) -> None:
+    """Waits for the first of them, or for so long. Cancelling whoever waits cancels none of them. It does for a call
+    what `asyncio.wait` would, which takes several times as long to look at what it is given."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    timer = None if timeout_s is None else loop.call_later(timeout_s, wake)
+    for future in futures:
+        future.add_done_callback(wake)
+    try:
+        await done
+    finally:
+        if timer is not None:
+            timer.cancel()
+        for future in futures:
+            if not future.done():
+                future.remove_done_callback(wake)
 
 
 async def outcome_from_ledger(store: Store, seq: int) -> Outcome:

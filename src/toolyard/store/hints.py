@@ -6,7 +6,7 @@ once; one that is shared by many nodes also tells of theirs, at the latest when 
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import StrEnum
 
 from ..model.lifecycle import ENDED, State
@@ -75,7 +75,7 @@ class Hints:
         there.append(listener)
 
         def forget() -> None:
-            with suppress(ValueError):
+            if listener in there:
                 there.remove(listener)
             if not there and self._listeners.get((topic, key)) is there:
                 del self._listeners[topic, key]

@@ -29,9 +29,8 @@ from .tls import check_certificate
 
 SWITCH_INTERVAL_S = 0.0002
 """A thread that computes takes the server from 24k to 1.2k calls/s at Python's default of 5 ms; at this it keeps 7k."""
-YOUNG_OBJECTS = 5000
-"""How many objects may be new before Python looks for cycles among them. At its default of 700 it looks once for every
-batch of calls, finds what is in flight, and takes 3 us of each call for that."""
+GARBAGE_OBJECTS = 10_000
+"""How many more objects there may be than at the last collection: more than a hundred calls under way make."""
 LEAVING_S = 30.0
 """How long what the tools share may take to be closed, after connections and calls have had their time. Then the
 process ends."""
@@ -42,12 +41,18 @@ OWN_FILES = 512
 """Files that are open besides connections: the ledger, pipes to processes, what tools open."""
 
 
+def collect_garbage_rarely() -> None:
+    """What was made to start with stays, and is not looked at again. Calls leave hardly any cycles; but those under way
+    are many objects, and at Python's default of 700 each of them is looked at several times before it ends. (After a
+    large request `http.turns` has it done at once.)"""
+    gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS)
+
+
 def serve(yard: Yard, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Serves a yard that was told of this listener (`listening_at`) until SIGINT or SIGTERM. `announce` is called once
     calls are taken. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
     settings = yard.settings
     if not settings.core_files:
         no_core_files()
@@ -82,6 +87,7 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[], None]) -> 
         async with yard.lifetime():
             # Once more, with the ledger that is really served, and its keys.
             refuse_unsafe(settings, yard.needs_credentials)
+            collect_garbage_rarely()
             await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

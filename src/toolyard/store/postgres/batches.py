@@ -75,13 +75,15 @@ class Batches(Generic[W, R]):
         """As many of those that wait as go together."""
         writes, size = list[W](), 0
         while self._waiting and len(writes) < MOST_AT_ONCE and size < MOST_BYTES_AT_ONCE:
-            self._under_way.append(self._waiting.popleft())
-            writes += self._under_way[-1][0]
-            size += sum(self._size(write) for write in self._under_way[-1][0])
+            group = self._waiting.popleft()
+            self._under_way.append(group)
+            writes += group[0]
+            for write in group[0]:
+                size += self._size(write)
         outcomes, start = await self._together(writes), 0
-        for group, done in self._under_way:
-            _tell(done, outcomes[start : start + len(group)])
-            start += len(group)
+        for made, done in self._under_way:
+            _tell(done, outcomes[start : start + len(made)])
+            start += len(made)
         self._under_way = []
 
     async def _together(self, writes: list[W]) -> Sequence[R | ToolyardError]:

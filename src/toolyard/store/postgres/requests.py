@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from ...model.judge import Judged, timed
 from ...model.record import CallRecord
 from ...model.writes import DIRECT, Answer, CallState, Claimant, HandBack, HeartbeatWrite, LeaseTerms, RequestWrite
@@ -20,6 +22,8 @@ from .session_events import Happened, announce
 
 R = TypeVar("R", HeartbeatWrite, Answer)
 LARGEST_ATTEMPT = 2**31 - 1
+MORE = 16
+"""Requests that a claim looks at besides those that it wants: others may be taking some at the same moment."""
 Place = tuple[str, str]
 """A session, and an id in it."""
 
@@ -27,30 +31,50 @@ Place = tuple[str, str]
 async def claim(
     connection: Connection, again: bool, wanted: ClaimFilter, token: int, terms: LeaseTerms, told: PendingHints
 ) -> list[CallRecord]:
-    """`token` is a number that no other claim has."""
+    """`token` is a number that no other claim has. One statement is enough where no session has to be told of it."""
+    if not again and (rows := await _look(connection, wanted, token, terms, of_sessions=False)):
+        return _oldest_first([call_of(row) for _, *row in rows])
     async with connection.transaction():
         claims = await _claimed_before(connection, token) if again else []
         if not claims:
             claims = await _claim(connection, wanted, token, terms)
             await announce(connection, told, [_claimed(call) for call in claims])
-    return sorted(claims, key=lambda call: (call.created_at, call.seq))
+    return _oldest_first(claims)
 
 
 async def _claim(connection: Connection, wanted: ClaimFilter, token: int, terms: LeaseTerms) -> list[CallRecord]:
     """Where others claim at the same moment, looks further until there is enough or no more. Where they take all that
     is looked at there is nothing, and the next look finds what they left."""
     claims: list[CallRecord] = []
-    look_at, left = wanted.limit + 16, wanted.most_bytes
+    left, more = wanted, MORE
     while True:
-        limit = wanted.limit - len(claims)
-        rows = await connection.fetch(
-            SQL.claim, token, *_claimable(wanted), limit, look_at, terms.lease_s, wanted.who.houses, left
-        )
+        rows = await _look(connection, left, token, terms, more)
         claims += [call_of(row) for _, *row in rows]
-        left = wanted.most_bytes - sum(call.size for call in claims)
-        if not rows or len(claims) == wanted.limit or left <= 0 or rows[0][0] < look_at:
+        limit, most_bytes = wanted.limit - len(claims), wanted.most_bytes - sum(call.size for call in claims)
+        if not rows or limit == 0 or most_bytes <= 0 or rows[0][0] < left.limit + more:
             return claims
-        look_at *= 4
+        left, more = replace(wanted, limit=limit, most_bytes=most_bytes), 4 * (left.limit + more) - limit
+
+
+async def _look(
+    connection: Connection,
+    wanted: ClaimFilter,
+    token: int,
+    terms: LeaseTerms,
+    more: int = MORE,
+    *,
+    of_sessions: bool = True,
+) -> list[Row]:
+    """Claims what can be had of what is wanted and so many `more`. Each row begins with how many were looked at."""
+    look_at = wanted.limit + more
+    return await connection.fetch(
+        SQL.claim, token, *_claimable(wanted), wanted.limit, look_at, terms.lease_s, wanted.who.houses,
+        wanted.most_bytes, of_sessions,
+    )  # fmt: skip
+
+
+def _oldest_first(claims: list[CallRecord]) -> list[CallRecord]:
+    return sorted(claims, key=lambda call: (call.created_at, call.seq))
 
 
 async def _claimed_before(connection: Connection, token: int) -> list[CallRecord]:

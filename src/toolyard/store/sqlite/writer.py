@@ -1,8 +1,8 @@
 """One thread that writes, and commits for many at once.
 
 A durable commit costs a flush of the disk, whether it holds one write or a hundred. So writes are put in a queue, and
-the thread takes all that have come while it was committing the ones before. Nobody is told that a write is done before
-the commit that holds it is.
+the thread takes all that have come in a turn of the event loop, or while it was committing the ones before. Nobody is
+told that a write is done before the commit that holds it is.
 
 A large call that was read is handed over before the next one is read: sixty that want one at once would have sixty in
 memory before the first of them could send it, or see that there is no room for it.
@@ -55,7 +55,10 @@ class HintingWriter:
     async def change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
         """A write, and hints about it once it is durable: whoever gets one finds in the ledger what it is about."""
         told: PendingHints = set()
-        done = await self.write(lambda cursor: write(cursor, told))
+        try:
+            done = await self._writer.submit(lambda cursor: write(cursor, told))
+        except apsw.Error as error:
+            raise self._down(error) from error
         for topic, key in told:
             self._hints.tell(topic, key)
         return done
@@ -65,10 +68,13 @@ class HintingWriter:
         try:
             return await self._writer.submit(write)
         except apsw.Error as error:
-            self.has_failed = True
-            raise StoreDown(
-                "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
-            ) from error
+            raise self._down(error) from error
+
+    def _down(self, error: apsw.Error) -> StoreDown:
+        self.has_failed = True
+        return StoreDown(
+            "The server cannot record calls now", retry_after_ms=1000, developer_message=f"the ledger: {error}"
+        )
 
 
 class Writer:
@@ -83,6 +89,7 @@ class Writer:
         """How many of the first of them are being written."""
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._handed_over: SimpleQueue[None] = SimpleQueue()
+        self._is_to_ring = False
         self._loop, self._closed = asyncio.get_running_loop(), False
         self._thread = supervisor.thread("ledger writer", self._work)
 
@@ -91,15 +98,23 @@ class Writer:
         done: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             done.set_exception(apsw.ConnectionClosedError("it is closed"))
-        else:
-            self._waiting.append((write, done))
-            self._bell.put(None)
+            return done
+        self._waiting.append((write, done))
+        if not self._is_to_ring:
+            # After all that is ready to run now: the thread is woken once for whatever they submit, and does not take
+            # the interpreter from them meanwhile.
+            self._is_to_ring = True
+            self._loop.call_soon(self._ring)
         return done
+
+    def _ring(self) -> None:
+        self._is_to_ring = False
+        self._bell.put(None)
 
     async def close(self) -> None:
         """After everything that was submitted."""
         self._closed = True
-        self._bell.put(None)
+        self._ring()
         if not await asyncio.to_thread(self._thread.join, CLOSE_S):
             _log.error("the ledger's thread does not end; it is left behind")
             return

@@ -261,25 +261,27 @@ SELECT * FROM ended
 
 -- Of what somebody may have, `$9` are looked at, more than are wanted, because others may be taking them at this moment;
 -- those are passed by. The first column says how many were looked at. `claim` is a number of this one write, by which
--- its rows are found again where its fate is not known; the lock makes that search wait for the end of the write.
+-- its rows are found again where its fate is not known; the lock makes that search wait for the end of the write. Where
+-- `$13` is false, nothing is taken if there are requests of sessions to be had.
 -- name: claim
 WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
     SELECT few.*, now FROM clock, unnest($2::text[]) AS served, LATERAL (
-        SELECT seq AS number, created_at AS came FROM waiting
+        SELECT seq AS number, created_at AS came, queue AS whose FROM waiting
         WHERE queue = 'worker' AND ready AND offer = served
             AND ($11::text[] IS NULL OR tenant = ANY ($11::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
     UNION ALL
     SELECT few.*, now FROM clock, LATERAL (
-        SELECT seq AS number, created_at AS came FROM waiting
+        SELECT seq AS number, created_at AS came, queue AS whose FROM waiting
         WHERE queue = 'session' AND ready AND tenant = $3 AND subject = $4
             AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
 ), locked AS MATERIALIZED (
-    SELECT number, queue AS whose, now, came, {size} AS size
+    SELECT number, whose, now, came, {size} AS size
     FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest
     JOIN calls ON seq = number
     WHERE state = 'PENDING' AND waiting_for IS NULL
+        AND ($13::boolean OR NOT EXISTS (SELECT 1 FROM seen WHERE whose = 'session'))
     ORDER BY came, number LIMIT $8 FOR NO KEY UPDATE OF calls SKIP LOCKED
 ), chosen AS MATERIALIZED (
     SELECT * FROM (
