@@ -3,12 +3,14 @@
 Most tests that start a server or a verb want a real process: with an id to kill, a folder, an environment and pipes of
 its own. They do not want to see Python import toolyard once more, which takes longer than most of what they test. So
 one process loads it, and forks another for each that is asked for; from `python -m toolyard` on the two are the same.
-What start-up itself does is tested in processes that start cold.
+What start-up itself does is tested in processes that start cold. Nor does a forked process take apart what was loaded
+before it was forked: Python, at its end, would touch (and so copy) all of it, which takes longer than most verbs.
 
 A forked process is a child of the one that asked for it, not of the one that forked it (`CLONE_PARENT`), so it is
 waited for, and its end is seen, like that of any other.
 """
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -176,7 +178,25 @@ def _become(wanted: dict[str, Any], streams: Sequence[int]) -> None:
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
     sys.path[0] = wanted["cwd"]
     sys.argv[1:] = wanted["arguments"]
-    runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            _end(left.code or 0)
+        raise
+    _end(0)
+
+
+def _end(code: int) -> None:
+    """As Python ends, but for the memory. Comes back if not all that was written could be: then Python says so."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code & 0xFF)
 
 
 def _writer(number: int, like: Any) -> io.TextIOWrapper:
