@@ -5,7 +5,9 @@ the tests were started in the background (there it is ignored, and children inhe
 with them.
 
 The bytecode of toolyard and of the tests is kept, wherever the tests run: without it every process that they start
-compiles toolyard anew. That of tools which a test writes is not: two versions of a second look the same to Python.
+compiles toolyard anew. That of tools which a test writes is not: two versions of a second look the same to Python. The
+processes among which tests are divided keep it until they have read this, too: pytest has other code for the modules of
+its plugins than Python has.
 """
 
 import compileall
@@ -33,6 +35,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # in the one process that starts the others
+        if getattr(config.option, "dist", "no") != "no":
+            del os.environ["PYTHONDONTWRITEBYTECODE"]
         leftovers.watch()
         compileall.compile_dir(SOURCES, quiet=2)
 
