@@ -11,6 +11,7 @@ its plugins than Python has.
 """
 
 import compileall
+import gc
 import os
 import signal
 import sys
@@ -48,3 +49,4 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         sys.dont_write_bytecode = True
+        gc.freeze()  # thousands of tests, which are not garbage: nobody need look at them again and again
