@@ -8,6 +8,9 @@ before it was forked: Python, at its end, would touch (and so copy) all of it, w
 
 A forked process is a child of the one that asked for it, not of the one that forked it (`CLONE_PARENT`), so it is
 waited for, and its end is seen, like that of any other.
+
+Where a shell starts `toolyard`, a folder in front of its PATH does the same: the command there (`knocking.py`) hands its
+streams, folder and environment to the tests' process, and ends as the process that is started for it does.
 """
 
 import atexit
@@ -19,6 +22,7 @@ import json
 import os
 import platform
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -26,11 +30,13 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 CLONE_PARENT = 0x8000
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 COLD = [sys.executable, "-m", "toolyard"]
+SCRIPT = str(Path(sys.executable).with_name("toolyard"))
 LOADED = (
     "cryptography.hazmat.primitives.ciphers.aead",
     "httpx2",
@@ -54,9 +60,10 @@ LOADED = (
 
 def start(arguments: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """Like `Popen`, with `cwd` and `env` and whatever there is for the three streams. Warm, if this is
-    `python -m toolyard` in an environment that means to Python what ours does."""
-    is_toolyard = list(arguments[:3]) == COLD and sys.platform == "linux" and platform.machine() in SYS_CLONE
-    if is_toolyard and _for_python(options["env"]) == _for_python(os.environ):
+    `python -m toolyard` or `toolyard` in an environment that means to Python what ours does."""
+    is_toolyard = list(arguments[:3]) == COLD or arguments[0] == SCRIPT
+    can_fork = sys.platform == "linux" and platform.machine() in SYS_CLONE
+    if is_toolyard and can_fork and _for_python(options["env"]) == _for_python(os.environ):
         return Warm(arguments, **options)
     return subprocess.Popen(arguments, **options)
 
@@ -86,7 +93,7 @@ class Warm(subprocess.Popen[Any]):
     def _execute_child(self, args: Any, *more: Any) -> None:
         cwd, env, pipes = *more[4:6], more[9:15]
         streams = [at if at != -1 else own for own, at in enumerate((pipes[0], pipes[3], pipes[5]))]
-        self.pid = _forker().fork({"arguments": list(args)[3:], "cwd": str(cwd), "env": dict(env)}, streams)
+        self.pid = _forker().fork({"arguments": list(args), "cwd": str(cwd), "env": dict(env)}, streams)
         if not self.pid:
             super()._execute_child(args, *more)  # type: ignore[misc]
             return
@@ -120,6 +127,41 @@ class Forker:
         if not answer:
             raise RuntimeError("the process that forks others is gone")
         return int.from_bytes(answer)
+
+
+class Door:
+    """Where `knocking.py` asks for processes. `folder` has it under the name `toolyard`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, at = folder, folder / "door"
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(at))
+        self._listening.listen()
+        source = Path(__file__).with_name("knocking.py").read_text(encoding="utf-8")
+        command = folder / "toolyard"
+        command.write_text(f"#!{sys.executable} -IS\n{source}", encoding="utf-8")
+        command.chmod(0o700)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            line, _ = self._listening.accept()
+            threading.Thread(target=self._answer, args=(line,), daemon=True).start()
+
+    def _answer(self, line: socket.socket) -> None:
+        with line:
+            size, streams, _, _ = socket.recv_fds(line, 4, 3)
+            wanted = json.loads(_read(line, int.from_bytes(size)))
+            given = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
+            with start([SCRIPT, *wanted["arguments"]], cwd=wanted["cwd"], env=wanted["env"], **given) as process:
+                for stream in streams:
+                    os.close(stream)
+                line.sendall(process.pid.to_bytes(4))
+                ended = os.pidfd_open(process.pid)
+                if line in select.select([ended, line], [], [])[0]:  # who asked for it is gone
+                    process.terminate()
+                os.close(ended)
+            line.sendall(process.returncode.to_bytes(4, signed=True))
 
 
 # --- in the process that forks -----------------------------------------------------------------------
@@ -176,15 +218,21 @@ def _become(wanted: dict[str, Any], streams: Sequence[int]) -> None:
     os.environ.update(wanted["env"])
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), sys.stdin.encoding, sys.stdin.errors)
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
-    sys.path[0] = wanted["cwd"]
-    sys.argv[1:] = wanted["arguments"]
     try:
-        runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
+        _run(wanted["arguments"])
     except SystemExit as left:
         if left.code is None or isinstance(left.code, int):
             _end(left.code or 0)
         raise
     _end(0)
+
+
+def _run(arguments: list[str]) -> None:
+    if arguments[0] == SCRIPT:
+        sys.path[0], sys.argv = str(Path(SCRIPT).parent), arguments
+        sys.exit(importlib.import_module("toolyard.cli").main())
+    sys.path[0], sys.argv[1:] = os.getcwd(), arguments[3:]
+    runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
 
 
 def _end(code: int) -> None:
