@@ -9,12 +9,13 @@ before it was forked: Python, at its end, would touch (and so copy) all of it, w
 A forked process is a child of the one that asked for it, not of the one that forked it (`CLONE_PARENT`), so it is
 waited for, and its end is seen, like that of any other.
 
-Where a shell starts `toolyard`, a folder in front of its PATH does the same: the command there (`knocking.py`) hands its
-streams, folder and environment to the tests' process, and ends as the process that is started for it does.
+Where a shell starts `toolyard`, a folder in front of its PATH does the same: the command there (`knocking.py`) hands
+its streams, folder and environment to the tests' process, and ends as the process that is started for it does.
 """
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import importlib
 import io
@@ -27,8 +28,10 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,10 +65,17 @@ def start(arguments: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """Like `Popen`, with `cwd` and `env` and whatever there is for the three streams. Warm, if this is
     `python -m toolyard` or `toolyard` in an environment that means to Python what ours does."""
     is_toolyard = list(arguments[:3]) == COLD or arguments[0] == SCRIPT
-    can_fork = sys.platform == "linux" and platform.machine() in SYS_CLONE
+    is_known = options.get("preexec_fn") in (None, take_terminal)
+    can_fork = sys.platform == "linux" and platform.machine() in SYS_CLONE and is_known
     if is_toolyard and can_fork and _for_python(options["env"]) == _for_python(os.environ):
         return Warm(arguments, **options)
     return subprocess.Popen(arguments, **options)
+
+
+def take_terminal() -> None:
+    """A `preexec_fn`, for a process whose standard input is to be its terminal."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def run(
@@ -93,7 +103,8 @@ class Warm(subprocess.Popen[Any]):
     def _execute_child(self, args: Any, *more: Any) -> None:
         cwd, env, pipes = *more[4:6], more[9:15]
         streams = [at if at != -1 else own for own, at in enumerate((pipes[0], pipes[3], pipes[5]))]
-        self.pid = _forker().fork({"arguments": list(args), "cwd": str(cwd), "env": dict(env)}, streams)
+        wanted = {"arguments": list(args), "cwd": str(cwd), "env": dict(env), "terminal": more[1] is not None}
+        self.pid = _forker().fork(wanted, streams)
         if not self.pid:
             super()._execute_child(args, *more)  # type: ignore[misc]
             return
@@ -158,10 +169,11 @@ class Door:
                     os.close(stream)
                 line.sendall(process.pid.to_bytes(4))
                 ended = os.pidfd_open(process.pid)
-                if line in select.select([ended, line], [], [])[0]:  # who asked for it is gone
+                if line.fileno() in select.select([ended, line.fileno()], [], [])[0]:  # who asked for it is gone
                     process.terminate()
                 os.close(ended)
-            line.sendall(process.returncode.to_bytes(4, signed=True))
+            with suppress(BrokenPipeError):
+                line.sendall(process.returncode.to_bytes(4, signed=True))
 
 
 # --- in the process that forks -----------------------------------------------------------------------
@@ -213,6 +225,8 @@ def _become(wanted: dict[str, Any], streams: Sequence[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    if wanted["terminal"]:
+        take_terminal()
     os.chdir(wanted["cwd"])
     os.environ.clear()
     os.environ.update(wanted["env"])
