@@ -5,10 +5,13 @@ the tests were started in the background (there it is ignored, and children inhe
 with them.
 
 The bytecode of toolyard and of the tests is kept, wherever the tests run: without it every process that they start
-compiles toolyard anew. That of tools which a test writes is not: two versions of a second look the same to Python.
+compiles toolyard anew. That of tools which a test writes is not: two versions of a second look the same to Python. The
+processes among which tests are divided keep it until they have read this, too: pytest has other code for the modules of
+its plugins than Python has.
 """
 
 import compileall
+import gc
 import os
 import signal
 import sys
@@ -33,6 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # in the one process that starts the others
+        if getattr(config.option, "dist", "no") != "no":
+            del os.environ["PYTHONDONTWRITEBYTECODE"]
         leftovers.watch()
         compileall.compile_dir(SOURCES, quiet=2)
 
@@ -44,3 +49,4 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         sys.dont_write_bytecode = True
+        gc.freeze()  # thousands of tests, which are not garbage: nobody need look at them again and again

@@ -30,11 +30,24 @@ HASTY = ("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_wal_size = '128MB
 """It may lose everything, and it may lie in memory."""
 
 
+EMPTY = """
+SET session_replication_role = replica;
+DO $$ DECLARE found name; BEGIN
+    FOR found IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'ledger_schema' LOOP
+        EXECUTE format('DELETE FROM %I', found);
+    END LOOP;
+END $$;
+ALTER SEQUENCE calls_seq RESTART
+"""
+"""No trigger keeps a row or counts it."""
+
+
 class Server:
     """Where databases are created, each as a copy of one with an empty ledger."""
 
     def __init__(self, url: str) -> None:
         self._url, self._template = url, f"toolyard_{token_hex(6)}"
+        self._emptied: list[str] = []
 
     def url_of(self, database: str) -> str:
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{database}"))
@@ -49,6 +62,15 @@ class Server:
         asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY"))
         return name
 
+    def borrow(self) -> str:
+        """A database with an empty ledger, which others had before."""
+        return self._emptied.pop() if self._emptied else self.create()
+
+    def give_back(self, database: str) -> None:
+        """By who changed nothing in it but rows, and its clock."""
+        asyncio.run(execute(self.url_of(database), EMPTY))
+        self._emptied.append(database)
+
     def create_empty(self) -> str:
         name = f"toolyard_{token_hex(6)}"
         asyncio.run(execute(self._url, f"CREATE DATABASE {name}"))
@@ -58,7 +80,8 @@ class Server:
         asyncio.run(execute(self._url, f"DROP DATABASE {database} WITH (FORCE)"))
 
     def close(self) -> None:
-        self.drop(self._template)
+        for database in (*self._emptied, self._template):
+            self.drop(database)
 
 
 class OwnServer(Server):

@@ -58,6 +58,42 @@ def test_it_is_a_child_that_can_be_killed(tmp_path: Path) -> None:
         assert process.wait(DEADLINE_S) == -signal.SIGKILL
 
 
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> warm.Door:
+    return warm.Door(tmp_path_factory.mktemp("door"))
+
+
+def in_a_shell(script: str, first: Path, cwd: Path) -> "subprocess.Popen[str]":
+    path = os.pathsep.join(map(str, (first, Path(sys.executable).parent, os.environ["PATH"])))
+    return subprocess.Popen(
+        ["bash", "-c", script], cwd=cwd, env=environment("open") | {"PATH": path, "COLOUR": "red"}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "script", ["toolyard lock tools.py < tools.py", "echo in | toolyard --help", "toolyard dance; echo $?; exit 7"]
+)
+def test_a_shell_that_starts_it_sees_the_same(script: str, door: warm.Door, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS.replace(", os.getppid()", ""), encoding="utf-8")
+    seen = []
+    for first in (door.folder, Path(sys.executable).parent):
+        (tmp_path / "tools.lock").unlink(missing_ok=True)
+        with in_a_shell(script, first, tmp_path) as shell:
+            seen.append((*shell.communicate(timeout=DEADLINE_S), shell.returncode))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_a_shell_started_ends_with_its_command(number: signal.Signals, door: warm.Door, tmp_path: Path) -> None:
+    with in_a_shell("exec toolyard serve --port 0", door.folder, tmp_path) as shell:
+        assert shell.stdout is not None
+        assert any("Stop with Ctrl-C." in line for line in iter(shell.stdout.readline, ""))
+        shell.send_signal(number)
+        assert shell.wait(DEADLINE_S) == (0 if number == signal.SIGTERM else -number)
+        shell.communicate(timeout=DEADLINE_S)  # whoever has these streams is gone
+
+
 @pytest.mark.parametrize(
     ("arguments", "more"),
     [

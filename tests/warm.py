@@ -3,13 +3,19 @@
 Most tests that start a server or a verb want a real process: with an id to kill, a folder, an environment and pipes of
 its own. They do not want to see Python import toolyard once more, which takes longer than most of what they test. So
 one process loads it, and forks another for each that is asked for; from `python -m toolyard` on the two are the same.
-What start-up itself does is tested in processes that start cold.
+What start-up itself does is tested in processes that start cold. Nor does a forked process take apart what was loaded
+before it was forked: Python, at its end, would touch (and so copy) all of it, which takes longer than most verbs.
 
 A forked process is a child of the one that asked for it, not of the one that forked it (`CLONE_PARENT`), so it is
 waited for, and its end is seen, like that of any other.
+
+Where a shell starts `toolyard`, a folder in front of its PATH does the same: the command there (`knocking.py`) hands
+its streams, folder and environment to the tests' process, and ends as the process that is started for it does.
 """
 
+import atexit
 import ctypes
+import fcntl
 import gc
 import importlib
 import io
@@ -17,18 +23,23 @@ import json
 import os
 import platform
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 CLONE_PARENT = 0x8000
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 COLD = [sys.executable, "-m", "toolyard"]
+SCRIPT = str(Path(sys.executable).with_name("toolyard"))
 LOADED = (
     "cryptography.hazmat.primitives.ciphers.aead",
     "httpx2",
@@ -52,11 +63,19 @@ LOADED = (
 
 def start(arguments: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """Like `Popen`, with `cwd` and `env` and whatever there is for the three streams. Warm, if this is
-    `python -m toolyard` in an environment that means to Python what ours does."""
-    is_toolyard = list(arguments[:3]) == COLD and sys.platform == "linux" and platform.machine() in SYS_CLONE
-    if is_toolyard and _for_python(options["env"]) == _for_python(os.environ):
+    `python -m toolyard` or `toolyard` in an environment that means to Python what ours does."""
+    is_toolyard = list(arguments[:3]) == COLD or arguments[0] == SCRIPT
+    is_known = options.get("preexec_fn") in (None, take_terminal)
+    can_fork = sys.platform == "linux" and platform.machine() in SYS_CLONE and is_known
+    if is_toolyard and can_fork and _for_python(options["env"]) == _for_python(os.environ):
         return Warm(arguments, **options)
     return subprocess.Popen(arguments, **options)
+
+
+def take_terminal() -> None:
+    """A `preexec_fn`, for a process whose standard input is to be its terminal."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def run(
@@ -84,7 +103,8 @@ class Warm(subprocess.Popen[Any]):
     def _execute_child(self, args: Any, *more: Any) -> None:
         cwd, env, pipes = *more[4:6], more[9:15]
         streams = [at if at != -1 else own for own, at in enumerate((pipes[0], pipes[3], pipes[5]))]
-        self.pid = _forker().fork({"arguments": list(args)[3:], "cwd": str(cwd), "env": dict(env)}, streams)
+        wanted = {"arguments": list(args), "cwd": str(cwd), "env": dict(env), "terminal": more[1] is not None}
+        self.pid = _forker().fork(wanted, streams)
         if not self.pid:
             super()._execute_child(args, *more)  # type: ignore[misc]
             return
@@ -118,6 +138,42 @@ class Forker:
         if not answer:
             raise RuntimeError("the process that forks others is gone")
         return int.from_bytes(answer)
+
+
+class Door:
+    """Where `knocking.py` asks for processes. `folder` has it under the name `toolyard`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, at = folder, folder / "door"
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(at))
+        self._listening.listen()
+        source = Path(__file__).with_name("knocking.py").read_text(encoding="utf-8")
+        command = folder / "toolyard"
+        command.write_text(f"#!{sys.executable} -IS\n{source}", encoding="utf-8")
+        command.chmod(0o700)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            line, _ = self._listening.accept()
+            threading.Thread(target=self._answer, args=(line,), daemon=True).start()
+
+    def _answer(self, line: socket.socket) -> None:
+        with line:
+            size, streams, _, _ = socket.recv_fds(line, 4, 3)
+            wanted = json.loads(_read(line, int.from_bytes(size)))
+            given = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
+            with start([SCRIPT, *wanted["arguments"]], cwd=wanted["cwd"], env=wanted["env"], **given) as process:
+                for stream in streams:
+                    os.close(stream)
+                line.sendall(process.pid.to_bytes(4))
+                ended = os.pidfd_open(process.pid)
+                if line.fileno() in select.select([ended, line.fileno()], [], [])[0]:  # who asked for it is gone
+                    process.terminate()
+                os.close(ended)
+            with suppress(BrokenPipeError):
+                line.sendall(process.returncode.to_bytes(4, signed=True))
 
 
 # --- in the process that forks -----------------------------------------------------------------------
@@ -169,14 +225,40 @@ def _become(wanted: dict[str, Any], streams: Sequence[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    if wanted["terminal"]:
+        take_terminal()
     os.chdir(wanted["cwd"])
     os.environ.clear()
     os.environ.update(wanted["env"])
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), sys.stdin.encoding, sys.stdin.errors)
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
-    sys.path[0] = wanted["cwd"]
-    sys.argv[1:] = wanted["arguments"]
+    try:
+        _run(wanted["arguments"])
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            _end(left.code or 0)
+        raise
+    _end(0)
+
+
+def _run(arguments: list[str]) -> None:
+    if arguments[0] == SCRIPT:
+        sys.path[0], sys.argv = str(Path(SCRIPT).parent), arguments
+        sys.exit(importlib.import_module("toolyard.cli").main())
+    sys.path[0], sys.argv[1:] = os.getcwd(), arguments[3:]
     runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
+
+
+def _end(code: int) -> None:
+    """As Python ends, but for the memory. Comes back if not all that was written could be: then Python says so."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code & 0xFF)
 
 
 def _writer(number: int, like: Any) -> io.TextIOWrapper:

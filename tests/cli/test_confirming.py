@@ -1,16 +1,14 @@
 """`toolyard call` at a terminal: a person sees what would be sent, and may say no."""
 
-import fcntl
 import os
 import pty
-import subprocess
-import termios
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .. import warm
 from ..conformance.serving import environment
 from .processes import Ended, Served, command, serving, toolyard
 
@@ -65,9 +63,9 @@ def dropped(server: Served) -> Path:
 def at_a_terminal(folder: Path, typed: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Ended:
     """With a person who types that when they are asked; both outputs are one, the terminal's."""
     here, there = pty.openpty()
-    process = subprocess.Popen(
+    process = warm.start(
         command(*arguments), stdin=there, stdout=there, stderr=there, cwd=folder,
-        env=environment("open") | dict(variables or {}), preexec_fn=_take_terminal,
+        env=environment("open") | dict(variables or {}), preexec_fn=warm.take_terminal,
     )  # fmt: skip
     os.close(there)
     seen = b""
@@ -81,11 +79,6 @@ def at_a_terminal(folder: Path, typed: str, *arguments: str, variables: Mapping[
     finally:
         os.close(here)
     return Ended(process.wait(60), seen.decode().replace("\r\n", "\n"), "")
-
-
-def _take_terminal() -> None:
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def test_a_person_is_asked_before_what_is_destructive(server: Served, dropped: Path, tmp_path: Path) -> None:

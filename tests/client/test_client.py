@@ -258,3 +258,26 @@ def test_a_file_without_a_ca_is_refused(tmp_path: Path, content: str | None) -> 
         file.write_text(content)
     with pytest.raises(SetupError, match="is no file of certificates"):
         Client("https://yard.example", ca=str(file))
+
+
+@pytest.mark.parametrize(
+    ("url", "are_read"),
+    [
+        ("http://127.0.0.1:9", False),
+        ("http://localhost:9", False),
+        ("https://127.0.0.1:9", True),
+        ("http://yard.invalid", True),
+    ],
+)
+def test_authorities_are_read_where_a_certificate_may_be_seen(
+    url: str, are_read: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file of none cannot be read: whoever reads it says so."""
+    (tmp_path / "none.pem").write_text("none", encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    for made in (Client, AsyncClient):
+        if are_read:
+            with pytest.raises(ssl.SSLError):
+                made(url)
+        else:
+            made(url)

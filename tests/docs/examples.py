@@ -21,9 +21,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from .. import leftovers, warm
 from ..conformance.serving import environment, free_port
 from .markdown import Block
 
@@ -50,6 +52,11 @@ OPERATOR = """toolyard() {
 _serves = re.compile(r"(?:\w+=\S+ )*(toolyard serve|toolyard worker|uvicorn)\b").match
 _claim = re.compile(r"#\s*(=>|raises)\s*(.+)$").search
 _duration = re.compile(r'("duration":\s*)[0-9.]+')
+
+
+@cache
+def _door() -> warm.Door:
+    return warm.Door(leftovers.folder("door"))
 
 
 class Difference(AssertionError):
@@ -86,8 +93,8 @@ def tidy(output: str) -> str:
 class Shell:
     """A terminal in a folder, and the servers started in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, commands: Path) -> None:
+        self._folder, self._commands = folder, commands
         self._home = folder / ".home"
         self._home.mkdir()
         (self._home / ".curlrc").write_text("silent\nshow-error\n")
@@ -102,7 +109,7 @@ class Shell:
         self._at = self._folder
         self._environment = environment("open") | {
             "HOME": str(self._home),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(map(str, (self._commands, Path(sys.executable).parent, os.environ["PATH"]))),
             "PYTHONDONTWRITEBYTECODE": "1",
             "TOOLYARD_PORT": str(self.port),
             "TOOLYARD_SERVER": f"http://127.0.0.1:{self.port}",
@@ -208,9 +215,10 @@ class Prompt:
 class Reader:
     """Somebody who follows one page in an empty folder."""
 
-    def __init__(self, folder: Path, *, reference_server: bool = False) -> None:
+    def __init__(self, folder: Path, *, reference_server: bool = False, is_warm: bool = True) -> None:
         self._folder, self._reference_server = folder, reference_server
-        self._shell, self._prompt = Shell(folder), Prompt()
+        self._shell = Shell(folder, _door().folder if is_warm else Path(sys.executable).parent)
+        self._prompt = Prompt()
         self._unused: set[str] = set()
         self._section = -1
 

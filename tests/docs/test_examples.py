@@ -12,8 +12,9 @@ MOST_SKIPPED = 4
 
 
 def follow(text: str, folder: Path, page: str = "page.md", *, reference_server: bool = False) -> None:
+    """What everybody reads first is followed with the command that everybody has."""
     with working_in(folder):
-        reader = Reader(folder, reference_server=reference_server)
+        reader = Reader(folder, reference_server=reference_server, is_warm=page != "README.md")
         try:
             for block in blocks(text):
                 reader.follow(block, page)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import PostgresLedger
+from tests.postgres import PostgresLedger, Server
 from tests.store.ledgers import Ledger, ManualClock, Opening, SqliteLedger
 from toolyard.store.contract import Store
 
@@ -67,10 +67,16 @@ def sqlite_ledger(tmp_path: Path, clock: ManualClock) -> Ledger:
 
 
 @pytest.fixture
-def postgres_ledger(postgres_url: str, clock: ManualClock) -> Ledger:
-    ledger = PostgresLedger(postgres_url, clock.now)
+def postgres_ledger(clock: ManualClock, request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """Tests that know no address reach the database through its store alone, and leave nothing there but rows."""
+    server: Server = request.getfixturevalue("postgres_server")
+    is_borrowed = "postgres_url" not in request.fixturenames
+    name = server.borrow() if is_borrowed else ""
+    ledger = PostgresLedger(server.url_of(name) if is_borrowed else request.getfixturevalue("postgres_url"), clock.now)
     clock.followers.append(ledger.follow)
-    return ledger
+    yield ledger
+    if is_borrowed:
+        server.give_back(name)
 
 
 @pytest.fixture

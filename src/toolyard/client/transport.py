@@ -36,7 +36,7 @@ class HttpTransport:
         self._http, self._url = load("http"), url
         socket = url.removeprefix(UNIX) if url.startswith(UNIX) else None
         self._base = url if socket is None else f"http://{LOCALHOST}"  # HTTP needs a host, also where a socket is meant
-        verify, direct = _signed_by(ca), None
+        verify, direct = _trusted(self._base, ca), None
         if is_here(self._base):
             direct = self._http.HTTPTransport(uds=socket, verify=verify)
         self._client = self._http.Client(timeout=timeout_s, headers=_credentials(key), transport=direct, verify=verify)
@@ -58,7 +58,7 @@ class AsyncHttpTransport:
 
     def __init__(self, url: str, key: str | None, timeout_s: float, *, ca: str | None = None) -> None:
         self._http, self._url = load("http"), url
-        verify = _signed_by(ca)
+        verify = _trusted(url, ca)
         direct = self._http.AsyncHTTPTransport(verify=verify) if is_here(url) else None
         self._client = self._http.AsyncClient(
             timeout=timeout_s, headers=_credentials(key), transport=direct, verify=verify
@@ -82,11 +82,12 @@ def is_here(url: str) -> bool:
     return is_loopback(host_of(url))
 
 
-def _signed_by(ca: str | None) -> ssl.SSLContext | bool:
+def _trusted(url: str, ca: str | None) -> ssl.SSLContext | bool:
     """How certificates are verified: by the authorities in this file alone; without one, by those that the system or
-    SSL_CERT_FILE trusts."""
+    SSL_CERT_FILE trusts. Reading those takes longer than a call, so where no certificate will be seen (this machine,
+    without TLS and without a proxy) nobody is trusted."""
     if ca is None:
-        return True
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_here(url) and url.startswith("http:") else True
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:  # SSLError is one, too: a file without certificates
