@@ -141,7 +141,9 @@ class Machine(RuleBasedStateMachine):
     ) -> Sent:  # fmt: skip
         stage, world = self.on, self.world
         session = await stage.mcp_session(person, node) if wire.startswith("mcp-old") else ""
-        listener = Listener(person, user, knows=frozenset({str(input["mark"])}))
+        mark = str(input["mark"])
+        world.shared[mark] |= world.offers[tool]  # also where it is the same call again: they may be others now
+        listener = Listener(person, user, knows=frozenset({mark}))
         heard = stage.send(listener, wires.call(wire, tool, input, key, user, session, brought), node)
         sent = Sent(person, user, tool, wire, input, key, world.clock.now, world.clock.elapsed, heard)
         world.sent.append(sent)
@@ -612,6 +614,24 @@ class Machine(RuleBasedStateMachine):
                 heard = await page.fill_in(code=approval.code, say="yes")
         if is_yes and heard.status == 200:
             await within(self.world.begin(approval.mark).wait(), 0.5)
+
+    @move(1, user=USERS, node=NODES)
+    def somebody_erases_calls(self, user: str = "uma", node: int = 0) -> None:
+        """All that were made for a user, at every node."""
+        self.on.run(self._erase(user, node))
+
+    async def _erase(self, user: str, node: int) -> None:
+        heard = await self.on.operate("POST", "/v1/admin/erasures", {"user": user}, node)
+        await self.on.clock.advance(1.0)  # nodes tell by the clock what came before
+        if heard.status != 200:
+            return
+        self._read()
+        theirs = [sent for sent in self.world.sent if sent.user == user]
+        under_way = {sent.mark for sent in theirs if sent.told is None or sent.told.kind not in ("success", "failure")}
+        for sent in theirs:
+            sent.is_erased = True  # or not, where it had not ended: then it may be there still
+            if sent.mark not in under_way and sent.wire != "session":
+                self.world.erased.add(sent.mark)
 
     # -- accounts ----------------------------------------------------------------------------------
 

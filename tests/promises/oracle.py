@@ -70,7 +70,7 @@ def acknowledged_is_kept(seen: Seen, memory: Memory) -> Iterator[str]:
         if told is None or told.kind in ("refused", "asked"):
             continue
         is_promised = told.kind in ("running", "accepted") or (sent.key is not None and told.kind != "failure")
-        if sent.call_id is None or not is_promised or sent.is_gone:
+        if sent.call_id is None or not is_promised or sent.is_gone or sent.is_erased:
             continue
         call = there.get((sent.person.tenant, sent.person.subject, sent.call_id, exact(sent.input)))
         if call is not None:
@@ -130,7 +130,8 @@ def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
                 continue
             if sent.tool not in OWN:
                 continue
-            before = [one for one in said if one.elapsed <= sent.elapsed and 0 <= sent.at - one.at < RETENTION_S]
+            kept = [one for one in said if not one.is_erased]
+            before = [one for one in kept if one.elapsed <= sent.elapsed and 0 <= sent.at - one.at < RETENTION_S]
             if before and seen.world.sent.index(before[0]) < seen.world.sent.index(sent):
                 yield f"the key {which} was answered {before[0].told}, and then: {told}"
 
@@ -245,9 +246,21 @@ def everything_that_ran_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]
         first: dict[str, float] = {}
         for sent in seen.world.sent:
             told = sent.told
+            if sent.is_erased:
+                continue
             is_recent = seen.world.clock.elapsed - first.setdefault(exact(sent.input), sent.elapsed) < RETENTION_S
             if told is not None and told.kind == "success" and is_recent and exact(sent.input) not in recorded:
                 yield f"({sent}) was answered {told.kind}, and is not in the ledger"
+
+
+def what_is_erased_is_gone(seen: Seen, memory: Memory) -> Iterator[str]:
+    """Unless the same was sent once more since. What is in the audit log stays there."""
+    if seen.is_quiet:
+        sent_since = {sent.mark for sent in seen.world.sent if not sent.is_erased}
+        for table, text in text_of(seen.rows).items():
+            for mark in seen.world.erased - sent_since if table != "audit" else ():
+                if mark.encode() in text:
+                    yield f"{mark} was erased, and is in table {table}"
 
 
 def no_number_twice(seen: Seen, memory: Memory) -> Iterator[str]:
@@ -322,7 +335,8 @@ PROMISES: dict[str, Check] = {
         a_process_runs_once_for_a_key, one_call_one_outcome,
         a_late_worker_never_wins, nobody_speaks_for_another_worker,
         every_call_ends, nobody_hears_what_is_anothers, each_answer_is_its_own,
-        secrets_leave_no_trace, what_came_is_recorded, everything_that_ran_is_recorded, no_number_twice,
+        secrets_leave_no_trace, what_came_is_recorded, everything_that_ran_is_recorded,
+        what_is_erased_is_gone, no_number_twice,
         nothing_runs_without_its_yes, few_codes_can_be_tried, nothing_breaks, health_is_true, nobody_is_locked_out,
         strict_audit_has_what_was_answered,
     )

@@ -133,6 +133,8 @@ class Sent:
     told: Told | None = None
     ended_at: float | None = None
     """When it ended, as far as the ledger showed it once it was acknowledged: or it had not, and this is when."""
+    is_erased: bool = False
+    """Somebody had the calls of its user erased since."""
     is_gone: bool = False
     """It was kept as long as it had to be."""
 
@@ -238,6 +240,8 @@ class World:
         self.began: dict[str, asyncio.Event] = {}
         self.inputs: dict[str, str] = {}
         """By mark: what came, exactly."""
+        self.erased: set[str] = set()
+        """Marks of calls that had ended when somebody had them erased."""
         self.approvals: dict[str, Approval] = {}
         self.approved: set[str] = set()
         """Marks of calls that somebody agreed to."""
