@@ -11,6 +11,7 @@ import pytest
 from tests.conformance.serving import running
 from tests.system.hardening.raw import Connection, connected, request
 from toolyard.server.app.compose import Yard
+from toolyard.server.http.turns import LARGE_BODY
 from toolyard.server.settings.table import exactly
 
 from ..asking import run
@@ -142,3 +143,55 @@ def test_words_are_found_in_a_body_that_comes_in_pieces() -> None:
     found = asked("/call", Received(body[:9], body[9:], is_whole=True))
     plain = asked("/call", Received(b"{}", is_whole=True))
     assert found[0]["headers"] != plain[0]["headers"]
+
+
+# -- and again once it is there ----------------------------------------------------------------------
+
+LATE: dict[str, Any] = {
+    "/tools/call": {"tool_id": "Safe.Keep", "input": {"text": "hi"}, "call_id": "late"},
+    "/v1/sessions": {"tools": []},
+    "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "Safe_Keep", "arguments": {}}},
+}
+
+
+async def said(yard: Yard, method: str, path: str, token: str, receive: Any) -> tuple[int, bytes]:
+    """The status and body of a reply."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
+    await yard.asgi(scope, receive, send)
+    return sent[0]["status"], sent[1].get("body", b"")
+
+
+async def operated(yard: Yard, path: str, body: Any) -> Any:
+    token = yard.operators_token.text
+    status, reply = await said(yard, "POST", path, token, Received(json.dumps(body).encode(), is_whole=True))
+    assert status in (200, 201), reply
+    return json.loads(reply)
+
+
+@pytest.mark.parametrize("path", LATE)
+@pytest.mark.parametrize("more", [0, LARGE_BODY], ids=["small", "large"])
+def test_who_lost_its_credentials_before_the_body_was_there_is_refused(path: str, more: int) -> None:
+    body = json.dumps(LATE[path]).encode() + b" " * more
+
+    async def scenario() -> None:
+        yard = Yard([kit], exactly(api_keys=[f"a:{KEY}"]))
+        async with yard.lifetime():
+            for revoked in (False, True):
+                made = await operated(yard, "/v1/admin/keys", {"name": f"b{revoked}", "tenant": "t", "subject": "b"})
+                received = Received(body[:5], body[5:], is_whole=True)
+
+                async def receive(received: Received = received, revoked: bool = revoked) -> dict[str, Any]:
+                    if received.times == 1 and revoked:
+                        await operated(yard, "/v1/admin/keys/bTrue/revoke", {})
+                    return await received()
+
+                status, _ = await said(yard, "POST", path, made["key"], receive)
+                assert (status == 401) is revoked
+
+    run(scenario)

@@ -23,7 +23,7 @@ from .logs import current
 from .origins import Cors
 from .reply_budget import ReplyBudget
 from .reply_line import AsgiLine, CallersLine, Receive, Scope, Send
-from .routes import CheckedHead, Handler, Route, RouteTable, sent_path
+from .routes import CheckedHead, Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
 from .turns import LARGE_BODY, Turns
 
@@ -91,7 +91,7 @@ class Shell:
             self._is_ready = True
         checked = None if known is None else known.request
         path, headers, route = self._read_head(scope) if checked is None else checked.head
-        method = scope["method"]
+        method, is_late = scope["method"], False
         exchange = Exchange(scope, path, headers, self._public_url, line, self._find_address, self._validity)
         current.set(exchange)
         try:
@@ -117,20 +117,24 @@ class Shell:
                 exchange.is_admitted = True
                 if self.replies.full:
                     await self.replies.room(exchange)
+                    is_late = True
             elif route.who == "operator":
                 self._admit_operator(exchange.headers)
             # Only now: nobody who is not admitted has the server wait for a body.
             handler = route.handler
             if route.reads_json:
                 if body is None:
-                    body = await self._reader.read(exchange, receive)
+                    body, is_late = await self._reader.read(exchange, receive), True
                 exchange.body = body
                 if len(body) > LARGE_BODY:
-                    handler = partial(self._in_turn, handler)
+                    handler = partial(self._in_turn, route, scope)
                 else:
                     self._reader.check(exchange.headers, body)
             elif route.reads_form:
                 exchange.body = body if body is not None else await self._reader.read(exchange, receive)
+                is_late = True
+            if is_late:
+                await self._admit_again(route, scope, exchange)
             reply = await handler(exchange)
             if exchange.is_expired:
                 raise NotAuthenticated("The credentials have ended")
@@ -185,13 +189,23 @@ class Shell:
         is_escaped = raw_path is not None and PERCENT in raw_path
         return path, dict(scope["headers"]), None if is_escaped else self._exact.get((scope["method"], path))
 
-    async def _in_turn(self, handler: Handler, exchange: Exchange) -> Reply | Stream:
+    async def _admit_again(self, route: Route, scope: Scope, exchange: Exchange) -> None:
+        """Once more, for a request that was waited for: its body, or its turn, may come long after its head, and the
+        credentials may have ended since. Raises what a new request would be refused with."""
+        if route.who == "caller":
+            caller = self._admit(scope, exchange)
+            exchange.caller = caller if type(caller) is Caller else await caller  # type: ignore[misc]
+        elif route.who == "operator":
+            self._admit_operator(exchange.headers)
+
+    async def _in_turn(self, route: Route, scope: Scope, exchange: Exchange) -> Reply | Stream:
         """What the handler returns, for a request with a large body: others have their turn before it."""
         await self._turns.wait(exchange)
         self._reader.budget.release(exchange)
         with self._turns.held():
+            await self._admit_again(route, scope, exchange)
             self._reader.check(exchange.headers, exchange.body)
-            return await handler(exchange)
+            return await route.handler(exchange)
 
     def _answering(self, route: Route | None, exchange: Exchange, body: bytes) -> ErrorEncoder:
         """In whose words an error is. Where several protocols share an address, the query and the body decide."""
