@@ -158,6 +158,17 @@ def test_the_same_requests_arrive_as_without(data: st.DataObject) -> None:
     assert with_known == without
 
 
+def test_a_body_is_never_taken_for_a_head() -> None:
+    """It may come by itself, and be written so that it looks like another request's."""
+    own = b"POST /tools/call HTTP/1.1\r\nAuthorization: Bearer mine\r\nContent-Length: %d\r\n\r\n"
+    looks_like = b"POST /tools/call HTTP/1.1\r\nAuthorization: Bearer theirs\r\nContent-Length: 2\r\n\r\n{}"
+    seen, *_ = asyncio.run(arrived([own % len(looks_like), looks_like, looks_like]))
+    assert [headers for _, _, headers, _, _ in seen] == [
+        [(b"authorization", b"Bearer mine")],
+        [(b"authorization", b"Bearer theirs")],
+    ]
+
+
 def test_a_repeated_head_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
     complete = uvicorn_protocol.PoliteProtocol.on_headers_complete

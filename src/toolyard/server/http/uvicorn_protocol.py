@@ -171,6 +171,7 @@ class PoliteProtocol(HttpToolsProtocol):
                 self._start_asgi_task(cycle, self.app)
                 return
             self._phase, self._since, self._header_bytes = HEADER, Ticks.now, 0
+        is_start = self._phase is HEADER and self._header_bytes == 0
         # Counted by what came in: exact numbers are found out only where this is above the limit.
         if self._phase is not BODY:
             self._header_bytes += len(data)
@@ -184,7 +185,9 @@ class PoliteProtocol(HttpToolsProtocol):
             self._go_without_upgrade()
         if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
-        elif self._phase is IDLE:
+        elif (
+            self._phase is IDLE and is_start
+        ):  # what came is a whole request, and not the rest of one: that may be a body
             self._known_head = known_head(data, self.scope, self.cycle.keep_alive)
 
     def _start_asgi_task(self, cycle: Cycle, app: Any) -> None:  # type: ignore[override]
