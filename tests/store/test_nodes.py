@@ -203,7 +203,12 @@ async def test_erasing_a_user_reaches_what_other_nodes_have_not_written_yet(
     ends("later", "default", "uma")
     await other.behind.flush()
     assert await listed() == {"1", "2", "3", "later"}
+    await clock.advance(-3600)
+    ends("much earlier", "default", "uma")
+    await other.behind.flush()
+    assert await listed() == {"1", "2", "3", "later", "much earlier"}, "a clock that is set erases nothing"
+    await clock.advance(3600)
     ends("last", "acme", "uma")
-    assert await store.erase(None, "uma") == 2
+    assert await store.erase(None, "uma") == 3
     await other.behind.flush()
     assert await listed() == {"2", "3"}

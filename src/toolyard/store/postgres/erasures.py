@@ -2,7 +2,8 @@
 
 A node writes its calls behind. What it has not written when another node erases a user is not there to be erased, so
 whoever erases first leaves a note, and every node looks for notes after each write of its own: either the one that
-erases has found what was written, or the one that wrote finds the note. A note has a digest of the user's id and not
+erases has found what was written, or the one that wrote finds the note. A note that a node has seen before says nothing
+about what ended since: clocks may be set. A note has a digest of the user's id and not
 the id itself, which is to leave no trace.
 """
 

@@ -69,7 +69,7 @@ from . import requests as working
 from .batches import Batches
 from .begin import Beginning, BeginTerms
 from .connections import Connection, Pool, store_down
-from .erasures import WrittenBehind
+from .erasures import PastErasure, WrittenBehind
 from .lease import NOT_FLUSHED, Lease
 from .notifications import HintingPool, Listener, Poller, Sender, channel_of
 from .rows import SQL, call_of, columns, encode, found_by, key_values, standing_of, text
@@ -122,10 +122,14 @@ class PostgresStore:
         self._tried_at = 0.0
         self._written: list[WrittenBehind] = []
         """What was written behind since it was last looked whose calls were erased."""
+        self._known_erasures: frozenset[PastErasure] = frozenset()
+        """What this node has seen of them: what ends after that came after the erasure, whatever a clock says."""
 
     async def open(self) -> None:
         channel = channel_of(await migrate(self._url))
         await self._unflushed.write(lambda connection, _: connection.execute(SQL.renew, self.node, self._terms.lease_s))
+        found, _ = await self._link.read(partial(erasures.remembered, node=self.node))
+        self._known_erasures = frozenset(found)
         keep = self._supervisor
         self._lease.start(keep)  # nothing after this fails
         for batches in self._batches:
@@ -227,13 +231,14 @@ class PostgresStore:
         """Takes out again what was written of users whom another node has erased before it was."""
         try:
             found, now = await self._link.read(partial(erasures.remembered, node=self.node))
-            if found:
-                is_gone, offset = partial(erasures.is_erased, found), now - time.time()
+            if new := [each for each in found if each not in self._known_erasures]:
+                is_gone, offset = partial(erasures.is_erased, new), now - time.time()
                 ends = [last for written in self._written for last in written.ends]
                 rows = [seq for written in self._written for seq in written.gone_rows(is_gone, offset)]
                 await self._link.write(partial(blocks.erase_from, ends=ends, is_gone=is_gone))
                 await self._link.write(lambda connection, _: connection.execute(SQL.drop_calls, rows))
             self._written.clear()
+            self._known_erasures = frozenset(found)
         except StoreDown as down:  # after the next write, then
             _log.warning("whether a user was erased meanwhile is not known yet: %s", down.developer_message)
 
