@@ -1,7 +1,7 @@
 """A test as an ASGI server: it hands a shell one request and keeps what is sent back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from toolyard.server.http.shell import Shell
@@ -13,7 +13,13 @@ class Asked:
     """A request under way. The client stays until it `leaves`."""
 
     def __init__(
-        self, shell: Shell, path: str, method: str = "GET", send: Callable[[Any], Awaitable[None]] | None = None
+        self,
+        shell: Shell,
+        path: str,
+        method: str = "GET",
+        send: Callable[[Any], Awaitable[None]] | None = None,
+        headers: Mapping[bytes, bytes] | None = None,
+        body: bytes = b"",
     ) -> None:
         """`send` is what happens to each message before it is sent."""
         self.sent: list[Any] = []
@@ -22,7 +28,9 @@ class Asked:
         self.has_heard = asyncio.Event()
         """Whoever listens has been told that the client left."""
         self._gone, self._news = asyncio.Event(), asyncio.Event()
-        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": []}
+        scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "query_string": b""}
+        scope["headers"] = list((headers or {}).items())
+        self._body = body
         self.task = asyncio.ensure_future(shell(scope, self._receive, self._send))
 
     def leave(self) -> None:
@@ -41,7 +49,7 @@ class Asked:
     async def _receive(self) -> dict[str, Any]:
         self.times_received += 1
         if self.times_received == 1:
-            return {"type": "http.request", "body": b"", "more_body": True}
+            return {"type": "http.request", "body": self._body, "more_body": True}
         if self.times_received == 2:
             return {"type": "http.request"}
         await self._gone.wait()

@@ -7,6 +7,7 @@ is read. What only a few handlers need, such as the client's address, is found w
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any
 
 from ...model.caller import LOCAL
@@ -17,7 +18,7 @@ from ...text.addresses import LOCALHOST
 from ...trust.access.identity import CREDENTIAL_HEADERS
 from ...trust.credentials.expiry import CredentialExpiry
 from ...wires.contract import Reply, Stream
-from .reply_line import ReplyLine
+from .reply_line import PartLine, ReplyLine
 
 # What a client calls its request goes into logs and headers: nothing that could look like another line there.
 _request_id = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
@@ -84,6 +85,16 @@ class Exchange:
         self._at_end: list[Callable[[], None]] | None = None
         self.parameters: dict[str, str] = {}
         """What stood in the variable parts of the path, by their names."""
+
+    def part(self, body: bytes) -> "Exchange":
+        """The exchange of one message of several that came in this request and are answered together: the same
+        request, with an end of its own, and no stream. Whether its credentials have ended is asked of the part."""
+        line = PartLine(self._line)
+        part = copy(self)
+        part._id = self.id
+        part.body, part.headers = body, {**self.headers, b"accept": b"application/json"}
+        part._line, part._at_end = line, [line.end]
+        return part
 
     @property
     def at_end(self) -> list[Callable[[], None]]:

@@ -39,6 +39,25 @@ class CallersLine(ReplyLine, Protocol):
     replies."""
 
 
+class PartLine:
+    """The line of one message of several that came in one request and are answered together: nothing can be said
+    before the others are done, and once it has its answer, it does not hear who leaves."""
+
+    def __init__(self, whole: ReplyLine) -> None:
+        self._whole, self._is_over = whole, False
+
+    def answer(self, reply: Reply | Stream) -> None:
+        """Not alone."""
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        # The messages are answered in one task: who stops that task for its own sake must not do so for the next one.
+        self._whole.when_gone(lambda: None if self._is_over else callback())
+
+    def end(self) -> None:
+        """The message has its answer."""
+        self._is_over = True
+
+
 class AsgiLine:
     """The line to a client through any ASGI server."""
 

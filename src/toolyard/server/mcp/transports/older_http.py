@@ -1,12 +1,14 @@
 """The older era over HTTP: a handshake, a session if the client keeps one, batches in its first revision, and streams
 that the client opens by itself."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from msgspec import UNSET, Raw
 
 from ....model.caller import Caller
-from ....model.errors import LimitReached
+from ....model.channel import nothing
+from ....model.errors import LimitReached, NotAuthenticated, ToolyardError
 from ....wires.contract import JSON, Reply, Stream
 from ....wires.mcp.envelope import (
     HEADERS,
@@ -20,7 +22,7 @@ from ....wires.mcp.envelope import (
 from ....wires.mcp.headers import SESSION_HEADER, VERSION_HEADER
 from ....wires.mcp.params import CallMessage, Cancelled, Initialize, Message, decode_incoming, decode_params
 from ....wires.mcp.revisions import HANDSHAKE, R_2025_03_26, Revision, negotiated
-from ...http.exchange import Exchange
+from ...http.exchange import Exchange, Gone
 from ..methods.client_answers import ClientAnswers
 from ..protocol.eras import SETTINGS, change
 from ..protocol.peer import Peer
@@ -64,7 +66,8 @@ class OlderEra:
             return refused(error, id_of(exchange.body))
 
     async def batch(self, exchange: Exchange, caller: Caller) -> Reply:
-        """2025-03-26 alone: several at once, answered together."""
+        """2025-03-26 alone: several at once, one after the other, answered together. What has not begun when the client
+        leaves or its credentials end does not begin. Raises Gone, and NotAuthenticated."""
         try:
             bodies = split_batch(exchange.body)
             version = exchange.headers.get(VERSION_HEADER, b"").decode("latin-1")
@@ -73,18 +76,31 @@ class OlderEra:
                 raise RpcError(INVALID_REQUEST, "Invalid request: this revision has no batches")
         except RpcError as error:
             return refused(error, None)
+        left = asyncio.Event()
+        exchange.when_gone(left.set)
         replies = []
         for body in bodies:
-            quiet = _Quiet(exchange)
-            try:
-                reply = await self._message(decode_incoming(body), quiet, caller)  # type: ignore[arg-type]
-            except (RpcError, LimitReached) as error:
-                reply = refused(error, id_of(body))
-            finally:
-                quiet.end()
+            if left.is_set():
+                raise Gone
+            _refuse_ended(exchange)
+            reply = await self._one_of_batch(exchange, body, caller)
             if reply.body:
                 replies.append(b"".join((reply.body, *reply.more)))
         return Reply(200, b"[" + b",".join(replies) + b"]", HEADERS) if replies else ACCEPTED
+
+    async def _one_of_batch(self, exchange: Exchange, body: bytes, caller: Caller) -> Reply:
+        """Its own answer, whatever it is refused for: others of the batch have run, and their results must be told.
+        Raises NotAuthenticated where it waited until the credentials ended: that refuses the batch."""
+        part = exchange.part(body)
+        try:
+            reply = await self._message(decode_incoming(body), part, caller)
+        except ToolyardError as error:
+            reply = refused(error, id_of(body))
+        finally:
+            part.end()
+        if part.is_expired:
+            _refuse_ended(exchange)
+        return reply
 
     async def get(self, exchange: Exchange, caller: Caller) -> Reply | Stream:
         """A stream of what changes, or the rest of a stream that broke off."""
@@ -165,19 +181,9 @@ def _in_session(id: str, state: SessionState, caller: Caller) -> Peer:
     return Peer(HANDSHAKE.get(state.version, R_2025_03_26), caller, state.stated(), state.log_level, id)
 
 
-class _Quiet:
-    """An exchange of one in a batch: its reply is collected, so nothing can be said before."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.headers = {**exchange.headers, b"accept": b"application/json"}
-        self.caller, self.at_end = exchange.caller, list[Callable[[], None]]()
-        self.base_url, self.address = exchange.base_url, exchange.address
-        self.when_gone, self.when_expired = exchange.when_gone, exchange.when_expired
-
-    def end(self) -> None:
-        """Its reply is there: what it read by is for the next of the batch."""
-        for callback in self.at_end:
-            callback()
-
-    def answer(self, reply: Reply | Stream) -> None:
-        """Not alone."""
+def _refuse_ended(exchange: Exchange) -> None:
+    """Raises NotAuthenticated where the caller's credentials have ended by now: the shell then refuses the request as
+    it would a new one."""
+    exchange.when_expired(nothing)()
+    if exchange.is_expired:
+        raise NotAuthenticated("The credentials have ended")
