@@ -88,11 +88,12 @@ def acknowledged_is_kept(seen: Seen, memory: Memory) -> Iterator[str]:
 
 def one_key_one_execution(seen: Seen, memory: Memory) -> Iterator[str]:
     for which, calls in _by_key(seen.world).items():
-        first = min(sent.at for sent in calls)
+        # By the time that has really passed: a clock that is set back does not bring back what it was past already.
+        first = min(sent.elapsed for sent in calls)
         runs = [run for run in seen.world.runs if run.mark in {sent.mark for sent in calls} and _is_whose(run, calls)]
         for one, other in pairwise(runs):
             is_released = one.ended == "retry" or (one.ended == "lost" and one.tool in RERUN)
-            is_soon = other.at - one.at < RETENTION_S or other.at - first < KEY_TTL_S
+            is_soon = other.elapsed - one.elapsed < RETENTION_S or other.elapsed - first < KEY_TTL_S
             if not is_released and is_soon:
                 yield f"the key {which} was executed twice: {one} and {other}"
 
