@@ -123,7 +123,7 @@ def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
     for which, calls in _by_key(seen.world).items():
         said = [sent for sent in calls if sent.told is not None and sent.told.kind == "success"]
         for one, other in pairwise(said):
-            if other.at - one.at < RETENTION_S and exact(one.told.value) != exact(other.told.value):  # type: ignore[union-attr]
+            if other.elapsed - one.elapsed < RETENTION_S and exact(one.told.value) != exact(other.told.value):  # type: ignore[union-attr]
                 yield f"the key {which} was answered {one.told} and then {other.told}"
         for sent in calls:
             told = sent.told
