@@ -231,7 +231,8 @@ class PostgresStore:
         """Takes out again what was written of users whom another node has erased before it was."""
         try:
             found, now = await self._link.read(partial(erasures.remembered, node=self.node))
-            if new := [each for each in found if each not in self._known_erasures]:
+            # One that is yet to come, by a clock that was set back meanwhile, tells nothing about what ended before it.
+            if new := [each for each in found if each not in self._known_erasures and each.at <= now]:
                 is_gone, offset = partial(erasures.is_erased, new), now - time.time()
                 ends = [last for written in self._written for last in written.ends]
                 rows = [seq for written in self._written for seq in written.gone_rows(is_gone, offset)]
