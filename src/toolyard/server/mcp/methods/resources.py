@@ -36,14 +36,15 @@ class GivenResources:
     def __init__(self, node: Node, keep_s: float, telling: ModelText) -> None:
         self._node, self._keep_s, self._telling = node, keep_s, telling
 
-    def keep(self, tool: Tool, outcome: Outcome, caller: Caller) -> None:
-        """What a result embeds can be read again. It is not waited for."""
+    def keep(self, tool: Tool, outcome: Outcome, caller: Caller, user: str) -> None:
+        """What a result embeds can be read again, until the calls of the user that the call was made for are erased. It
+        is not waited for."""
         if not tool.returns_content or outcome.value is None:
             return
         for block in blocks_of(decode(outcome.value)):
             if isinstance(block, dict) and block.get("type") == "resource":
                 resource = block["resource"]
-                note = Note(KIND, caller.tenant, caller.subject, resource["uri"], _encode(resource))
+                note = Note(KIND, caller.tenant, caller.subject, resource["uri"], _encode(resource), user)
                 self._node.beside(self._node.store.put_note(note, self._keep_s))
 
     async def read(self, request: McpRequest) -> bytes:
