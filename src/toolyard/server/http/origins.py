@@ -86,7 +86,7 @@ class Guard:
         page = origin_of(origin)
         return page is not None and (page in self._pages or self._is_own(page, host, is_https=is_https))
 
-    def _is_own(self, page: "Origin", host: str, *, is_https: bool) -> bool:
+    def _is_own(self, page: "PageOrigin", host: str, *, is_https: bool) -> bool:
         """Whether pages are of the very origin that was called. Its name and port are in `Host`. By which scheme the
         client came, a proxy may have hidden: `public_url` says it, and whoever came by https here has. All names of
         this machine are one, but each port there is somebody else's."""
@@ -133,7 +133,7 @@ def _port(authority: str, scheme: str) -> int | None:
     return int(said) if said.isascii() and said.isdigit() and len(said) <= 5 else None
 
 
-class Origin(NamedTuple):
+class PageOrigin(NamedTuple):
     """Whose page it is. Another scheme or another port is another's."""
 
     scheme: str
@@ -141,12 +141,12 @@ class Origin(NamedTuple):
     port: int
 
 
-def origin_of(url: str) -> Origin | None:
+def origin_of(url: str) -> PageOrigin | None:
     """The origin of an address, however it is written; None where it has none."""
     scheme, _, rest = url.lower().partition("://")
     authority = rest.partition("/")[0]
     name, port = _name(authority), _port(authority, scheme)
-    return Origin(scheme, name, port) if name and port is not None else None
+    return PageOrigin(scheme, name, port) if name and port is not None else None
 
 
 def _written(name: str) -> str:
