@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from toolyard.model.api_key import ApiKey
+from toolyard.model.caller import Caller, View
+from toolyard.model.tool import Tool
 from toolyard.server.app.compose import Yard
+from toolyard.server.mcp.methods.subscriptions import Subscriber
+from toolyard.wires.mcp.params import SubscriptionFilter
 
 from .scene import CANARY, Scene, kit, settings
 from .test_isolation import ROWS
@@ -148,5 +152,32 @@ def test_a_session_tells_it_the_results_of_its_tools_and_of_the_sessions_own() -
             hidden = await made.send("limited", method, at.format(session, "b") + end)
             assert hidden.masked() == (await made.send("limited", method, at.format(session, "x") + end)).masked()
             assert (await made.send("limited", method, at.format(session, "a") + end)).status == 200
+
+    run(story)
+
+
+def test_a_stream_hears_of_the_tasks_of_its_tools_alone() -> None:
+    """The older era tells all streams of a caller."""
+
+    class Blind(View):
+        def lists(self, tool: Tool) -> bool:
+            return False
+
+    async def story(made: Scene) -> None:
+        heard: dict[str, asyncio.Queue[str]] = {"whole": asyncio.Queue(), "blind": asyncio.Queue()}
+
+        def subscriber(name: str, view: View) -> Subscriber:
+            def tell(method: str, params: dict[str, Any]) -> None:
+                heard[name].put_nowait(params["status"])
+
+            return Subscriber(SubscriptionFilter(), tell, Caller("acme", "ada", view=view), view)
+
+        hearing = made.yard.mcp.subscriptions.hearing
+        with hearing(subscriber("blind", Blind())), hearing(subscriber("whole", View())):
+            asked = {"name": "Safe_Keep", "arguments": {"text": "x"}, "task": {}}
+            await made.older("owner", "tools/call", asked, await made.opened("owner"))
+            while await asyncio.wait_for(heard["whole"].get(), 10) != "completed":
+                pass
+        assert heard["blind"].empty()
 
     run(story)
