@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from toolyard.model.caller import Caller
 from toolyard.store.contract import Store
-from toolyard.store.values import Note
+from toolyard.store.values import Filter, Note
 
-from .calls import DONE, LARGE, call
+from .calls import DONE, LARGE, call, ran
 from .ledgers import RETENTION, ManualClock, Opening
 
 PLACE = ("session", "default", "ada", "one")
@@ -124,3 +125,35 @@ async def test_events_go_with_their_call_and_do_not_come_after_it(store: Store, 
     await store.add_call_events([(begun.seq, 3, b"late")])
     assert await store.call_events(begun.seq, 0) == []
     assert await store.call_events(kept.seq, 0) == [(1, b"kept")]
+
+
+async def test_what_is_kept_because_of_a_users_calls_goes_with_them(store: Store) -> None:
+    """But not while the call lives that it is about."""
+    begun = await store.begin(call("running", user_id="uma"))
+    await store.put_note(Note("decision", "default", "", "running", b"yes", "uma", begun.seq), 60.0)
+    for tenant, name, user in (("default", "a", "uma"), ("acme", "b", "uma"), ("default", "c", "vic")):
+        assert await store.add_note(Note("given", tenant, "ada", name, b"text", user), 60.0)
+    await store.put_note(Note("given", "default", "ada", "d", b"text", "uma"), 60.0)
+    await store.put_note(Note("given", "default", "ada", "d", b"newer", "vic"), 60.0)
+    assert await store.erase("default", "uma") == 0
+    assert await store.note("decision", "default", "", "running") == b"yes"
+    assert await store.note("given", "default", "ada", "a") is None
+    assert await store.note("given", "acme", "ada", "b") == b"text"
+    assert await store.note("given", "default", "ada", "c") == b"text"
+    assert await store.note("given", "default", "ada", "d") == b"newer", "another user's took its place"
+    await store.finish(begun.seq, 1, DONE)
+    assert await store.erase(None, "uma") == 1
+    assert await store.note("decision", "default", "", "running") is None
+    assert await store.note("given", "acme", "ada", "b") is None
+
+
+async def test_a_caller_who_names_no_user_is_the_user(store: Store) -> None:
+    for call_id, user in (("own", None), ("others", "uma")):
+        begun = await store.begin(call(call_id, user_id=user))
+        await store.finish(begun.seq, 1, DONE)
+    await store.record([ran("fast", 1)])
+    own = ran("own fast", 1)
+    own[1].caller = Caller("default", "ada")
+    await store.record([own])
+    assert await store.erase("default", "ada") == 2
+    assert {each.key.call_id for each in await store.listed(Filter(None))} == {"others", "fast"}

@@ -5,6 +5,7 @@ import html
 import json
 import logging
 import re
+import threading
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -249,6 +250,26 @@ def test_what_is_logged_while_a_call_runs_is_scrubbed_for_every_handler(caplog: 
     assert caplog.text.count(HIDDEN) == 4
     assert "ValueError: [secret KEY]" in caplog.text
     assert [record.args for record in caplog.records[:3]] == [None, None, None]
+
+
+def test_names_in_a_record_are_scrubbed_as_its_message_is(caplog: pytest.LogCaptureFixture) -> None:
+    """A formatter puts them into its line, and a library may name its logger or its thread after what it connects
+    with."""
+    scrub_logs()
+    scrubber = Scrubber([("KEY", PLAIN)])
+    begin(scrubber)
+    try:
+        logging.getLogger(f"client.{PLAIN}").warning("connected")
+        thread = threading.Thread(target=logging.getLogger("lib").warning, args=("hello",), name=f"to {PLAIN}")
+        thread.start()
+        thread.join()
+    finally:
+        end(scrubber)
+    line = logging.Formatter("%(name)s %(threadName)s %(funcName)s %(message)s").format
+    lines = [line(record) for record in caplog.records]
+    assert lines[0].startswith(f"client.{HIDDEN} ")
+    assert f"to {HIDDEN}" in lines[1]
+    assert not [record for record in caplog.records if PLAIN in str(vars(record))]
 
 
 def test_what_other_threads_log_while_calls_run_is_without_anything_that_those_were_given(

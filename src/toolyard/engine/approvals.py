@@ -116,7 +116,7 @@ class Approvals:
         if judged is None or judged.reason is not None:
             raise await self._late(call)
         said = _encode({"approved": approved, "by": by, "reason": reason})
-        await self._store.put_note(Note(*_place(call), said), KEPT_S)
+        await self._store.put_note(Note(*_place(call), said, call.user, call.seq), KEPT_S)
         return await self._store.row(call.seq) or call
 
     async def _late(self, call: CallRecord) -> Refused:

@@ -47,6 +47,7 @@ from .account_retries import AccountRetries, which_call
 from .concurrency import Slots
 from .durable import DurableCalls, InputCheck, PreparedCall
 from .node import Node
+from .own_calls import OwnCalls
 from .plan import Plan, Timeouts
 from .promotion import Promotions
 from .questions import Questions
@@ -95,6 +96,7 @@ class Engine:
         self._runners = runners
         self._requirer, self._approvals = requirer, recorded.approvals
         self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
+        self.own_calls = OwnCalls(node.store, catalogue)
         self._bounds = AttemptBounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
         self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
@@ -373,18 +375,12 @@ class Engine:
         """What is known of a call whose tool is not there any more. Nothing, where the tool is there, or was, and these
         credentials are not for it."""
         command.keep_input()
-        if command.call_id is None or self._is_kept_from(await self._recorded.known(command, caller), caller):
+        if command.call_id is None:
+            return None
+        known = await self._recorded.known(command, caller)
+        if known is not None and not self.own_calls.shows(known, caller):
             return None
         return await self._recorded.replay(command, caller)
-
-    def _is_kept_from(self, call: CallRecord | None, caller: Caller) -> bool:
-        if call is None:
-            return False
-        try:
-            tool = self._catalogue.resolve(call.reference)
-        except ToolNotFound:
-            return not caller.view.may_have_seen(call.reference.partition("@")[0])
-        return not caller.view.sees(tool)
 
     async def prepare(
         self,

@@ -168,10 +168,13 @@ class Requests:
         await holding(self._store, ((Topic.PENDING, ""),), wait, came, LOOK_AGAIN_S)
         return found
 
-    async def show(self, who: Claimant, session: str, request: str) -> CallRecord:
-        """What another caller's worker has, or had, is not shown, though the tool be of both."""
+    async def show(self, who: Claimant, caller: Caller, session: str, request: str) -> CallRecord:
+        """What another caller's worker has, or had, is not shown, though the tool be of both; nor is what an owner's
+        credentials are not for."""
         record = await self._visible(At(who, session, request))
         is_owners = session != DIRECT and (record.key.tenant, record.key.subject) == (who.tenant, who.subject)
+        if is_owners and not self._engine.own_calls.shows(record, caller):
+            raise PathNotFound(NOT_THERE)
         if record.holder is not None and not is_owners and not who.has(record.holder):
             raise PathNotFound(NOT_THERE)
         return record
@@ -179,6 +182,8 @@ class Requests:
     async def cancel(self, caller: Caller, session: str, request: str) -> CallRecord:
         """By the session's owner. Whoever was first, the answer shows."""
         record = await self._visible(At(Claimant(caller.tenant, caller.subject), session, request))
+        if not self._engine.own_calls.shows(record, caller):
+            raise PathNotFound(NOT_THERE)
         await self._store.cancel(record.seq)
         return await self._store.row(record.seq) or record
 

@@ -59,8 +59,9 @@ class TurnResults:
     """The results of one turn, some at a time: together they may be a gigabyte, and nobody else's writes should wait
     while that is read."""
 
-    def __init__(self, store: Store, session: str, turn: int) -> None:
-        self._store, self._session, self._turn = store, session, turn
+    def __init__(self, store: Store, session: str, turn: int, is_shown: Callable[[CallRecord], bool]) -> None:
+        """`is_shown`: whether one is there for whoever asks."""
+        self._store, self._session, self._turn, self._is_shown = store, session, turn, is_shown
         self._last = 0
         self.is_over = False
 
@@ -71,7 +72,7 @@ class TurnResults:
         self.is_over = sum(call.size for call in page) < PAGE_BYTES
         if page:
             self._last = page[-1].seq
-        return page
+        return [call for call in page if self._is_shown(call)]
 
 
 class Sessions:
@@ -153,7 +154,8 @@ class Sessions:
             return not session.open
 
         has_ended = await holding(self._store, ((Topic.SESSION, id),), wait, came, LOOK_AGAIN_S)
-        return TurnResults(self._store, id, turn) if has_ended else None
+        own = self._engine.own_calls
+        return TurnResults(self._store, id, turn, lambda call: own.shows(call, caller)) if has_ended else None
 
     async def events(self, id: str, after: int, limit: int, wait_s: float) -> list[Event]:
         """What happened after that, or nothing within that time. Who follows a session stays: its stream is ended, and

@@ -128,7 +128,8 @@ class WorkerContexts:
         if tokens or secrets:
             contexts = [*self._opened(kept, call.name), CallContext(tokens, secrets)]
             kept = self._ring.seal(PURPOSE, _encode(contexts), call.name.encoded())
-            await self._store.put_note(Note(*_place(call.key.tenant, call.seq), kept), self._keep_s)
+            note = Note(*_place(call.key.tenant, call.seq), kept, call.user, call.seq)
+            await self._store.put_note(note, self._keep_s)
         self._remember(call, kept)
 
     def _scrubber(self, gift: WorkerContext) -> Scrubber | None:

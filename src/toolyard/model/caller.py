@@ -103,6 +103,12 @@ class Caller(Struct, frozen=True):
         process."""
         return self.tenant, self.subject, self.user_id
 
+    @property
+    def user(self) -> str:
+        """Whom a call is made for, and whose accounts it uses: the end user that the caller speaks for, or else the
+        caller."""
+        return self.user_id or self.subject
+
     def speaking_for(self, user_id: str) -> "Caller":
         """The caller with this end user. Raises Forbidden where a person's token would speak for another user: programs
         may, people speak for themselves."""

@@ -171,6 +171,11 @@ class CallRecord(Struct):
         return CallName(self.seq, self.key, self.fingerprint)
 
     @property
+    def user(self) -> str:
+        """Whom it was made for, as `Caller.user` has it."""
+        return self.user_id or self.key.subject
+
+    @property
     def size(self) -> int:
         """In bytes, as far as it can be large."""
         return len(self.input or b"") + len(self.value or b"") + len(self.error or b"")

@@ -30,6 +30,11 @@ def reference_of(offer: str) -> str:
     return offer.partition(" ")[0]
 
 
+def owner_of(offer: str) -> str:
+    """A digest of whose it is, the same in all offers of that owner."""
+    return offer.split(" ")[1]
+
+
 def whose_of(offer: str) -> str:
     """How all offers begin that the same owner makes of the same tool."""
     return offer[: offer.rfind(" ") + 1]

@@ -79,6 +79,11 @@ class CallLine(Struct, array_like=True, gc=False):
     result: Raw
     """Its value, or the error that it ended with, as `code` says."""
 
+    @property
+    def user(self) -> str:
+        """Whom it was made for, as `Caller.user` has it."""
+        return self.user_id or self.subject
+
 
 class CallerShare(NamedTuple):
     """How many calls of a caller are in a block, and what they are charged for."""
@@ -375,18 +380,18 @@ def merged(blocks: Iterable[tuple[CallBlock, float]]) -> tuple[NewBlock, list[in
 def erased_from(block: CallBlock, offset: float, tenant: str | None, user_id: str) -> tuple[NewBlock, list[int]] | None:
     """A block without the calls of a user, and the numbers of what is left; None where it has none of them."""
     lines = ((number, decode_as(json, CallLine)) for number, json in _unpacked(block, _encode(user_id)))
-    gone = {number for number, line in lines if line.user_id == user_id and tenant in (None, line.tenant)}
+    gone = {number for number, line in lines if line.user == user_id and tenant in (None, line.tenant)}
     return _without(block, offset, gone)
 
 
-IsGone = Callable[[str, str | None, float], bool]
+IsGone = Callable[[str, str, float], bool]
 """Whether a call should be gone, by its tenant, its user, and its end by the store's clock."""
 
 
 def left_of(block: CallBlock, offset: float, is_gone: IsGone) -> tuple[NewBlock, list[int]] | None:
     """The same, without the calls that should be gone."""
     lines = ((number, decode_as(json, CallLine)) for number, json in _unpacked(block))
-    gone = {n for n, line in lines if is_gone(line.tenant, line.user_id, line.at_ms / 1000 + offset)}
+    gone = {n for n, line in lines if is_gone(line.tenant, line.user, line.at_ms / 1000 + offset)}
     return _without(block, offset, gone)
 
 

@@ -209,7 +209,8 @@ class CallStore(Protocol):
         ...
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
-        """Removes all ended calls that were made for a user, of one tenant or of any. How many. Keys stay taken."""
+        """Removes all ended calls that were made for a user, of one tenant or of any, and what was kept because of
+        them. How many calls. A call is made for its `user_id`; where it has none, for its caller. Keys stay taken."""
         ...
 
 

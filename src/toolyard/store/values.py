@@ -108,13 +108,17 @@ class StoredQuestion(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """Something kept for a caller under a name: a protocol's session, a resource that a tool gave out."""
+    """Something kept for a caller under a name: a protocol's session, a resource that a tool gave out. What is kept
+    because of a call says for which user that was made: it goes when the user's calls are erased, but not while the
+    call `seq` lives."""
 
     kind: str
     tenant: str
     subject: str
     name: str
     data: bytes
+    user_id: str | None = None
+    seq: int | None = None
 
 
 class NotedCalls(Struct, frozen=True):

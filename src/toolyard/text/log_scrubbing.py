@@ -124,10 +124,12 @@ def _scrub(record: logging.LogRecord, scrubbers: list[Scrubber]) -> None:
         message = record.getMessage()
     except Exception:  # the author's arguments do not fit the author's message: log both as they are
         message = f"{record.msg} {record.args}"
-    record.msg, record.args = text(message), None
+    record.msg, record.args = message, None
     # A handler would format the traceback itself, from exceptions that still have the secret in them.
     if record.exc_info:
-        record.exc_text = text("".join(traceback.format_exception(*record.exc_info)).rstrip("\n"))
+        record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         record.exc_info = None
-    if record.stack_info:
-        record.stack_info = text(record.stack_info)
+    # Whatever a formatter may put into its line: also the names of the logger, the thread, the task and the function.
+    for name, value in vars(record).items():
+        if isinstance(value, str):
+            setattr(record, name, text(value))

@@ -7,12 +7,17 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from toolyard.model.errors import ForeignPage
 from toolyard.server.app.compose import Listening, Yard
+from toolyard.server.http.origins import Guard
+from toolyard.server.http.routes import Route
+from toolyard.wires.lifecycle.calls import LIFECYCLE
 
 from ... import warm
 from ...conformance.serving import command, environment, stop
@@ -216,3 +221,62 @@ def test_a_page_of_another_port_of_this_machine_is_anothers() -> None:
             assert reply.status == 201, (host, page)
 
     run(scene, cors_origins=["http://localhost:3000"])
+
+
+NAMED = {"cors_origins": ["https://app.example.com", "http://other.example:80"]}
+PUBLIC = {"public_url": "https://yard.example/tools", "host": "0.0.0.0"}
+HOSTS = {"allowed_hosts": ["yard.example", "https://page.example:8443"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "page", "may"),
+    [
+        (NAMED, b"localhost", b"https://app.example.com", True),
+        (NAMED, b"localhost", b"https://app.example.com:443", True),
+        (NAMED, b"localhost", b"http://other.example", True),
+        (NAMED, b"localhost", b"http://app.example.com", False),
+        (NAMED, b"localhost", b"https://app.example.com:8443", False),
+        (NAMED, b"localhost", b"https://other.example", False),
+        (PUBLIC, b"yard.example", b"https://yard.example", True),
+        (PUBLIC, b"yard.example:443", b"https://yard.example", True),
+        (PUBLIC, b"behind:8000", b"https://yard.example", True),
+        (PUBLIC, b"yard.example", b"http://yard.example", False),
+        (PUBLIC, b"yard.example", b"https://yard.example:8443", False),
+        (HOSTS, b"yard.example:8000", b"http://yard.example:8000", True),
+        (HOSTS, b"yard.example", b"https://yard.example", True),
+        (HOSTS, b"yard.example", b"http://yard.example", True),
+        (HOSTS, b"yard.example:8000", b"http://yard.example", False),
+        (HOSTS, b"yard.example", b"http://yard.example:8000", False),
+        (HOSTS, b"localhost", b"http://yard.example", False),
+        (HOSTS, b"localhost", b"https://page.example:8443", True),
+        (HOSTS, b"localhost", b"https://page.example", False),
+        ({"host": "0.0.0.0"}, b"any.example:8000", b"http://any.example:8000", True),
+        ({"host": "0.0.0.0"}, b"any.example:8000", b"http://any.example:9000", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(given: dict[str, Any], host: bytes, page: bytes, may: bool) -> None:
+    async def scene(made: Scene) -> None:
+        reply = await made.send("owner", "POST", "/v1/sessions", {}, {b"host": host, b"origin": page})
+        assert reply.status == (201 if may else 403)
+        assert may or b"add it to cors_origins" in reply.body
+        shown = dict(reply.headers).get(b"access-control-allow-origin")
+        assert shown == (page if may and given is NAMED else None)
+
+    run(scene, **given)
+
+
+def test_who_came_by_https_came_from_no_page_of_http() -> None:
+    guard = Guard("0.0.0.0", None, (), (), knows_host=True)
+    route: Route = Route("POST", "/v1/sessions", None, LIFECYCLE)  # type: ignore[arg-type]
+    for scheme, page, may in (("https", b"https", True), ("https", b"http", False), ("http", b"https", True)):
+        headers = {b"host": b"yard.example:8000", b"origin": page + b"://yard.example:8000"}
+        with nullcontext() if may else pytest.raises(ForeignPage):
+            guard.check(headers, {"scheme": scheme}, route)
+
+
+def test_the_host_of_a_page_is_no_name_of_this_server() -> None:
+    async def scene(made: Scene) -> None:
+        reply = await made.send("owner", "GET", "/tools", None, {b"host": b"app.example.com"})
+        assert reply.status == 421
+
+    run(scene, **NAMED)

@@ -255,7 +255,7 @@ def test_nobody_is_told_that_something_changed_that_is_not_there_for_them() -> N
 
     async def scenario() -> None:
         nothing: Any = None
-        subscriptions = Subscriptions(Catalogue([]), nothing, nothing, StreamCount(), 10)
+        subscriptions = Subscriptions(Catalogue([]), nothing, nothing, nothing, StreamCount(), 10)
         with subscriptions.hearing(subscriber("ada")), subscriptions.hearing(subscriber("chief")):
             subscriptions.resource_updated("safe://gold")
             await asyncio.sleep(0)

@@ -42,7 +42,7 @@ def test_a_change_is_told_to_those_whose_list_it_changes() -> None:
 
     async def scenario() -> None:
         catalogue = Catalogue()
-        subscriptions = Subscriptions(catalogue, None, None, None, 10)  # type: ignore[arg-type]
+        subscriptions = Subscriptions(catalogue, None, None, None, None, 10)  # type: ignore[arg-type]
         with (
             subscriptions.hearing(subscriber("all", View())),
             subscriptions.hearing(subscriber("limited", Limited())),

@@ -69,7 +69,12 @@ def list_calls(
 
 @calls.command()
 def erase(
-    user: Annotated[str, typer.Option(help="Whose calls: the user_id that they were made for.")],
+    user: Annotated[
+        str,
+        typer.Option(
+            help="Whose calls: the user_id that they were made for, or the caller that made them without one."
+        ),
+    ],
     tenant: Annotated[str | None, typer.Option(help="Only calls of this tenant. Without: of all.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     server: OperatedServer = None,
@@ -77,7 +82,8 @@ def erase(
 ) -> None:
     """Erase what the calls made for a user said and got. It cannot be undone.
 
-    Calls that have not ended stay, and so do the entries of the audit log, which have no inputs unless you chose that.
+    What they embedded, asked and were answered goes with them. Calls that have not ended stay, and so do the entries of
+    the audit log, which have no inputs unless you chose that.
     """
     if not yes and not (sys.stdin.isatty() and typer.confirm(f"Erase all ended calls made for {user}?")):
         complain("nothing was erased; say --yes to erase without being asked\n")

@@ -376,8 +376,8 @@ class Yard:
         routes = [
             *authorize.routes(),
             *family_routes.routes(oxp_handlers),
-            *call_routes.routes(self.store, self.telling, self.engine.questions, self._replies),
-            *content.routes(self.store, self._replies),
+            *call_routes.routes(self.store, self.engine.own_calls, self.telling, self.engine.questions, self._replies),
+            *content.routes(self.engine.own_calls, self._replies),
             *RequestHandlers(
                 self._requests,
                 self._workers,

@@ -6,7 +6,7 @@ any page one of the same origin. CORS then tells the browser of a page that the 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -20,6 +20,8 @@ from .routes import Route
 MOST_KNOWN = 1000
 """Pairs of host and origin that were found good, which are almost always the same few."""
 MCP = ("/mcp", "/mcp/")
+PORTS = {"http": 80, "https": 443}
+"""Where an address does not say one."""
 LONGEST = 1024
 """Bytes of what a preflight asks for that are repeated in its answer."""
 EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
@@ -43,28 +45,30 @@ class Guard:
         what they need for that; `*` is all of them. `is_open`: whether everybody is let in without credentials.
         `knows_host`: whether the server listens by itself, at `host`; mounted, another application decides that."""
         self._is_local, self._is_open, self._has_names = is_loopback(host), is_open, bool(allowed)
-        given = (*allowed, *origins, *([public_url] if public_url else ()))
-        self._names = frozenset(_written(urlsplit(each).hostname or each) for each in given)
-        self._pages = frozenset(_origin(each) for each in given)
+        self._public = None if public_url is None else origin_of(public_url)
+        ours = (*allowed, *([public_url] if public_url else ()))
+        self._names = frozenset(_written(urlsplit(each).hostname or each) for each in ours)
+        self._pages = frozenset(map(origin_of, (*ours, *origins))) - {None}
         self._any_page = "*" in origins
-        self._known: set[tuple[bytes, bytes, bool]] = set()
+        self._known: set[tuple[bytes, bytes, bool, bool]] = set()
         self._knows_host = knows_host
 
     def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any], route: Route) -> None:
         """Raises Misdirected for a name that is not this server's, and ForeignPage for a page that may not use it."""
         host, origin = headers.get(b"host", b""), headers.get(b"origin", b"")
         has_names = self._is_local if self._knows_host else self._has_names_at(scope)
-        if (host, origin, has_names) in self._known:
+        is_https = scope.get("scheme") == "https"
+        if (host, origin, has_names, is_https) in self._known:
             return
         called, page = host.decode("latin-1"), origin.decode("latin-1")
         if has_names and not self._is_ours(_name(called)):
             raise Misdirected(f"Host {called!r} is not a name of this server; add it to allowed_hosts")
-        if origin and not self._may(page, called):
+        if origin and not self._may(page, called, is_https=is_https):
             if is_loopback(_name(_authority(page))) and _admits_neighbours(route, headers):
                 return
             raise ForeignPage(f"Pages of {page!r} may not use this server; add it to cors_origins")
         if len(self._known) < MOST_KNOWN:
-            self._known.add((host, origin, has_names))
+            self._known.add((host, origin, has_names, is_https))
 
     def _has_names_at(self, scope: Mapping[str, Any]) -> bool:
         """Mounted in another app, whether the name that a request uses must be one of this server's: where the settings
@@ -75,16 +79,27 @@ class Guard:
             return False
         return self._has_names or (is_loopback(str(server[0])) and self._is_open())
 
-    def _may(self, origin: str, host: str) -> bool:
-        """Whether pages of an origin may use this server: those that the settings name, and those of the very name that
-        was called. All names of this machine are one, but each port there is somebody else's."""
-        authority = _authority(origin)
-        name = _name(authority)
-        if self._any_page or _origin(origin) in self._pages:
+    def _may(self, origin: str, host: str, *, is_https: bool) -> bool:
+        """Whether pages of an origin may use this server: those that the settings name, and the server's own."""
+        if self._any_page:
             return True
-        if is_loopback(name):
-            return is_loopback(_name(host)) and _port(authority) == _port(host)
-        return name in self._names or (not self._is_local and name != "" and name == _name(host))
+        page = origin_of(origin)
+        return page is not None and (page in self._pages or self._is_own(page, host, is_https=is_https))
+
+    def _is_own(self, page: "PageOrigin", host: str, *, is_https: bool) -> bool:
+        """Whether pages are of the very origin that was called. Its name and port are in `Host`. By which scheme the
+        client came, a proxy may have hidden: `public_url` says it, and whoever came by https here has. All names of
+        this machine are one, but each port there is somebody else's."""
+        name = _name(host)
+        if is_loopback(page.name):
+            is_same = is_loopback(name)
+        else:
+            is_same = page.name == name and (name in self._names or not self._is_local)
+        if self._public is not None and self._public.name == page.name:
+            is_scheme = page.scheme == self._public.scheme
+        else:
+            is_scheme = page.scheme == "https" or not is_https
+        return is_same and is_scheme and page.port == _port(host, page.scheme)
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_loopback(name)
@@ -110,14 +125,28 @@ def _authority(origin: str) -> str:
     return origin.partition("://")[2]
 
 
-def _port(authority: str) -> str:
-    """The port of a `Host` header; nothing where it does not say one."""
-    return authority.rpartition("]")[2].partition(":")[2]
+def _port(authority: str, scheme: str) -> int | None:
+    """The port of a `Host` header or an origin; where it does not say one, the scheme's. None: it is none."""
+    said = authority.rpartition("]")[2].partition(":")[2]
+    if not said:
+        return PORTS.get(scheme)
+    return int(said) if said.isascii() and said.isdigit() and len(said) <= 5 else None
 
 
-def _origin(url: str) -> str:
-    """The origin of a URL, as browsers write it."""
-    return url.rstrip("/").lower()
+class PageOrigin(NamedTuple):
+    """Whose page it is. Another scheme or another port is another's."""
+
+    scheme: str
+    name: str
+    port: int
+
+
+def origin_of(url: str) -> PageOrigin | None:
+    """The origin of an address, however it is written; None where it has none."""
+    scheme, _, rest = url.lower().partition("://")
+    authority = rest.partition("/")[0]
+    name, port = _name(authority), _port(authority, scheme)
+    return PageOrigin(scheme, name, port) if name and port is not None else None
 
 
 def _written(name: str) -> str:
@@ -131,7 +160,7 @@ class Cors:
 
     def __init__(self, origins: Sequence[str], methods: Sequence[str]) -> None:
         self._any = "*" in origins
-        self._origins = frozenset(origin.rstrip("/").encode() for origin in origins)
+        self._origins = frozenset(map(origin_of, origins)) - {None}
         self._methods = ", ".join(methods).encode()
 
     def is_preflight(self, method: str, exchange: Exchange) -> bool:
@@ -168,4 +197,4 @@ class Cors:
         return [(b"access-control-allow-origin", exchange.headers[b"origin"]), (b"vary", b"origin")]
 
     def _lets(self, exchange: Exchange) -> bool:
-        return self._any or exchange.headers.get(b"origin", b"") in self._origins
+        return self._any or origin_of(exchange.headers.get(b"origin", b"").decode("latin-1")) in self._origins

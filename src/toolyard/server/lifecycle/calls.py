@@ -6,6 +6,7 @@ calls. `family` says which is meant. Without it the newest is shown, and the oth
 
 from collections.abc import Sequence
 
+from ...engine.own_calls import OwnCalls
 from ...engine.questions import Questions
 from ...engine.wait import LOOK_AGAIN_S, Wait, holding
 from ...model.caller import Caller
@@ -31,17 +32,17 @@ MOST_NAMED = 20
 """How many families are named where several have a call of that id. Nobody reads more."""
 
 
-def routes(store: Store, telling: ModelText, questions: Questions, replies: ReplyBudget) -> list[Route]:
+def routes(store: Store, own: OwnCalls, telling: ModelText, questions: Questions, replies: ReplyBudget) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def show(exchange: Exchange) -> Reply:
         caller, family, wait = exchange.caller, query.text(exchange, "family"), query.wait(exchange)
         place = await replies.read(exchange)
-        call = await found(store, caller, exchange.parameters["call_id"], family)
+        call = await found(own, caller, exchange.parameters["call_id"], family)
         if call.state not in ENDED and not wait.is_over:
             place.give()
             call = await _once_ended(exchange, call, wait)
-        others = [] if family is not None else await families(store, caller, call.key.call_id)
+        others = [] if family is not None else await families(own, caller, call.key.call_id)
         others = [other for other in others if other != call.key.family]
         return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller), others)
 
@@ -51,7 +52,7 @@ def routes(store: Store, telling: ModelText, questions: Questions, replies: Repl
         wanted = Filter(
             caller.tenant, caller.subject, query.state(exchange), query.text(exchange, "tool"), cursor(exchange), limit
         )
-        return LIFECYCLE.encode_calls(list(map(telling.record, await store.listed(wanted))), limit)
+        return LIFECYCLE.encode_calls(list(map(telling.record, await own.listed(caller, wanted))), limit)
 
     async def _once_ended(exchange: Exchange, call: CallRecord, wait: Wait) -> CallRecord:
         """Each look at it is a read of its own: its result may be large, and many may wait for it."""
@@ -73,9 +74,9 @@ def routes(store: Store, telling: ModelText, questions: Questions, replies: Repl
     async def cancel(exchange: Exchange) -> Reply:
         """Whoever was first, the answer shows."""
         caller, family, call_id = exchange.caller, query.text(exchange, "family"), exchange.parameters["call_id"]
-        if family is None and len(named := await families(store, caller, call_id)) > 1:
+        if family is None and len(named := await families(own, caller, call_id)) > 1:
             raise several(named, "?family=")
-        call = await found(store, caller, call_id, family)
+        call = await found(own, caller, call_id, family)
         await store.cancel(call.seq)
         return LIFECYCLE.encode_call(telling.record(await store.row(call.seq) or call))
 
@@ -86,21 +87,21 @@ def routes(store: Store, telling: ModelText, questions: Questions, replies: Repl
     ]
 
 
-async def found(store: Store, caller: Caller, call_id: str, family: str | None = None) -> CallRecord:
+async def found(own: OwnCalls, caller: Caller, call_id: str, family: str | None = None) -> CallRecord:
     """A call of the caller's: the newest of that id, in one family or in any."""
-    call = await store.get(caller.tenant, caller.subject, call_id, family)
+    call = await own.get(caller, call_id, family)
     if call is None:
         raise PathNotFound("There is no such call")
     return call
 
 
-async def families(store: Store, caller: Caller, call_id: str) -> list[str]:
+async def families(own: OwnCalls, caller: Caller, call_id: str) -> list[str]:
     """In which families the caller has a call of that id, the newest first."""
     found: dict[str, None] = {}
     before: int | None = None
     while len(found) < MOST_NAMED:
         wanted = Filter(caller.tenant, caller.subject, call_id=call_id, before=before, limit=AT_ONCE)
-        page = await store.listed(wanted)
+        page = await own.listed(caller, wanted)
         found |= dict.fromkeys(call.key.family for call in page)
         if len(page) < AT_ONCE:
             break

@@ -4,11 +4,11 @@ import re
 from hashlib import blake2b
 from urllib.parse import quote
 
+from ...engine.own_calls import OwnCalls
 from ...model.errors import PathNotFound, Refused
 from ...model.json_value import decode_as
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallRecord
-from ...store.contract import Store
 from ...wires.contract import JSON, Headers, Reply
 from ...wires.errors import encode
 from ...wires.lifecycle.calls import LIFECYCLE
@@ -23,14 +23,14 @@ TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _range = re.compile(rb"bytes\s*=\s*([0-9]*)-([0-9]*)", re.IGNORECASE).fullmatch
 
 
-def routes(store: Store, replies: ReplyBudget) -> list[Route]:
+def routes(own: OwnCalls, replies: ReplyBudget) -> list[Route]:
     """A stranger's call and one that never was get the same answer."""
 
     async def content(exchange: Exchange) -> Reply:
         await replies.read(exchange)
         # A session is the family of its tool uses.
         family = query.text(exchange, "session") or query.text(exchange, "family")
-        call = await found(store, exchange.caller, exchange.parameters["call_id"], family)
+        call = await found(own, exchange.caller, exchange.parameters["call_id"], family)
         if call.state not in ENDED:
             raise Refused("The call has not ended; ask again later", "waiting")
         if call.state is not State.COMPLETE:

@@ -85,8 +85,8 @@ class RequestHandlers:
 
     async def show(self, exchange: Exchange) -> Reply:
         await self._replies.read(exchange)
-        call = await self._requests.show(self._who(exchange), *_where(exchange))
         caller = exchange.caller
+        call = await self._requests.show(self._who(exchange), caller, *_where(exchange))
         is_theirs = caller.owns(call.key.tenant, call.key.subject)
         return wire.encode_request(self._told(call), await self._questions.open(call, caller) if is_theirs else ())
 

@@ -64,11 +64,12 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     store, questions, telling = node.store, engine.questions, ground.telling
     ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
     states = States(ground.ring, settings.answer_wait_s, clock.now)
-    given = GivenResources(node, settings.retention_s, telling)
+    own = engine.own_calls
+    given = GivenResources(node, own, settings.retention_s, telling)
     ids = QuestionIds(ground.ring)
     following = Following(engine, node, states, ids, given, settings.sync_wait_s, ttl_ms, telling)
-    tasks = Tasks(store, catalogue, following, questions, ground.witness, ttl_ms, telling)
-    subscriptions = Subscriptions(catalogue, store, tasks, ground.streams, most)
+    tasks = Tasks(store, own, catalogue, following, questions, ground.witness, ttl_ms, telling)
+    subscriptions = Subscriptions(catalogue, store, own, tasks, ground.streams, most)
     completions = Completions(node, subscriptions)
     parts = CallParts(
         ground.intake, engine, catalogue, node, states, given, following, telling, ids, ttl_ms,
@@ -80,10 +81,10 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     identity = ServerInfo(settings.name, settings.shown_title, settings.instructions)
     pages = ToolPages(catalogue, settings.mcp_page_size)
     dispatcher = Dispatcher(Calling(parts), pages, tasks, subscriptions, offers, identity)
-    answers = ClientAnswers(store, questions, asking, ids)
+    answers = ClientAnswers(store, own, questions, asking, ids)
     keeping = Keeping(store, Places(ground.ring), settings.mcp_stream_s)
     sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
-    streams = OlderStreams(keeping, subscriptions, answers, tasks, completions)
+    streams = OlderStreams(keeping, own, subscriptions, answers, tasks, completions)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, ground.replies)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
 

@@ -91,7 +91,7 @@ async def begin_noted(
         await begin(connection, again, [call], terms, told)
         if isinstance(call.outcome, Begun):
             number = b"%d" % call.seq
-            await connection.execute(SQL.put_note, *whose, text(noted.names[0]), number, noted.keep_s)
+            await connection.execute(SQL.put_note, *whose, text(noted.names[0]), number, noted.keep_s, None, None)
 
 
 async def insert(

@@ -31,16 +31,14 @@ class PastErasure(Struct, frozen=True):
     at: float
     """By the ledger's clock."""
 
-    def is_about(self, tenant: str, user_id: str | None, at: float) -> bool:
+    def is_about(self, tenant: str, user: str, at: float) -> bool:
         """Whether a call that had ended by then should be gone."""
-        if user_id is None or at > self.at or self.tenant not in (None, tenant):
-            return False
-        return digest_of(user_id) == self.digest
+        return at <= self.at and self.tenant in (None, tenant) and digest_of(user) == self.digest
 
 
-def is_erased(erasures: Sequence[PastErasure], tenant: str, user_id: str | None, at: float) -> bool:
+def is_erased(erasures: Sequence[PastErasure], tenant: str, user: str, at: float) -> bool:
     """Whether a call of that tenant and user that had ended by then should be gone."""
-    return any(erasure.is_about(tenant, user_id, at) for erasure in erasures)
+    return any(erasure.is_about(tenant, user, at) for erasure in erasures)
 
 
 def digest_of(user_id: str) -> str:
@@ -51,7 +49,7 @@ async def remember(connection: Connection, again: bool, node: str, tenant: str |
     """To be committed before anything is looked for that is to be erased. The node that erases writes what it has of
     its own before it looks, so the note is for the others."""
     place = (KIND, tenant or "", ANY if tenant is None else ONE, digest_of(user_id))
-    await connection.execute(SQL.put_note, *place, node.encode(), KEPT_S)
+    await connection.execute(SQL.put_note, *place, node.encode(), KEPT_S, None, None)
 
 
 class WrittenBehind(Struct):
@@ -66,7 +64,7 @@ class WrittenBehind(Struct):
     def gone_rows(self, is_gone: IsGone, offset: float) -> list[int]:
         """The numbers of those that should be gone. `offset` is what the ledger's clock is ahead by."""
         at = self.since + offset
-        return [seq for seq, (_, run, _) in self.rows if is_gone(run.caller.tenant, run.caller.user_id, at)]
+        return [seq for seq, (_, run, _) in self.rows if is_gone(run.caller.tenant, run.caller.user, at)]
 
 
 async def remembered(connection: Connection, node: str) -> tuple[Sequence[PastErasure], float]:

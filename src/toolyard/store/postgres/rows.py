@@ -11,7 +11,7 @@ from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.writes import CallState, request_id
 from ..hints import Topic
 from ..sql_files import statements
-from ..values import Begun, begun_of, waiting_for_of
+from ..values import Begun, Note, begun_of, waiting_for_of
 
 PendingHints = set[tuple[Topic, Hashable]]
 """What to give hints of once the write is durable."""
@@ -59,6 +59,12 @@ def new_values(call: NewCall, seq: int, turn: int) -> Row:
         call.queue, call.session, text_or_none(request_id(call)), turn, call.run_s, call.queue_s, call.total_s,
         *(NO_ENDING if call.ending is None else ending_values(call.ending)), call.waiting_for, call.offer,
     )  # fmt: skip
+
+
+def note_values(note: Note, keep_s: float) -> Row:
+    """As the parameters of `put_note` and `add_note`."""
+    place = (text(note.kind), note.tenant, text(note.subject), text(note.name))
+    return (*place, note.data, keep_s, text_or_none(note.user_id), note.seq)
 
 
 def ending_values(ending: Ending) -> Row:

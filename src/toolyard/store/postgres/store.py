@@ -72,7 +72,7 @@ from .connections import Connection, Pool, store_down
 from .erasures import PastErasure, WrittenBehind
 from .lease import NOT_FLUSHED, Lease
 from .notifications import HintingPool, Listener, Poller, Sender, channel_of
-from .rows import SQL, call_of, columns, encode, found_by, key_values, standing_of, text
+from .rows import SQL, call_of, columns, encode, found_by, key_values, note_values, standing_of, text
 from .schema import migrate
 from .shared_limits import NodeSlots, share_usage
 from .trust import PostgresApiKeys, PostgresAudit, PostgresSealed
@@ -348,6 +348,7 @@ class PostgresStore:
         await self.behind.flush()
         user = text(user_id)
         erased: int = await self._link.write(lambda connection, _: connection.fetchval(SQL.erase, tenant, user))
+        await self._link.write(lambda connection, _: connection.execute(SQL.erase_notes, tenant, user))
         after: int | None = 0
         while after is not None:
             work = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after)
@@ -460,12 +461,10 @@ class PostgresStore:
         return [StoredQuestion(*row) for row in await self._ledger.fetch(SQL.questions, seq)]
 
     async def put_note(self, note: Note, keep_s: float) -> None:
-        values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
-        await self._ledger.execute(SQL.put_note, *values)
+        await self._ledger.execute(SQL.put_note, *note_values(note, keep_s))
 
     async def add_note(self, note: Note, keep_s: float) -> bool:
-        values = (text(note.kind), note.tenant, text(note.subject), text(note.name), note.data, keep_s)
-        return bool(await self._ledger.execute(SQL.add_note, *values))
+        return bool(await self._ledger.execute(SQL.add_note, *note_values(note, keep_s)))
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:
         rows = await self._ledger.fetch(SQL.note, text(kind), tenant, text(subject), text(name))

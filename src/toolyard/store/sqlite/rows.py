@@ -14,7 +14,7 @@ from ...model.writes import ByNumber, CallState, Write, request_id
 from ..blocks import charge_of
 from ..hints import Topic
 from ..sql_files import statements
-from ..values import Begun, ClaimFilter, Filter, Held, begun_of, only_stars, queue_full, waiting_for_of
+from ..values import Begun, ClaimFilter, Filter, Held, Note, begun_of, only_stars, queue_full, waiting_for_of
 
 SQL = statements("sqlite")
 MOST_AT_ONCE = 100
@@ -187,9 +187,12 @@ def sweep(cursor: apsw.Cursor, now: float, before: float, key_ttl_s: float, limi
 
 
 def erase(cursor: apsw.Cursor, tenant: str | None, user_id: str) -> int:
-    """Removes the calls of a user that have ended. Their keys stay taken: what was done once is not done again."""
-    found = cursor.execute(SQL.calls_of_user, {"tenant": tenant, "user_id": user_id}).fetchall()
+    """Removes the calls of a user that have ended, with what was kept because of them. Their keys stay taken: what was
+    done once is not done again."""
+    whose = {"tenant": tenant, "user_id": user_id}
+    found = cursor.execute(SQL.calls_of_user, whose).fetchall()
     _remove(cursor, found)
+    cursor.execute(SQL.erase_notes, whose)
     return len(found)
 
 
@@ -199,6 +202,11 @@ def _remove(cursor: apsw.Cursor, calls: Sequence[Any]) -> None:
         cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in calls])
     blobs = [(blob,) for _, *pair in calls for blob in pair if blob is not None]
     cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
+
+
+def note_values(note: Note, expires_at: float) -> tuple[Any, ...]:
+    """As its columns come in the statements."""
+    return note.kind, note.tenant, note.subject, note.name, note.data, note.user_id, note.seq, expires_at
 
 
 def call_events(cursor: apsw.Cursor, seq: int, after: int) -> list[tuple[int, bytes]]:

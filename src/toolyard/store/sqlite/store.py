@@ -171,7 +171,7 @@ class SqliteStore:
             if most_pending is not None:
                 rows.refuse_long_queue(cursor, call, most_pending)
             made = self._insert(cursor, call, told)
-            cursor.execute(SQL.put_note, (*whose, noted.names[0], b"%d" % made, now + noted.keep_s))
+            cursor.execute(SQL.put_note, (*whose, noted.names[0], b"%d" % made, None, None, now + noted.keep_s))
             return Begun(made)
 
         return await self._writer.change(write)
@@ -479,11 +479,12 @@ class SqliteStore:
         )
 
     async def put_note(self, note: Note, keep_s: float) -> None:
-        values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s)
+        values = rows.note_values(note, self._now() + keep_s)
         await self._writer.write(lambda cursor: cursor.execute(SQL.put_note, values))
 
     async def add_note(self, note: Note, keep_s: float) -> bool:
-        values = (note.kind, note.tenant, note.subject, note.name, note.data, self._now() + keep_s, self._now())
+        now = self._now()
+        values = (*rows.note_values(note, now + keep_s), now)
         return bool(await self._writer.write(lambda cursor: rows.first(cursor, SQL.add_note, values)))
 
     async def note(self, kind: str, tenant: str, subject: str, name: str) -> bytes | None:

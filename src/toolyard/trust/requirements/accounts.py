@@ -23,7 +23,6 @@ from ...model.tool import Authorization, Tool
 from ..credentials.jwks_cache import NoAnswer
 from ..sealing.ring import BrokenSeal
 from ..sealing.vault import Opened, Vault, VaultPath
-from .challenges import user_of
 from .provider import EXCHANGE_S, OAuthProvider, ProviderRefused, ProviderTokens
 
 EARLY_S = 60.0
@@ -75,7 +74,7 @@ class Accounts:
 
     async def token(self, caller: Caller, wanted: Authorization) -> str | None:
         """The user's token, if it is good for all of these scopes; refreshed if need be."""
-        path = _path(caller.tenant, user_of(caller), wanted.id)
+        path = _path(caller.tenant, caller.user, wanted.id)
         while (opened := await self._open(path)) is not None:
             held, now = _read(opened), self._now()
             # The user has to allow more first: a challenge asks for what there was and what is new.
@@ -101,11 +100,11 @@ class Accounts:
         """Keeps the tokens of an account that was just connected, in place of what was there."""
         about = {"scopes": list(scopes), "account": account, "since": self._now()}
         held = self._stored(tokens, tokens.refresh, scopes)
-        await self._vault.put(_path(caller.tenant, user_of(caller), provider), msgspec.json.encode(held), about)
+        await self._vault.put(_path(caller.tenant, caller.user, provider), msgspec.json.encode(held), about)
 
     async def scopes(self, caller: Caller, provider: str) -> tuple[str, ...]:
         """The scopes that the user has allowed so far; none where there is no account."""
-        opened = await self._open(_path(caller.tenant, user_of(caller), provider))
+        opened = await self._open(_path(caller.tenant, caller.user, provider))
         return () if opened is None else _read(opened).scopes
 
     async def listed(self, tenant: str | None = None, user: str | None = None) -> list[Account]:

@@ -71,7 +71,7 @@ class Challenges:
         the user signs in."""
         # Whoever can sign in needs no code, and a code would let somebody else in.
         code, until = "" if issuers else new_code(), self._now() + KEEP_S
-        asked = Challenged(caller.tenant, caller.subject, user_of(caller), provider, scopes, tool, code, until, issuers)
+        asked = Challenged(caller.tenant, caller.subject, caller.user, provider, scopes, tool, code, until, issuers)
         sealed = self._ring.seal(PURPOSE, msgspec.json.encode(asked), b"")
         return base64url.encoded(sealed), code
 
@@ -122,11 +122,6 @@ class Challenges:
             return False
         await self._store.drop_note(TRIES, "", inside, slot)  # a right code takes none of the tries
         return True
-
-
-def user_of(caller: Caller) -> str:
-    """Whose account a caller's calls use: that of the user it speaks for, or else its own."""
-    return caller.user_id or caller.subject
 
 
 def new_code() -> str:

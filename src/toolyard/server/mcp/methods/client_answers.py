@@ -5,13 +5,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from ....engine.own_calls import OwnCalls
 from ....engine.questions import REFUSED, Questions
 from ....model.json_value import decode
 from ....model.record import CallRecord
 from ....store.contract import Store
 from ....wires.mcp.envelope import Incoming, encode_request
 from ....wires.mcp.questions import encode_question
-from ..protocol.peer import Peer, owns
+from ..protocol.peer import Peer
 from ..protocol.question_ids import QuestionIds, is_question
 from .client_requests import Asking
 
@@ -20,8 +21,8 @@ class ClientAnswers:
     """Takes a client's responses to whoever asked: to a tool's question by way of the ledger, since the tool may run on
     another node, and else to the author's handler that waits for it."""
 
-    def __init__(self, store: Store, questions: Questions, asking: Asking, ids: QuestionIds) -> None:
-        self._store, self._questions, self._asking, self._ids = store, questions, asking, ids
+    def __init__(self, store: Store, own: OwnCalls, questions: Questions, asking: Asking, ids: QuestionIds) -> None:
+        self._store, self._own, self._questions, self._asking, self._ids = store, own, questions, asking, ids
 
     async def take(self, message: Incoming, peer: Peer) -> None:
         """What nobody asked this client is ignored; an error is an answer, too: the tool is told of it."""
@@ -31,8 +32,8 @@ class ClientAnswers:
         if (about := self._ids.read(message.id, peer)) is None:
             return
         seq, name = about
-        call = await self._store.row(seq)
-        if call is None or not owns(peer.caller, call):
+        call = await self._own.row(peer.caller, seq)
+        if call is None:
             return
         if isinstance(message.error, Raw):
             answer: Any = {REFUSED: _reason(decode(message.error))}

@@ -1,18 +1,24 @@
 """Resources: the author's, through the SDK, and what tools gave out, for whoever got it: what they embedded, and
 results that were too long for a model."""
 
+import asyncio
+import logging
 import sys
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec import Struct
 
 from ....engine.node import Node
+from ....engine.own_calls import OwnCalls
 from ....model.call import Outcome
 from ....model.caller import Caller
-from ....model.json_value import decode
+from ....model.json_value import decode, decode_as
 from ....model.lifecycle import State
 from ....model.record import CallKey, CallRecord, Family
 from ....model.tool import Tool
+from ....model.worker import owner_of
 from ....store.values import Note
 from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from ....wires.mcp.outcomes import blocks_of, call_of, text_and_kind
@@ -22,29 +28,65 @@ from ....wires.mcp.tools import LIST_TTL_MS
 from ....wires.model_text import ModelText
 from ..protocol.peer import McpRequest
 
-KIND = "mcp resource"
+OWN, WORKERS = "embedded", "embedded by a worker"
+"""Kinds of notes: what the server's own tools gave out, and what workers' tools did."""
+Place = tuple[str, str, str]
+"""Whose a resource is, by tenant and subject, and its address."""
 FAMILY: Family = "mcp"
 """The wires whose calls are meant by an id over MCP."""
 _NOT_FOUND = (INVALID_PARAMS, RESOURCE_NOT_FOUND)
 _encode = msgspec.json.Encoder().encode
+_log = logging.getLogger("toolyard.mcp")
+
+
+class GivenResource(Struct):
+    """A resource that a result embedded, by which tool, and whose that is: None is the server itself."""
+
+    tool: str
+    owner: str | None
+    resource: dict[str, Any]
 
 
 class GivenResources:
     """The resources that tools gave out: what a result embeds, and results that are too long for a model. They are
     there for the caller who got them, and are not listed."""
 
-    def __init__(self, node: Node, keep_s: float, telling: ModelText) -> None:
-        self._node, self._keep_s, self._telling = node, keep_s, telling
+    def __init__(self, node: Node, own: OwnCalls, keep_s: float, telling: ModelText) -> None:
+        self._node, self._own, self._keep_s, self._telling = node, own, keep_s, telling
+        self._turns: WeakValueDictionary[Place, asyncio.Lock] = WeakValueDictionary()
 
-    def keep(self, tool: Tool, outcome: Outcome, caller: Caller) -> None:
-        """What a result embeds can be read again. It is not waited for."""
+    def keep(self, tool: Tool, outcome: Outcome, caller: Caller, user: str) -> None:
+        """What a result embeds can be read again, until the calls of the user that the call was made for are erased. It
+        is not waited for."""
         if not tool.returns_content or outcome.value is None:
             return
+        owner = None if tool.offer is None else owner_of(tool.offer)
         for block in blocks_of(decode(outcome.value)):
             if isinstance(block, dict) and block.get("type") == "resource":
-                resource = block["resource"]
-                note = Note(KIND, caller.tenant, caller.subject, resource["uri"], _encode(resource))
-                self._node.beside(self._node.store.put_note(note, self._keep_s))
+                given = GivenResource(tool.reference, owner, block["resource"])
+                place = (caller.tenant, caller.subject, given.resource["uri"])
+                note = Note(OWN if owner is None else WORKERS, *place, _encode(given), user)
+                if owner is None:
+                    self._node.beside(self._node.store.put_note(note, self._keep_s))
+                else:
+                    self._node.beside(self._put(note, owner, self._turn(place)))
+
+    def _turn(self, place: Place) -> asyncio.Lock:
+        """Whoever keeps or reads what workers gave out at a place waits for those who keep something there: a client
+        reads again what it was just given."""
+        return self._turns.setdefault(place, asyncio.Lock())
+
+    async def _put(self, note: Note, owner: str, turn: asyncio.Lock) -> None:
+        """In the place of what the same owner's tools gave out by that address. What others' did stays: whoever reads
+        it again gets what they were given, and a worker cannot put its own text there."""
+        store, place = self._node.store, (note.tenant, note.subject, note.name)
+        async with turn:
+            before = await store.note(WORKERS, *place)
+            is_free = before is None or decode_as(before, GivenResource).owner == owner
+            if not is_free or await store.note(OWN, *place) is not None:
+                _log.debug("a worker's tool gave out %s, which is another owner's: it is not kept", note.name)
+                return
+            await (store.add_note if before is None else store.put_note)(note, self._keep_s)
 
     async def read(self, request: McpRequest) -> bytes:
         peer, uri = request.peer, decode_params(request.message, OfResource).uri
@@ -63,8 +105,18 @@ class GivenResources:
         return _encode({**cached, "contents": [found]})
 
     async def _embedded(self, uri: str, caller: Caller) -> dict[str, Any] | None:
-        found = await self._node.store.note(KIND, caller.tenant, caller.subject, uri)
-        return None if found is None else decode(found)
+        """What the server's own tools gave out comes first, whichever was given out first."""
+        place = (caller.tenant, caller.subject, uri)
+        found = await self._given(OWN, place, caller)
+        if found is None:
+            async with self._turn(place):
+                found = await self._given(WORKERS, place, caller)
+        return found
+
+    async def _given(self, kind: str, place: Place, caller: Caller) -> dict[str, Any] | None:
+        kept = await self._node.store.note(kind, *place)
+        given = None if kept is None else decode_as(kept, GivenResource)
+        return given.resource if given is not None and self._own.is_for(given.tool, caller) else None
 
     async def _result(self, uri: str, call_id: str, caller: Caller) -> dict[str, Any] | None:
         """All that a call of the caller's returned."""
@@ -79,8 +131,8 @@ class GivenResources:
         store, whose = self._node.store, (caller.tenant, caller.subject)
         begun = await store.find(CallKey(*whose, FAMILY, call_id))
         if begun is not None:
-            return begun.known
-        return await store.get(*whose, call_id, FAMILY) or await store.get(*whose, call_id)
+            return begun.known if begun.known is not None and self._own.shows(begun.known, caller) else None
+        return await self._own.get(caller, call_id, FAMILY) or await self._own.get(caller, call_id)
 
     async def list(self, request: McpRequest) -> bytes:
         """They can be read and not listed: a link is in the result that gave them."""

@@ -71,7 +71,7 @@ class Following:
         if peer.revision.is_modern:
             return await self._next(tool, call, params, request)
         ended = await self.until_ended(call, outlet, lambda question: channel.put(question, call.seq), peer)
-        self._given.keep(tool, ended.outcome(), peer.caller)
+        self._given.keep(tool, ended.outcome(), peer.caller, ended.user)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
     async def answer(self, call: CallRecord, responses: Mapping[str, Any]) -> bool:
@@ -151,7 +151,7 @@ class Following:
             after = await self._questions.next_step(call.seq, wait, asked)
             if after is not None and after.state in ENDED:
                 await self._engine.on_collected(after)
-                self._given.keep(tool, after.outcome(), peer.caller)
+                self._given.keep(tool, after.outcome(), peer.caller, after.user)
                 return encode_outcome(tool, after.outcome(), peer.revision, self._telling)
             call = after or await self._store.row(call.seq) or call
             if questions := await self._questions.open(call, peer.caller):

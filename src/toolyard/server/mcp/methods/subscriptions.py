@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Struct
 
 from ....catalogue import Catalogue, CatalogueChange
+from ....engine.own_calls import OwnCalls
 from ....engine.wait import Wait, holding
 from ....model.asset import Asset
 from ....model.caller import EVERYTHING, Caller, View
 from ....model.json_value import decode
+from ....model.record import CallRecord
 from ....store.contract import Store
 from ....store.hints import Topic
 from ....wires.mcp.envelope import encode_notification
@@ -50,12 +52,13 @@ class Subscriptions:
         self,
         catalogue: Catalogue,
         store: Store,
+        own: OwnCalls,
         tasks: Tasks,
         streams: StreamCount,
         most: int,
     ) -> None:
         """`most`: how many resources and tasks one client may follow."""
-        self.most = most
+        self.most, self._own = most, own
         self._store, self._tasks, self._streams = store, tasks, streams
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -141,24 +144,25 @@ class Subscriptions:
         call = await self._tasks.find(id, peer)
         if call is None:
             return lambda: None
-        changed, forget = self._on_change(call.seq, peer, lambda shown: tell("notifications/tasks", shown))
+        changed, forget = self._on_change(call.seq, peer, lambda _, shown: tell("notifications/tasks", shown))
         changed()
         return forget
 
     def follow(self, seq: int, peer: Peer) -> None:
         """The older era: whoever of the caller's listens is told of a task, until it ends."""
 
-        def tell(shown: dict[str, Any]) -> None:
+        def tell(call: CallRecord, shown: dict[str, Any]) -> None:
             if shown["status"] in ENDED_AS:
                 forget()
             for each in self._subscribers:
-                if each.tasks_of is not None and each.tasks_of.names == peer.caller.names:
+                whose = each.tasks_of
+                if whose is not None and whose.names == peer.caller.names and self._own.shows(call, whose):
                     each.tell("notifications/tasks/status", shown)
 
         _, forget = self._on_change(seq, peer, tell)
 
     def _on_change(
-        self, seq: int, peer: Peer, tell: Callable[[dict[str, Any]], None]
+        self, seq: int, peer: Peer, tell: Callable[[CallRecord, dict[str, Any]], None]
     ) -> tuple[Callable[[], None], Callable[[], None]]:
         """Has a call told of whenever it ends, asks, or is answered. What to call to tell now, and to stop."""
         telling: set[asyncio.Task[None]] = set()
@@ -166,7 +170,7 @@ class Subscriptions:
         async def show() -> None:
             row = await self._store.row(seq)
             if row is not None:
-                tell(_without_type(await self._tasks.shown(row, peer)))
+                tell(row, _without_type(await self._tasks.shown(row, peer)))
 
         def changed() -> None:
             task = asyncio.get_running_loop().create_task(show())

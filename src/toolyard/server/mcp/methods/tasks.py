@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from ....catalogue import Catalogue
+from ....engine.own_calls import OwnCalls
 from ....engine.questions import Questions
 from ....model.channel import Question
 from ....model.errors import ToolNotFound
@@ -43,6 +44,7 @@ class Tasks:
     def __init__(
         self,
         store: Store,
+        own: OwnCalls,
         catalogue: Catalogue,
         following: Following,
         questions: Questions,
@@ -51,7 +53,7 @@ class Tasks:
         telling: ModelText,
     ) -> None:
         self._telling = telling
-        self._witness = witness
+        self._witness, self._own = witness, own
         self._store, self._catalogue, self._following, self._questions = store, catalogue, following, questions
         self._ttl_ms = ttl_ms
         self._told: OrderedDict[int, str | None] = OrderedDict()
@@ -107,7 +109,7 @@ class Tasks:
         before = None if params.cursor is UNSET else _decoded(params.cursor)
         caller = request.peer.caller
         wanted = Filter(caller.tenant, caller.subject, before=before, limit=MOST_LISTED + 1, wire="mcp-task")
-        calls = await self._store.listed(wanted)
+        calls = await self._own.listed(caller, wanted)
         shown = calls[:MOST_LISTED]
         cursor = _encoded(shown[-1].seq) if len(calls) > MOST_LISTED else None
         return encode_listed(list(map(self._telling.record, shown)), request.peer.revision, self._ttl_ms, cursor)
@@ -165,7 +167,7 @@ class Tasks:
 
     async def find(self, id: str, peer: Peer) -> CallRecord | None:
         """The caller's call over MCP of that id. A call of that id over another wire is no task, whoever chose it."""
-        return await self._store.get(peer.caller.tenant, peer.caller.subject, id, FAMILY)
+        return await self._own.get(peer.caller, id, FAMILY)
 
 
 def _why(call: CallRecord) -> str:

@@ -171,7 +171,7 @@ class Calling:
         if peer.has_tasks and isinstance(outcome.error, StillRunning):
             return self._created(peer, outcome.call_id)
         if tool is not None:
-            self._given.keep(tool, outcome, peer.caller)
+            self._given.keep(tool, outcome, peer.caller, call.command.context.user_id or peer.caller.user)
             if outcome.value is not None and self._telling.may_cut(outcome.value):
                 return self._cut(tool, call, outcome)
         return encode_outcome(tool, outcome, peer.revision, self._telling)

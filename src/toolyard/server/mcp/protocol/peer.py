@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from ....model.caller import Caller
 from ....model.channel import Audience
-from ....model.record import CallRecord
 from ....wires.mcp.params import Capabilities, Level, Message
 from ....wires.mcp.revisions import Revision
 from ...http.reply_budget import Place
@@ -89,7 +88,3 @@ class McpRequest(Protocol):
     def base_url(self) -> str:
         """The address under which the client reaches this server, for links."""
         ...
-
-
-def owns(caller: Caller, call: CallRecord) -> bool:
-    return caller.owns(call.key.tenant, call.key.subject)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+from ....engine.own_calls import OwnCalls
 from ....model.lifecycle import ENDED
 from ....store.hints import Topic
 from ....wires.mcp.envelope import INVALID_REQUEST, RpcError, encode_notification, encode_result
@@ -12,7 +13,7 @@ from ..methods.subscriptions import Subscriber, Subscriptions
 from ..methods.tasks import Tasks
 from ..methods.url_completions import Completions
 from ..protocol.event_ids import Place
-from ..protocol.peer import Peer, owns
+from ..protocol.peer import Peer
 from ..protocol.sessions import SessionState
 from .http_stream import Events, Keeping, event
 
@@ -25,13 +26,14 @@ class OlderStreams:
     def __init__(
         self,
         keeping: Keeping,
+        own: OwnCalls,
         subscriptions: Subscriptions,
         answers: ClientAnswers,
         tasks: Tasks,
         completions: Completions,
     ) -> None:
         self._store, self._subscriptions, self._answers, self._tasks = keeping.store, subscriptions, answers, tasks
-        self._places, self._completions = keeping.places, completions
+        self._own, self._places, self._completions = own, keeping.places, completions
 
     def place(self, last_event: bytes, peer: Peer) -> Place:
         """Raises RpcError for what was not given out to this session."""
@@ -60,8 +62,8 @@ class OlderStreams:
         put: set[bytes] = set()
         with self._store.hints.waiting(Topic.ENDED, seq) as bell:
             while True:
-                call = await self._store.row(seq)
-                if call is None or not owns(peer.caller, call):
+                call = await self._own.row(peer.caller, seq)
+                if call is None:
                     return
                 for each, data in await self._store.call_events(seq, number):
                     number = each

@@ -403,14 +403,16 @@ SELECT number, data FROM call_events WHERE seq = $1 AND number > $2 ORDER BY num
 SELECT pg_advisory_xact_lock(hashtextextended($1::text || ' ' || $2::text || ' ' || $3::text, 0))
 
 -- name: put_note
-INSERT INTO notes (kind, tenant, subject, name, data, expires_at)
-VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision)
-ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+INSERT INTO notes (kind, tenant, subject, name, data, expires_at, user_id, seq)
+VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision, $7, $8)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, user_id = excluded.user_id,
+    seq = excluded.seq, expires_at = excluded.expires_at
 
 -- name: add_note
-INSERT INTO notes AS known (kind, tenant, subject, name, data, expires_at)
-VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision)
-ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+INSERT INTO notes AS known (kind, tenant, subject, name, data, expires_at, user_id, seq)
+VALUES ($1, $2, $3, $4, $5, ledger_now() + $6::double precision, $7, $8)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, user_id = excluded.user_id,
+    seq = excluded.seq, expires_at = excluded.expires_at
     WHERE known.expires_at <= ledger_now()
 RETURNING 1
 
@@ -679,12 +681,17 @@ DELETE FROM vault WHERE kind = $1 AND tenant = $2 AND owner = $3 AND name = $4 R
 
 -- name: erase
 WITH gone AS (
-    DELETE FROM calls WHERE user_id = $2 AND ($1::text IS NULL OR tenant = $1) AND state IN ('COMPLETE', 'ERROR')
+    DELETE FROM calls WHERE coalesce(nullif(user_id, ''), subject) = $2 AND ($1::text IS NULL OR tenant = $1)
+        AND state IN ('COMPLETE', 'ERROR')
     RETURNING seq
 ), unasked AS (DELETE FROM questions WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
 ), unanswered AS (DELETE FROM answers WHERE seq = ANY (ARRAY (SELECT seq FROM gone))
 ), untold AS (DELETE FROM call_events WHERE seq = ANY (ARRAY (SELECT seq FROM gone)))
 SELECT count(*) FROM gone
+
+-- name: erase_notes
+DELETE FROM notes WHERE user_id = $2 AND ($1::text IS NULL OR tenant = $1)
+    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.seq = notes.seq AND state IN ('PENDING', 'PROCESSING'))
 
 -- name: erasures
 SELECT tenant, subject, name, expires_at - $2::double precision, ledger_now() FROM notes

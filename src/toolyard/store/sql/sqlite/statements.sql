@@ -113,7 +113,12 @@ SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY fin
 
 -- name: calls_of_user
 SELECT seq, input_blob, value_blob FROM calls
-WHERE user_id = :user_id AND (:tenant IS NULL OR tenant = :tenant) AND state IN ('COMPLETE', 'ERROR')
+WHERE coalesce(nullif(user_id, ''), subject) = :user_id AND (:tenant IS NULL OR tenant = :tenant)
+    AND state IN ('COMPLETE', 'ERROR')
+
+-- name: erase_notes
+DELETE FROM notes WHERE user_id = :user_id AND (:tenant IS NULL OR tenant = :tenant)
+    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.seq = notes.seq AND state IN ('PENDING', 'PROCESSING'))
 
 -- name: session
 SELECT id, tenant, subject, tools, metadata, created_at, revision, turn, open
@@ -225,12 +230,14 @@ UPDATE calls SET waiting_for = NULL WHERE seq = :seq AND waiting_for = 'answer' 
 SELECT name, question, answer FROM questions LEFT JOIN answers USING (seq, name) WHERE seq = ? ORDER BY number
 
 -- name: put_note
-INSERT INTO notes (kind, tenant, subject, name, data, expires_at) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+INSERT INTO notes (kind, tenant, subject, name, data, user_id, seq, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, user_id = excluded.user_id,
+    seq = excluded.seq, expires_at = excluded.expires_at
 
 -- name: add_note
-INSERT INTO notes (kind, tenant, subject, name, data, expires_at) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at
+INSERT INTO notes (kind, tenant, subject, name, data, user_id, seq, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, tenant, subject, name) DO UPDATE SET data = excluded.data, user_id = excluded.user_id,
+    seq = excluded.seq, expires_at = excluded.expires_at
     WHERE notes.expires_at <= ?
 RETURNING 1
 

@@ -1,0 +1,183 @@
+"""Credentials that are for other tools are no way to the calls of a tool, though they are the same caller's: its calls
+look exactly like what does not exist, on every route and method that reaches one."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from toolyard.model.api_key import ApiKey
+from toolyard.model.caller import Caller, View
+from toolyard.model.tool import Tool
+from toolyard.server.app.compose import Yard
+from toolyard.server.mcp.methods.subscriptions import Subscriber
+from toolyard.wires.mcp.params import SubscriptionFilter
+
+from .scene import CANARY, Scene, kit, settings
+from .test_isolation import ROWS
+
+OF_CALLS = [
+    "GET /v1/calls/{call_id}", "GET /v1/calls/{call_id}/content", "POST /v1/calls/{call_id}/cancel", "GET /mcp/",
+    "newer tools/call", "newer tasks/get", "newer tasks/cancel", "newer tasks/update", "newer resources/read",
+    "newer resources/read of a result", "newer subscriptions/listen", "older tasks/get", "older tasks/result",
+    "older tasks/cancel", "older resources/read", "older resources/read of a result",
+]  # fmt: skip
+"""The rows that are about calls of the server's tools, or what those gave out."""
+PAID = [{"tools": "Safe.*", "scopes": ["paid"]}, {}]
+"""Rules by which the tools of the scene need a scope."""
+
+
+async def limited(made: Scene, *allow: str) -> None:
+    """A key of the owner's, for some tools alone."""
+    key = "ty_" + secrets.token_hex(20)
+    await made.yard.store.api_keys.put(ApiKey("limited", sha256(key.encode()).digest(), "acme", "ada", allow))
+    await made.yard._keys.sync()
+    made.credentials["limited"] = {b"authorization": b"Bearer " + key.encode()}
+
+
+def run(story: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
+    async def play() -> None:
+        async with Scene(Yard([kit], settings(**more))) as made:
+            await story(made)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("row", OF_CALLS)
+def test_a_call_of_another_tool_and_nothing_look_alike(row: str) -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Far.*")
+        owned = await made.furnish()
+        nothing = made.nothing(owned)
+        theirs, none = await ROWS[row](made, "limited", owned), await ROWS[row](made, "limited", nothing)
+        if row == "GET /mcp/":  # in the very session, which is the caller's: nothing of the call is told in it
+            assert theirs.body == b""
+            return
+        assert CANARY.encode() not in theirs.body.replace(owned.uri.encode(), b"")
+        assert theirs.masked(*owned.all()) == none.masked(*nothing.all())
+        call = await made.yard.store.get("acme", "ada", owned.asking)
+        assert call is not None
+        assert call.waiting_for == "answer", "neither answered nor cancelled"
+
+    run(story)
+
+
+@pytest.mark.parametrize("row", [row for row in OF_CALLS if row != "newer subscriptions/listen"])
+def test_a_key_that_is_for_the_tools_is_the_same_caller(row: str) -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.*")
+        owned = await made.furnish()
+        nothing = made.nothing(owned)
+        mine, none = await ROWS[row](made, "limited", owned), await ROWS[row](made, "limited", nothing)
+        assert mine.masked(*owned.all()) != none.masked(*nothing.all())
+
+    run(story)
+
+
+@pytest.mark.parametrize("row", OF_CALLS[:3])
+def test_a_token_that_lacks_the_tools_scope_reaches_none_of_its_calls(row: str) -> None:
+    async def story(made: Scene) -> None:
+        made.credentials["limited"] = made.credentials["owner"]
+        made.credentials["owner"] = made.bearer("acme", "ada", scope="paid")
+        owned = await made.furnish()
+        nothing = made.nothing(owned)
+        theirs, none = await ROWS[row](made, "limited", owned), await ROWS[row](made, "limited", nothing)
+        assert theirs.masked(*owned.all()) == none.masked(*nothing.all())
+
+    run(story, access=PAID)
+
+
+def test_lists_have_the_calls_of_its_tools_alone_and_as_many_as_are_wanted() -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.Keep")
+        for number in range(6):
+            for tool in ("Safe.Give", "Safe.Keep", "Safe.Give"):
+                call = {"tool_id": tool, "call_id": f"{tool}{number}", "input": {"text": "x"}}
+                assert (await made.send("owner", "POST", "/tools/call", call)).status == 200
+        found, path = [], "/v1/calls?limit=4"
+        while True:
+            page = (await made.send("limited", "GET", path)).json
+            found += [call["callId"] for call in page["calls"]]
+            if "cursor" not in page:
+                break
+            assert len(page["calls"]) == 4
+            path = f"/v1/calls?limit=4&cursor={page['cursor']}"
+        assert found == [f"Safe.Keep{number}" for number in range(5, -1, -1)]
+        for role, tasks in (("owner", 2), ("limited", 1)):
+            if role == "owner":
+                session = await made.opened("owner")
+                for name in ("Safe_Keep", "Safe_Ask"):
+                    asked = {"name": name, "arguments": {"text": "x"}, "task": {}}
+                    await made.older("owner", "tools/call", asked, session)
+            assert len((await made.older(role, "tasks/list", {})).json["result"]["tasks"]) == tasks
+
+    run(story)
+
+
+def test_of_two_calls_with_one_id_the_newest_that_is_its_own_is_meant() -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.Keep")
+        call = {"tool_id": "Safe.Keep", "call_id": "twice", "input": {"text": "mine"}}
+        assert (await made.send("owner", "POST", "/tools/call", call)).status == 200
+        other = {"name": "Safe_Give", "arguments": {"text": CANARY}, "_meta": {"toolyard/callId": "twice"}}
+        assert "result" in (await made.older("owner", "tools/call", other)).json
+        shown = (await made.send("limited", "GET", "/v1/calls/twice")).json
+        assert (shown["family"], shown.get("otherFamilies", [])) == ("oxp", [])
+        assert (await made.send("limited", "GET", "/v1/calls/twice/content")).body == b"mine"
+
+    run(story)
+
+
+def test_a_session_tells_it_the_results_of_its_tools_and_of_the_sessions_own() -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.Keep")
+        own = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}
+        session = (await made.send("owner", "POST", "/v1/sessions", {"tools": [own]})).json["sessionId"]
+        uses = [("a", "Safe_Keep", "kept"), ("b", "Safe_Give", CANARY), ("c", "find", "found")]
+        content = [{"type": "tool_use", "id": id, "name": name, "input": {"text": text}} for id, name, text in uses]
+        message = {"role": "assistant", "content": content}
+        taken = (await made.send("owner", "POST", f"/v1/sessions/{session}/messages", message)).json
+        assert len(taken["requests"]) == 3
+        done = {"response": {"state": "COMPLETE", "result": "done"}}
+        assert (await made.send("limited", "POST", f"/v1/tools/response/{session}/c", done)).status == 200
+        for role, ids in (("owner", ["a", "b", "c"]), ("limited", ["a", "c"])):
+            results = await made.send(role, "GET", f"/v1/sessions/{session}/results?wait=5")
+            assert [each["tool_use_id"] for each in results.json["message"]["content"]] == ids
+            assert (CANARY.encode() in results.body) == (role == "owner")
+        at = "/v1/tools/request/{}/{}"
+        for method, end in (("GET", ""), ("POST", "/cancel")):
+            hidden = await made.send("limited", method, at.format(session, "b") + end)
+            assert hidden.masked() == (await made.send("limited", method, at.format(session, "x") + end)).masked()
+            assert (await made.send("limited", method, at.format(session, "a") + end)).status == 200
+
+    run(story)
+
+
+def test_a_stream_hears_of_the_tasks_of_its_tools_alone() -> None:
+    """The older era tells all streams of a caller."""
+
+    class Blind(View):
+        def lists(self, tool: Tool) -> bool:
+            return False
+
+    async def story(made: Scene) -> None:
+        heard: dict[str, asyncio.Queue[str]] = {"whole": asyncio.Queue(), "blind": asyncio.Queue()}
+
+        def subscriber(name: str, view: View) -> Subscriber:
+            def tell(method: str, params: dict[str, Any]) -> None:
+                heard[name].put_nowait(params["status"])
+
+            return Subscriber(SubscriptionFilter(), tell, Caller("acme", "ada", view=view), view)
+
+        hearing = made.yard.mcp.subscriptions.hearing
+        with hearing(subscriber("blind", Blind())), hearing(subscriber("whole", View())):
+            asked = {"name": "Safe_Keep", "arguments": {"text": "x"}, "task": {}}
+            await made.older("owner", "tools/call", asked, await made.opened("owner"))
+            while await asyncio.wait_for(heard["whole"].get(), 10) != "completed":
+                pass
+        assert heard["blind"].empty()
+
+    run(story)
