@@ -79,6 +79,12 @@ async def test_a_caller_has_a_few_until_they_are_sent_and_recorded() -> None:
         await settle()
         assert ended(calls) == [*first, True, True], "what was written before it was sent"
         assert {len(call.result().value or b"") for call in calls} == {LARGE_RESULT + 3}
+        for client in clients:
+            client.read()
+        await room.behind.flush()
+        later = [room.call("Kit.Text", LARGE) for _ in range(MOST_READS)]
+        await settle()
+        assert all(ended(later)), "there is room again"
 
 
 async def test_one_is_worked_on_at_a_time_and_the_loop_goes_round_in_between() -> None:
