@@ -279,6 +279,7 @@ def unread_replies(path: str, message: Any) -> Drive:
     return drive
 
 
+TOGETHER = {"tool_id": "Kit.Together", "input": {"count": 60, "size": 4 * MIB}}
 LARGE_CALL = {"tool_id": "Kit.Large", "call_id": "again", "input": {"size": 16 * MIB}}
 META = {"_meta": {"toolyard/callId": "again"}}
 LARGE_MCP_CALL = {"name": "Kit_Large", "arguments": {"size": 16 * MIB}, **META}
@@ -481,6 +482,26 @@ def messages_at_once(loud: Loud) -> None:
     at_once(len(bodies), send)
 
 
+def large_results_at_once(loud: Loud) -> None:
+    """Of as many calls as a caller may have, whose clients read them. Who is told to come back does so."""
+
+    def send(number: int) -> None:
+        reply = loud.send("POST", "/tools/call", TOGETHER)
+        assert reply.status == 200, reply.body[:500]
+        if len(reply.body) < 4 * MIB:
+            wait_until(lambda: loud.send("GET", f"/v1/calls/{reply.json['call_id']}?wait=60").status == 200, "no end")
+
+    at_once(60, send)
+
+
+def large_keyed_results_at_once(loud: Loud) -> None:
+    def send(number: int) -> None:
+        call = TOGETHER | {"call_id": f"at-once-{number}"}
+        wait_until(lambda: len(loud.send("POST", "/tools/call", call).body) > 4 * MIB, "no end")
+
+    at_once(60, send)
+
+
 # -- MCP -------------------------------------------------------------------------------------------
 
 
@@ -566,6 +587,24 @@ def large_answer(loud: Loud) -> None:
             newer(loud, "tasks/update", {"taskId": task, "inputResponses": responses}, task, shape)
 
     asks(loud, answer)
+
+
+def with_a_broken_stream(loud: Loud) -> None:
+    """Of a call with a large result, which has ended meanwhile."""
+    session = {"mcp_session_id": initialized(loud), "mcp_protocol_version": OLDER}
+    params = {"name": "Kit_Told", "arguments": {"size": 16 * MIB}, "_meta": {"progressToken": 1}}
+    call = {"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": params}
+    begun = loud.stream("POST", "/mcp", call, b"\nretry:", **session)
+    held.put(loud, session | {"last_event_id": begun.partition(b"id: ")[2].partition(b"\n")[0].decode()})
+    assert taken_up(loud).endswith(b"\n\n")
+
+
+def taken_up(loud: Loud) -> bytes:
+    return loud.stream("GET", "/mcp", **held(loud))
+
+
+def taken_up_at_once(loud: Loud) -> None:
+    at_once(60, lambda _: taken_up(loud))
 
 
 def subscribed(loud: Loud) -> None:
@@ -750,6 +789,13 @@ COMBINED: dict[str, Row] = {
         called_before_over_mcp,
         loop_s=8.0,
         memory=256 * MIB,
+    ),
+    "sixty large results at once": Row(large_results_at_once, loop_s=1.0, memory=160 * MIB, stored=512 * MIB),
+    "sixty large results at once, with keys": Row(
+        large_keyed_results_at_once, loop_s=1.0, memory=160 * MIB, stored=512 * MIB
+    ),
+    "sixty streams that are taken up at once": Row(
+        taken_up_at_once, with_a_broken_stream, loop_s=1.0, memory=256 * MIB
     ),
     "sixty messages at once": Row(messages_at_once, loop_s=0.5),
     "4,000 tools of a worker": Row(many_tools(4000, "Many")),

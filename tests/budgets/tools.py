@@ -1,5 +1,6 @@
 """What the server of the budgets serves."""
 
+import asyncio
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -49,3 +50,27 @@ async def secretive(text: str, times: int, ctx: Context) -> str:
 async def ask(ctx: Context) -> str:
     """Asks for a name."""
     return str(await ctx.ask("Who?", {"type": "object", "properties": {"name": {"type": "string"}}}, name="who"))
+
+
+_waiting: list[asyncio.Future[str]] = []
+
+
+@kit.tool
+async def together(count: int, size: int) -> str:
+    """One text, which so many calls return in the same moment."""
+    _waiting.append(asyncio.get_running_loop().create_future())
+    mine = _waiting[-1]
+    if len(_waiting) == count:
+        text = "x" * size
+        for each in _waiting:
+            each.set_result(text)
+        _waiting.clear()
+    return await mine
+
+
+@kit.tool
+async def told(size: int, ctx: Context) -> str:
+    """A long text, of which something is told before."""
+    ctx.progress(1, 2, "soon")
+    await asyncio.sleep(0.1)
+    return "x" * size

@@ -208,6 +208,24 @@ class Loud:
         finally:
             connection.close()
 
+    def stream(self, method: str, path: str, body: Any = None, until: bytes | None = None, **headers: str) -> bytes:
+        """Reads a stream of events to its end, or until something was told. The last that came of it."""
+        data = None if body is None else json.dumps(body).encode()
+        said = {"Authorization": f"Bearer {self._key}", "Accept": "application/json, text/event-stream"}
+        said |= {"Content-Type": "application/json"} if data is not None else {}
+        said |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=DEADLINE_S)
+        try:
+            connection.request(method, path, data, said)
+            reply, last = connection.getresponse(), b""
+            while (until is None or until not in last) and (some := reply.read1(MIB)):
+                last = last[-1000:] + some
+            return last
+        except (OSError, http.client.HTTPException) as error:
+            raise Gone from error
+        finally:
+            connection.close()
+
 
 def wait_until(is_so: Any, what: str) -> None:
     deadline = time.monotonic() + 20

@@ -32,6 +32,7 @@ from toolyard.model.run import Runner, Source
 from toolyard.model.tool import Authorization, Tool
 from toolyard.model.worker import ToolDefinition
 from toolyard.model.writes import Claimant, LeaseTerms
+from toolyard.runners.attempt import ResultTurns
 from toolyard.runners.inline import Inline
 from toolyard.runners.sandbox import Sandbox
 from toolyard.runners.threads import Threads
@@ -71,6 +72,7 @@ class Setting(Struct, frozen=True):
     workers: tuple[WorkerRule, ...] = ()
     max_attempts: int = 3
     approval_wait_s: float = 600.0
+    turns: ResultTurns | None = None
 
 
 class Unlocked:
@@ -174,7 +176,7 @@ class Room:
         runners: dict[str, Runner] = {"inline": Inline(), "thread": Threads(2), "worker": WorkerRunner()}
         self.engine = engine = Engine(
             catalogue, runners, requirer, limits, self.node, self.durable, self.behind, ring, quotas, self.questions,
-            sandbox, limiter=self.limiter,
+            sandbox, limiter=self.limiter, turns=setting.turns,
         )  # fmt: skip
         needs = AccountNeeds(store, setting.approval_wait_s)
         self.restarts = Restarts(store, catalogue, engine, self.durable, ring, needs, setting.max_attempts)

@@ -94,6 +94,27 @@ async def test_no_more_than_so_many_wait_and_what_is_lost_is_counted(monkeypatch
         assert await ids(room) == ["a", "b", "e"]
 
 
+async def test_no_more_bytes_than_so_many_wait_and_what_is_lost_is_told_once_a_flush(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(write_behind, "MOST_BYTES_WAITING", 15_000)
+    async with Room(kit) as room:
+        for number in range(5):
+            room.behind.add(*ran(f"large{number}", 1, {"text": "x" * 7000}))
+        add(room, "small")
+        assert await ids(room) == ["small", "large0", "large1"]
+        assert (room.behind.lost, caplog.text.count("are missing in the ledger")) == (3, 1)
+        room.behind.add(*ran("larger", 1, {"text": "x" * 70_000}))
+        assert (await ids(room))[-1] == "larger", "one alone is always written"
+
+
+def test_large_calls_are_written_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_behind, "WRITTEN_AT_ONCE", 10_000)
+    sizes = (4000, 4000, 4000, 20_000, 4000, 4000)
+    portions = write_behind.in_portions(ran("c", 1, {"text": "x" * size}) for size in sizes)
+    assert [len(portion) for portion in portions] == [2, 1, 1, 2]
+
+
 async def test_a_ledger_that_is_away_costs_rows_and_says_how_many(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,7 +19,7 @@ from toolyard.store.sqlite.writer import LARGE_CALL, Writer
 from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
 from toolyard.supervision import Supervisor
 
-from .calls import KEY, LARGE, call, there
+from .calls import KEY, LARGE, call, ran, there
 from .ledgers import RETENTION, TERMS, ManualClock, Opening
 
 pytestmark = pytest.mark.kind("sqlite")
@@ -211,3 +211,30 @@ async def test_a_file_that_was_removed_or_replaced_is_noticed(store: Store, tmp_
         ledger.touch()  # another in its place
     kept.rename(ledger)
     await store.check()
+
+
+async def test_a_large_write_is_the_last_of_its_transaction(make_store: Opening, tmp_path: Path) -> None:
+    """Nobody waits for more than one of them."""
+    connection = apsw.Connection(str(tmp_path / "a.db"))
+    connection.execute("CREATE TABLE t (n)")
+    statements: list[str] = []
+    connection.exec_trace = lambda cursor, sql, values: statements.append(sql[:6]) or True  # type: ignore[func-returns-value]
+    writer = Writer(connection, Supervisor())
+    sizes = (1, LARGE_CALL + 1, 1, LARGE_CALL + 1, LARGE_CALL + 1, 1, 1)
+    insert = [writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (1)"), size) for size in sizes]
+    await asyncio.gather(*insert)
+    await writer.close()
+    assert [len(part.split()) for part in " ".join(statements).split("COMMIT")][:-1] == [3, 3, 2, 3]
+
+
+async def test_large_calls_that_are_written_behind_have_a_transaction_each(store: SqliteStore) -> None:
+    statements: list[str] = []
+
+    def trace(cursor: apsw.Cursor, sql: str, values: Any) -> bool:
+        statements.append(sql)
+        return True
+
+    await store._writer.write(lambda cursor: setattr(cursor.connection, "exec_trace", trace))
+    rows = [ran(f"large{number}", 1, {"text": "x" * (LARGE_CALL + 1)}) for number in range(3)]
+    assert await store.record([ran("small", 1), *rows]) == 0
+    assert statements.count("BEGIN IMMEDIATE") == 3

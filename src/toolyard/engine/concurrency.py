@@ -7,6 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager, suppress
 from random import uniform
+from typing import Any
 
 from ..model.caller import Caller
 from ..model.channel import Audience
@@ -78,16 +79,24 @@ class Slots:
         self._tool_id, self._size, self._free, self._wait_s = tool_id, size, size, wait_s
         self._most_waiting, self._shared = most_waiting, shared
         self._line = TurnQueue()
+        self._running: set[asyncio.Task[Any] | None] = set()
         self._giving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def turn(self, caller: Caller, client: Audience) -> AsyncIterator[None]:
-        """One of the runs, for as long as the block lasts. Raises Busy, and NotAuthenticated where the credentials of
-        the client that waits end first."""
+        """One of the runs, for as long as the block lasts, or until `end_run`. Raises Busy, and NotAuthenticated where
+        the credentials of the client that waits end first."""
         await self._take((caller.tenant, caller.subject), client)
+        self._running.add(asyncio.current_task())
         try:
             yield
         finally:
+            self.end_run()
+
+    def end_run(self) -> None:
+        """The tool of the current task has returned: what is still to be done for its call holds nobody up."""
+        if (task := asyncio.current_task()) in self._running:
+            self._running.discard(task)
             self._give_all_back()
 
     async def _take(self, who: Hashable, client: Audience) -> None:

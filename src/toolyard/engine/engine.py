@@ -30,7 +30,18 @@ from ..model.record import CallRecord, NewCall, new_call
 from ..model.run import Run, Runner
 from ..model.tool import Host, Tool
 from ..model.writes import DIRECT
-from ..runners.attempt import AttemptBounds, Recipe, attempt, hidden, recipe_of, resumed, too_large, unexpected
+from ..runners.attempt import (
+    AttemptBounds,
+    Recipe,
+    ResultTurn,
+    ResultTurns,
+    attempt,
+    hidden,
+    recipe_of,
+    resumed,
+    too_large,
+    unexpected,
+)
 from ..runners.sandbox import Sandbox, Whose
 from ..runners.validation import compile_schema, explain
 from ..store.values import StoreDown
@@ -88,9 +99,10 @@ class Engine:
         sandbox: Sandbox,
         clock: Clock = SYSTEM_CLOCK,
         limiter: Limiter | None = None,
+        turns: ResultTurns | None = None,
     ) -> None:
         """`runners` are by the names that tools have for them (`Tool.runs`); `limiter` is None where nothing is
-        limited."""
+        limited, and `turns` where large results wait for nobody."""
         self.sandbox, self.questions = sandbox, questions
         self._catalogue = catalogue
         self._runners = runners
@@ -102,7 +114,7 @@ class Engine:
         self._seal = partial(ring.seal, "context")
         self._ask = questions.ask
         self._new_id, self._monotonic = clock.new_id, clock.monotonic
-        self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas
+        self._limiter, self._patience, self._quotas, self._turns = limiter, Backoff(), quotas, turns
         self._retries = AccountRetries(node.store, limits.sync_wait_s, clock.monotonic)
         self._plans = _Plans()
         self.resources: dict[Host, Any] = {}
@@ -291,6 +303,8 @@ class Engine:
             return await self._long.through(resumed(steps, waiting_for), command, run)
         if self._recorder is not None:
             self._recorder.add(command, run, outcome)
+        if run.place is not None:
+            run.channel.when_answered(run.place.give)
         return outcome
 
     def _checked(
@@ -471,12 +485,14 @@ class Engine:
         input_check = None if is_foreign else compile_schema(tool.input_schema, tool)
         may_need_approval = self._approvals.may_be_needed(tool)
         needs_filling = is_foreign or bool(tool.requirements)
+        slots = self._slots(tool.id, tool.concurrency) if tool.concurrency else None
+        turns = self._turns if slots is None or self._turns is None else _OutsideSlots(self._turns, slots)
         return Plan(
             bind=tool.code.bind,
             input_check=input_check,
             accepts=_no_value if input_check is None else input_check.is_valid,
-            recipe=self._sandboxed(tool, runner) if is_foreign else recipe_of(tool, runner, self._bounds),
-            slots=self._slots(tool.id, tool.concurrency) if tool.concurrency else None,
+            recipe=self._sandboxed(tool, runner, turns) if is_foreign else recipe_of(tool, runner, self._bounds, turns),
+            slots=slots,
             has_requirements=bool(tool.requirements),
             has_accounts=bool(tool.requirements.authorization),
             has_foreign_schemas=is_foreign,
@@ -486,7 +502,7 @@ class Engine:
             looks_first=may_need_approval or needs_filling or tool.code.has_validators,
         )
 
-    def _sandboxed(self, tool: Tool, runner: Runner) -> Recipe:
+    def _sandboxed(self, tool: Tool, runner: Runner, turns: ResultTurns | None) -> Recipe:
         """A recipe whose result is checked as part of its run, because no validator of this process may do it."""
 
         async def run_checked(arguments: dict[str, Any], run: Run) -> Any:
@@ -496,11 +512,24 @@ class Engine:
                 raise broken
             return value
 
-        return Recipe(run_checked, None, _any_value, tool.timeout or self._bounds.silent_s, self._bounds)
+        return Recipe(run_checked, None, _any_value, tool.timeout or self._bounds.silent_s, self._bounds, turns)
 
     def _slots(self, tool_id: str, size: int) -> Slots:
         shared = self._node.store if self._node.store.shared else None
         return Slots(tool_id, size, self._limits.queue_s, self._limits.most_waiting, shared)
+
+
+class _OutsideSlots:
+    """The turns of results whose tool has a few runs at once (`ResultTurns`): a result that waits for its turn, or for
+    its caller's clients to read, is no run any more."""
+
+    def __init__(self, turns: ResultTurns, slots: Slots) -> None:
+        self._turns, self._slots = turns, slots
+        self.may_be_large = turns.may_be_large
+
+    async def turn(self, run: Run) -> ResultTurn:
+        self._slots.end_run()
+        return await self._turns.turn(run)
 
 
 def _no_value(value: Any) -> bool:

@@ -56,19 +56,23 @@ class HeldAttempt:
         forget = self._store.hints.watch(Topic.ENDED, self.seq, stop)
         self._node.held.add(self)
         try:
-            ran = await outcome
-        except asyncio.CancelledError:
-            if not ended:
-                await self.left()
-                raise
-            task.uncancel()  # the cancellation was for the tool; who waits for this task is answered
-            return await outcome_from_ledger(self._store, self.seq)
+            try:
+                ran = await outcome
+            except asyncio.CancelledError:
+                if not ended:
+                    await self.left()
+                    raise
+                task.uncancel()  # the cancellation was for the tool; who waits for this task is answered
+                return await outcome_from_ledger(self._store, self.seq)
+            finally:
+                self._node.held.discard(self)
+                forget()
+            if ended and task.cancelling():  # the tool took the cancellation for its own
+                task.uncancel()
+            return await self.finished(ran)
         finally:
-            self._node.held.discard(self)
-            forget()
-        if ended and task.cancelling():  # the tool took the cancellation for its own
-            task.uncancel()
-        return await self.finished(ran)
+            if self.run.place is not None:
+                self.run.place.give()
 
     async def finished(self, outcome: Outcome) -> Outcome:
         """Records how it ended; what is answered is what the ledger says."""

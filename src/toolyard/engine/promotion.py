@@ -54,6 +54,8 @@ class Promotions:
         finally:
             self.node.long.discard(call.task)
             self._quotas.end(run.caller.tenant, run.caller.subject)
+            if run.place is not None:
+                run.channel.when_answered(run.place.give)
         return outcome
 
 

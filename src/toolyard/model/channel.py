@@ -134,6 +134,11 @@ class Channel(Audience, Protocol):
         """Answers the client now, while the call goes on: with where to ask for its result."""
         ...
 
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        """Has `callback` called, on the event loop, once the call's request is over; now, where nobody waits for an
+        answer. Called on the event loop."""
+        ...
+
 
 def tellable(text: Any) -> str:
     """A text that can be encoded as UTF-8: a file's name, say, may have lone surrogates in it."""
@@ -175,6 +180,10 @@ class QuietChannel:
 
     def answer(self, outcome: Outcome) -> None:
         """Nobody is listening."""
+
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        """Nobody is to be answered."""
+        callback()
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Nobody can go."""

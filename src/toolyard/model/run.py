@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from .tool import Tool
 
 
+class ResultPlace(Protocol):
+    """The place that a large result takes among those of its caller that are in memory, from before it is encoded.
+    Whoever has to do with the result holds the place: the attempt to begin with. It is free when nobody does."""
+
+    def hold(self) -> None:
+        """One more has to do with the result, until it calls `give`."""
+        ...
+
+    def give(self) -> None: ...
+
+
 class Run(Struct, eq=False):
     """One attempt at one call: everything a tool may know of it."""
 
@@ -55,6 +66,8 @@ class Run(Struct, eq=False):
     """Keeps the secrets and tokens it was given out of what it says; None where it was given none."""
     input_json: bytes = b""
     """The input as it came, for a process elsewhere. `input` may have been changed by the author's validators."""
+    place: ResultPlace | None = None
+    """What its result holds, where that is large. Whoever made the run gives it back."""
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite

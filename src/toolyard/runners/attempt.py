@@ -26,6 +26,8 @@ from .result import BrokenResult, to_json
 from .scrub_thread import scrubbed, scrubbed_error
 from .validation import compile_schema, first_difference
 
+LARGE_RESULT = 256 * 2**10
+"""Bytes. What a result of this size costs is little; sixty of many megabytes at once take seconds of the loop."""
 _log = logging.getLogger("toolyard.engine")
 
 
@@ -39,6 +41,27 @@ class AttemptBounds(Struct, frozen=True):
     result_bytes: int = 32 * 2**20
 
 
+class ResultTurn(Protocol):
+    """The time in which one large result is checked and encoded."""
+
+    def end(self, size: int) -> None:
+        """The result is there, with so many bytes; 0 where there is none after all."""
+        ...
+
+
+class ResultTurns(Protocol):
+    """Lets large results be worked on one after the other, so that the loop serves others in between."""
+
+    def may_be_large(self, tool: Tool, value: Any) -> bool:
+        """Whether a value has to wait for its turn before anybody looks through it. Asked of every result, so it takes
+        no time."""
+        ...
+
+    async def turn(self, run: Run) -> ResultTurn:
+        """Waits for the turn of a run's result, and for its `place`."""
+        ...
+
+
 class Recipe(Struct, frozen=True):
     """How a tool is run, and how its result is checked. Worked out once for each tool."""
 
@@ -47,20 +70,23 @@ class Recipe(Struct, frozen=True):
     returns: Callable[[Any], bool]
     timeout: float
     bounds: AttemptBounds
+    turns: ResultTurns | None = None
+    """None where nobody else is to be served beside it."""
 
 
-def recipe_of(tool: Tool, runner: Runner, bounds: AttemptBounds) -> Recipe:
+def recipe_of(tool: Tool, runner: Runner, bounds: AttemptBounds, turns: ResultTurns | None = None) -> Recipe:
     """Raises DefinitionError for an output schema that cannot be checked."""
     output_check = compile_schema({"type": "null"} if tool.output_schema is None else tool.output_schema, tool)
     returns = _AT_A_GLANCE.get(str(tool.output_schema), output_check.is_valid)
-    return Recipe(runner.run, output_check, returns, tool.timeout or bounds.silent_s, bounds)
+    return Recipe(runner.run, output_check, returns, tool.timeout or bounds.silent_s, bounds, turns)
 
 
 async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic: Callable[[], float]) -> Outcome:
     """How it ended. A tool that never waits is done after its first step, and then needs no timer."""
-    hooks = run.tool.host.around
+    hooks, turns = run.tool.host.around, recipe.turns
     started = monotonic()
     error: ToolError
+    turn, size = None, 0
     if run.scrubber is not None:
         begin(run.scrubber)
     try:
@@ -71,13 +97,19 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = done.value
         else:
             value = await _bounded(recipe, steps, waiting_for, run)
+        if turns is not None and turns.may_be_large(run.tool, value):
+            turn = await turns.turn(run)
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
         if run.scrubber is not None:
             value = await scrubbed(run.scrubber.value, value)
         result = to_json(value)
-        if len(result) > recipe.bounds.result_bytes:
-            raise too_large(run.tool.id, len(result), recipe.bounds.result_bytes)
+        del value
+        size = len(result)
+        if size > recipe.bounds.result_bytes:
+            raise too_large(run.tool.id, size, recipe.bounds.result_bytes)
+        if size > LARGE_RESULT and turn is None and turns is not None:
+            turn = await turns.turn(run)
         return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result)
     except ToolError as failed:
         error = settled(failed, recipe.bounds, run)
@@ -94,6 +126,8 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     finally:
         if run.scrubber is not None:
             end(run.scrubber)
+        if turn is not None:
+            turn.end(size)
     if run.scrubber is not None:
         error = await scrubbed_error(run.scrubber, error)
     return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)

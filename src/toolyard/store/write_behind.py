@@ -21,6 +21,10 @@ from .values import StoreDown
 FLUSH_S = 0.05
 MOST_WAITING = 10_000
 """Calls. A line has four kilobytes at most, and a little more."""
+MOST_BYTES_WAITING = 256 * 2**20
+"""Of what is too large for a line, with what is being written."""
+WRITTEN_AT_ONCE = 2**20
+"""Bytes of such calls, or one that is larger, before others have their turn in the ledger."""
 _log = logging.getLogger("toolyard.ledger")
 Write = Callable[[list[NewBlock], list[Ran]], Awaitable[int]]
 """Writes blocks and rows. How many calls of them could not be written, whatever is wrong with those; the others are."""
@@ -35,6 +39,7 @@ class WriteBehind:
         self._lines = CallLines()
         self._full: list[NewBlock] = []
         self._rows: list[Ran] = []
+        self._row_bytes, self._without_room = 0, 0
         self._count, self._since = 0, 0.0
         self.writes_since = 0.0
         """When the first of the calls ended that are being written."""
@@ -51,7 +56,7 @@ class WriteBehind:
         lines = self._lines
         try:
             if not lines.add(command, run, outcome, self._now()):
-                self._rows.append((command, run, outcome))
+                self._add_row((command, run, outcome))
         except ValueError as error:  # a text that is no Unicode
             self._lose(1, f"a call of {run.tool.reference} cannot be written: {error}")
             return
@@ -62,6 +67,18 @@ class WriteBehind:
         if lines.is_full:
             self._full.append(lines.taken())
             self._lines = CallLines()
+
+    def _add_row(self, call: Ran) -> None:
+        """Of what is too large for a line. Its result keeps its place until it is written, so that its caller's next
+        ones wait for the ledger; where all callers together have too much waiting, the call is left out."""
+        size = size_of(call)
+        if self._row_bytes and self._row_bytes + size > MOST_BYTES_WAITING:
+            self._without_room += 1
+            return
+        self._row_bytes += size
+        self._rows.append(call)
+        if (place := call[1].place) is not None:
+            place.hold()
 
     @property
     def is_waiting(self) -> bool:
@@ -92,19 +109,50 @@ class WriteBehind:
         count, rows, blocks = self._count, self._rows, self._full
         if self._lines.lines:
             blocks.append(self._lines.taken())
-        self._count, self._rows, self._full, self._lines = 0, [], [], CallLines()
+        without_room = self._without_room
+        self._count, self._rows, self._full, self._lines, self._without_room = 0, [], [], CallLines(), 0
         self.writes_since = self._since
         if not count:
             return
+        self._lose(without_room, f"more than {MOST_BYTES_WAITING} bytes of them wait to be written")
         try:
             self._lose(await self._write(blocks, rows), "they cannot be written")
         except StoreDown as down:
-            self._lose(count, down.developer_message or down.message)
+            self._lose(count - without_room, down.developer_message or down.message)
+        finally:
+            self._let_go(rows)
+
+    def _let_go(self, rows: list[Ran]) -> None:
+        """They are written, or lost."""
+        for call in rows:
+            self._row_bytes -= size_of(call)
+            if (place := call[1].place) is not None:
+                place.give()
 
     def _lose(self, count: int, why: str) -> None:
         if count:
             self.lost += count
             _log.error("%d calls are missing in the ledger (%d in all): %s", count, self.lost, why)
+
+
+def size_of(call: Ran) -> int:
+    """In bytes, as far as it can be large."""
+    command, _, outcome = call
+    return len(command.input_json) + len(outcome.value or b"")
+
+
+def in_portions(calls: Iterable[Ran]) -> list[list[Ran]]:
+    """Calls that are too large for a block, as they are written one portion after the other: whoever else writes or
+    reads comes in between."""
+    portions, left = list[list[Ran]](), 0
+    for call in calls:
+        size = size_of(call)
+        if size > left:
+            portions.append([])
+            left = WRITTEN_AT_ONCE
+        portions[-1].append(call)
+        left -= size
+    return portions
 
 
 def in_blocks(calls: Iterable[Ran], now: float) -> tuple[list[NewBlock], list[Ran]]:

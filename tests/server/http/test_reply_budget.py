@@ -1,6 +1,8 @@
 """Large reads of one caller go on two at a time, and wait while its clients do not read what they were sent."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from toolyard.server.http.connection_limits import ConnectionLimits, ReadTimeout
 from toolyard.server.http.exchange import Exchange, Gone
 from toolyard.server.http.fast_path import FastPath
 from toolyard.server.http.reply_budget import LARGE_REPLY, MOST_READS, MOST_UNSENT, ReplyBudget
+from toolyard.server.http.shell import Shell
 from toolyard.server.http.uvicorn_protocol import polite
-from toolyard.wires.contract import Reply
+from toolyard.wires.contract import Reply, Stream
 
 from ..talking import route, said, shell
 from .test_turns import Line, on_a_loop
@@ -107,6 +110,45 @@ async def test_what_was_read_without_a_place_is_kept_where_there_is_one() -> Non
     assert budget.may_keep(exchange("a")[0], LARGE_REPLY + 1)
 
 
+@asynccontextmanager
+async def served(app: Shell) -> AsyncIterator[int]:
+    """The port at which uvicorn serves it."""
+    protocol = polite(FastPath(app), ReadTimeouts(), 65536, ("GET",), ConnectionLimits())
+    config = uvicorn.Config(app, http=protocol, log_config=None, lifespan="off")
+    config.load()
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: protocol(config=config, server_state=state, app_state={}),
+        "127.0.0.1", 0,
+    )  # fmt: skip
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+        for task in list(state.tasks):
+            task.cancel()
+
+
+@on_a_loop
+async def test_what_is_unread_of_a_stream_counts_too() -> None:
+    held: list[int] = []
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"x" * 2**25
+
+    async def answer(_: Exchange) -> Stream:
+        return Stream(200, [], chunks(), has_an_end=True)
+
+    app = shell(route("GET", "/stream", answer))
+    app.replies.hold = lambda caller, size: (held.append(size), nothing)[1]  # type: ignore[method-assign,func-returns-value]
+    async with served(app) as port:
+        read, ask = await asyncio.open_connection("127.0.0.1", port)
+        ask.write(b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await read.readuntil(b"\r\n\r\n")
+        while not held:
+            await asyncio.sleep(0)
+        assert held[0] > LARGE_REPLY
+        ask.close()
+
+
 @on_a_loop
 async def test_what_is_unread_counts_as_its_own_requests_whichever_task_replies() -> None:
     """An early reply may come from the task of another caller's request."""
@@ -126,16 +168,7 @@ async def test_what_is_unread_counts_as_its_own_requests_whichever_task_replies(
     app = shell(route("GET", "/wait", wait), route("GET", "/answer", answer))
     app._admit = lambda scope, exchange: own[exchange.headers[b"x-caller"]]
     app.replies.hold = lambda caller, size: (held.append((caller.subject, size)), nothing)[1]  # type: ignore[method-assign,func-returns-value]
-    protocol = polite(FastPath(app), ReadTimeouts(), 65536, ("GET",), ConnectionLimits())
-    config = uvicorn.Config(app, http=protocol, log_config=None, lifespan="off")
-    config.load()
-    state = ServerState()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: protocol(config=config, server_state=state, app_state={}),
-        "127.0.0.1", 0,
-    )  # fmt: skip
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with served(app) as port:
         _, ask = await asyncio.open_connection("127.0.0.1", port)
         ask.write(b"GET /wait HTTP/1.1\r\nhost: localhost\r\nx-caller: a\r\n\r\n")
         while not waiting:
@@ -144,7 +177,5 @@ async def test_what_is_unread_counts_as_its_own_requests_whichever_task_replies(
         tell.write(b"GET /answer HTTP/1.1\r\nhost: localhost\r\nx-caller: b\r\n\r\n")
         await read.readuntil(b"\r\n\r\n")
         assert [subject for subject, _ in held] == ["a"]
-        for task in list(state.tasks):
-            task.cancel()
         ask.close()
         tell.close()

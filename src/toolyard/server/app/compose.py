@@ -68,6 +68,7 @@ from ..console.login_sessions import Codes
 from ..http.admission import Admission, OperatorsToken
 from ..http.body import BodyReader
 from ..http.exchange import Exchange
+from ..http.large_results import LargeResults
 from ..http.limits import ServerLimits
 from ..http.origins import Guard
 from ..http.reply_budget import ReplyBudget
@@ -180,7 +181,6 @@ class Yard:
         self._hurried = threading.Event()
         self._life: AsyncExitStack | None = None
         self.started = False
-        self._replies = ReplyBudget()
         self.routes = self._routes(clock)
         self.operators_token = token = OperatorsToken(settings.operator_token)
         admission = Admission(
@@ -223,6 +223,7 @@ class Yard:
     def _put_together(self, clock: Clock) -> None:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
+        self._replies = ReplyBudget()
         timeouts, fingerprints = timeouts_of(settings), Fingerprints(ring)
         self._node = node = Node(store)
         self.approvals = approvals = ApprovalRules(
@@ -244,7 +245,7 @@ class Yard:
         )
         self.engine = Engine(
             catalogue, self.runners, requirer, timeouts, node, recorded, self._recorder, ring, quotas, questions,
-            sandbox, clock, self.limiting.limiter,
+            sandbox, clock, self.limiting.limiter, LargeResults(self._replies),
         )  # fmt: skip
         self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, clock)
         lacking = AccountNeeds(store, settings.approval_wait_s)

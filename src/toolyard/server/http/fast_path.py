@@ -106,7 +106,11 @@ class CycleLine(Struct):
         """Writes a whole reply. A large one counts until its client has read it."""
         cycle = self.cycle
         write(cycle, reply)
-        if cycle.flow.write_paused and (size := cycle.transport.get_write_buffer_size()) > LARGE_REPLY:
+        if cycle.flow.write_paused:
+            self._count_unread()
+
+    def _count_unread(self) -> None:
+        if (size := self.cycle.transport.get_write_buffer_size()) > LARGE_REPLY:
             self.protocol().when_read.append(self.hold(self.caller, size))
 
     def when_gone(self, callback: Callable[[], object]) -> None:
@@ -128,6 +132,7 @@ class CycleLine(Struct):
         async def write_chunk(chunk: bytes) -> None:
             cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
             if cycle.flow.write_paused:
+                self._count_unread()
                 await cycle.flow.drain()
 
         if cycle.scope["method"] == "HEAD":

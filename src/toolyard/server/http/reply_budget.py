@@ -1,5 +1,5 @@
-"""What one caller may have of the server's memory by replies: how many large reads of the ledger go on at once, and how
-many bytes of replies may wait for a client that does not read them.
+"""What one caller may have of the server's memory by replies: how many large results are read of the ledger, or made by
+its tools, at once, and how many bytes of replies may wait for a client that does not read them.
 
 A reply is whole in memory until its client has read it, and so is what was read of the ledger for it; without a bound,
 sixty connections that ask for the same large result and read nothing would hold it sixty times. Whoever has no room
@@ -19,7 +19,10 @@ LARGE_REPLY = 256 * 2**10
 """Smaller ones are not counted: connections are, and that is enough."""
 MOST_UNSENT = 64 * 2**20
 MOST_READS = 2
-Whose = tuple[str, str]
+Whose = tuple[str, ...]
+"""The caller's tenant and subject; with `RECORDED` for its results on their way to the ledger, which wait for no
+client."""
+RECORDED = "recorded"
 
 
 class Place:
@@ -51,7 +54,22 @@ class ReplyBudget:
         whose = _whose(exchange.caller)
         while self._reads[whose] >= MOST_READS or whose in self.full:
             await self._wait(whose, exchange)
-        return self._begin_read(whose, exchange)
+        exchange.at_end.append((place := self._begin_read(whose)).give)
+        return place
+
+    async def place(self, caller: Caller) -> Place:
+        """The same, for a result that a stream or an attempt has to do with: whoever asks gives it back, and is
+        cancelled where its client leaves."""
+        return await self._place(_whose(caller))
+
+    async def ledger_place(self, caller: Caller) -> Place:
+        """The same, for a result that is only written to the ledger: it is not kept for its reply."""
+        return await self._place((*_whose(caller), RECORDED))
+
+    async def _place(self, whose: Whose) -> Place:
+        while self._reads[whose] >= MOST_READS or whose in self.full:
+            await self._wait(whose)
+        return self._begin_read(whose)
 
     def may_keep(self, exchange: Exchange, size: int) -> bool:
         """Whether a result that was read without a place may be kept for its reply: it is small, or there is a place
@@ -61,7 +79,7 @@ class ReplyBudget:
         whose = _whose(exchange.caller)
         if self._reads[whose] >= MOST_READS or whose in self.full:
             return False
-        self._begin_read(whose, exchange)
+        exchange.at_end.append(self._begin_read(whose).give)
         return True
 
     async def room(self, exchange: Exchange) -> None:
@@ -87,11 +105,9 @@ class ReplyBudget:
 
         return sent
 
-    def _begin_read(self, whose: Whose, exchange: Exchange) -> Place:
+    def _begin_read(self, whose: Whose) -> Place:
         self._reads[whose] += 1
-        place = Place(lambda: self._end_read(whose))
-        exchange.at_end.append(place.give)
-        return place
+        return Place(lambda: self._end_read(whose))
 
     def _end_read(self, whose: Whose) -> None:
         self._reads[whose] -= 1
@@ -99,10 +115,11 @@ class ReplyBudget:
             del self._reads[whose]
         self._wake(whose)
 
-    async def _wait(self, whose: Whose, exchange: Exchange) -> None:
+    async def _wait(self, whose: Whose, exchange: Exchange | None = None) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(whose, deque()).append(woken)
-        exchange.when_gone(partial(give_up, woken))
+        if exchange is not None:
+            exchange.when_gone(partial(give_up, woken))
         try:
             await woken
         except BaseException:

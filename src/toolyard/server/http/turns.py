@@ -1,4 +1,4 @@
-"""Turns among callers for requests with a large body.
+"""Turns among callers for what is large: the requests with a large body, and (`large_results`) the results.
 
 What a large body costs, to check it, to decode it and to walk through it, is time on the loop: little for one, and
 seconds for sixty that came at once. So they are worked on one at a time, and between two of them the loop goes round a
@@ -12,10 +12,11 @@ when the loop has had nothing to do for a while.
 import asyncio
 import gc
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from ...model.caller import Caller
 from .exchange import Exchange, give_up
 
 LARGE_BODY = 64 * 2**10
@@ -41,13 +42,19 @@ class Turns:
 
     async def wait(self, exchange: Exchange) -> None:
         """Returns when it is the request's turn, for `held`. Raises Gone where its client leaves before that."""
+        await self.wait_for(exchange.caller, lambda turn: exchange.when_gone(partial(give_up, turn)))
+
+    async def wait_for(
+        self, caller: Caller, on_wait: "Callable[[asyncio.Future[None]], object]" = lambda turn: None
+    ) -> None:
+        """Returns when it is the turn of one that this caller has waiting, for `begin`. `on_wait` is told of the future
+        that it waits for, if it has to."""
         if not self._is_taken:
             self._is_taken = True
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        caller = exchange.caller
         self._waiting.setdefault((caller.tenant, caller.subject), deque()).append(turn)
-        exchange.when_gone(partial(give_up, turn))
+        on_wait(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -58,13 +65,17 @@ class Turns:
     @contextmanager
     def held(self) -> Iterator[None]:
         """In this block the request is worked on, whose turn it is."""
-        self._number += 1
-        number = self._number
-        self._tick(number, asyncio.get_running_loop().time(), 0, 0)
+        number = self.begin()
         try:
             yield
         finally:
-            self._end(number)
+            self.end(number)
+
+    def begin(self) -> int:
+        """The one whose turn it is is worked on, until `end` is told this number."""
+        self._number += 1
+        self._tick(self._number, asyncio.get_running_loop().time(), 0, 0)
+        return self._number
 
     def _tick(self, number: int, due: float, ticks: int, idle: int) -> None:
         """Ends a turn in which the loop has been free, or which has been long enough."""
@@ -74,11 +85,12 @@ class Turns:
         now = loop.time()
         idle += ticks > 0 and now - due < TICK_S
         if idle >= IDLE_TICKS or ticks >= MOST_TICKS:
-            self._end(number)
+            self.end(number)
         else:
             loop.call_later(TICK_S, self._tick, number, now + TICK_S, ticks + 1, idle)
 
-    def _end(self, number: int) -> None:
+    def end(self, number: int) -> None:
+        """That turn is over, if it is not yet."""
         if number == self._number:
             self._number += 1
             self._pass_on(0)

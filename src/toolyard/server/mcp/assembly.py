@@ -84,7 +84,7 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     answers = ClientAnswers(store, own, questions, asking, ids)
     keeping = Keeping(store, Places(ground.ring), settings.mcp_stream_s)
     sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
-    streams = OlderStreams(keeping, own, subscriptions, answers, tasks, completions)
+    streams = OlderStreams(keeping, own, subscriptions, answers, tasks, completions, ground.replies)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, ground.replies)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
 

@@ -85,6 +85,9 @@ class OxpCall(QuietChannel):
     def _answer(self, outcome: Outcome) -> None:
         self.origin.answer(self._wire.encode_outcome(outcome))
 
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        self.origin.at_end.append(callback)
+
     def when_gone(self, callback: Callable[[], None]) -> None:
         self.origin.when_gone(callback)
 

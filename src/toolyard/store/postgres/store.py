@@ -60,7 +60,7 @@ from ..values import (
     StoredQuestion,
     Usage,
 )
-from ..write_behind import WriteBehind, in_blocks
+from ..write_behind import WriteBehind, in_blocks, in_portions
 from . import begin as beginning
 from . import blocks, erasures, holdings, queries
 from . import node_calls as running
@@ -79,7 +79,6 @@ from .trust import PostgresApiKeys, PostgresAudit, PostgresSealed
 
 T = TypeVar("T")
 CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
-RECORDED_AT_ONCE = 1000
 TRY_EVERY_S = 10.0
 FEW_CLAIMS = 8
 SNAPSHOT = "repeatable_read"
@@ -219,8 +218,7 @@ class PostgresStore:
             except Exception:  # whatever is wrong with it, the others are written
                 _log.exception("calls that have run cannot be written")
                 failed += len(block.lines)
-        for start in range(0, len(calls), RECORDED_AT_ONCE):
-            some = calls[start : start + RECORDED_AT_ONCE]
+        for some in in_portions(calls):
             numbers = await self._records.submit(some)
             written.rows += [(seq, call) for seq, call in zip(numbers, some, strict=True) if seq]
             failed += numbers.count(0)

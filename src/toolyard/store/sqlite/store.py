@@ -59,7 +59,7 @@ from ..values import (
     StoredQuestion,
     Usage,
 )
-from ..write_behind import WriteBehind, in_blocks
+from ..write_behind import WriteBehind, in_blocks, in_portions, size_of
 from . import blocks, rows, sessions
 from .file import MEMORY, lock, opened
 from .rows import SQL, PendingHints
@@ -180,6 +180,11 @@ class SqliteStore:
         return await self._write_behind(*in_blocks(calls, self._now()))
 
     async def _write_behind(self, new: Sequence[NewBlock], calls: Sequence[Ran]) -> int:
+        first, *rest = in_portions(calls) or [[]]
+        lost = await self._write_portion(new, first)
+        return lost + sum([await self._write_portion([], portion) for portion in rest])
+
+    async def _write_portion(self, new: Sequence[NewBlock], calls: Sequence[Ran]) -> int:
         now = self._now()
 
         def write(cursor: apsw.Cursor) -> None:
@@ -188,15 +193,15 @@ class SqliteStore:
             rows.record(cursor, calls, now)
 
         try:
-            await self._writer.write(write)
+            await self._writer.write(write, sum(map(size_of, calls)))
         except StoreDown:
             raise
         except Exception:  # whatever is wrong with one of them
             if len(new) + len(calls) == 1:
                 _log.exception("calls that have run cannot be written")
                 return sum(len(block.lines) for block in new) + len(calls)
-            lost = [await self._write_behind([block], []) for block in new]
-            return sum(lost) + sum([await self._write_behind([], [call]) for call in calls])
+            lost = [await self._write_portion([block], []) for block in new]
+            return sum(lost) + sum([await self._write_portion([], [call]) for call in calls])
         return 0
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
@@ -216,7 +221,7 @@ class SqliteStore:
             told.add((Topic.ENDED, seq))
             return None
 
-        return await self._writer.change(write)
+        return await self._writer.change(write, len(ending.value or b""))
 
     async def hand_back(self, seq: int, attempt: int) -> None:
         await self._judged(NodeHandBack(seq, attempt, self.node))

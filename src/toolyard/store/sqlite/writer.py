@@ -4,8 +4,9 @@ A durable commit costs a flush of the disk, whether it holds one write or a hund
 the thread takes all that have come in a turn of the event loop, or while it was committing the ones before. Nobody is
 told that a write is done before the commit that holds it is.
 
-A large call that was read is handed over before the next one is read: sixty that want one at once would have sixty in
-memory before the first of them could send it, or see that there is no room for it.
+A large write is the last of its commit, so that nobody waits for more than one of them. A large call that was read is
+handed over before the next one is read: sixty that want one at once would have sixty in memory before the first of them
+could send it, or see that there is no room for it.
 """
 
 import asyncio
@@ -28,12 +29,14 @@ MOST_AT_ONCE = 512
 CLOSE_S = 10.0
 """How long a thread that hangs in the file is waited for at the end."""
 LARGE_CALL = 2**20
-"""How many bytes of a call that was read are not kept beside another's."""
+"""How many bytes of a call that was read are not kept beside another's, and how many are written in one commit before
+it is made."""
 HAND_OVER_S = 1.0
 """How long a loop that is held up is waited for before more is read."""
 T = TypeVar("T")
 Write = Callable[[apsw.Cursor], Any]
-Submitted = tuple[Write, "asyncio.Future[Any]"]
+Submitted = tuple[Write, "asyncio.Future[Any]", int]
+"""A write, who waits for it, and how many bytes it has as far as it can be large."""
 _log = logging.getLogger("toolyard.ledger")
 
 
@@ -52,21 +55,21 @@ class HintingWriter:
     async def close(self) -> None:
         await self._writer.close()
 
-    async def change(self, write: Callable[[apsw.Cursor, PendingHints], T]) -> T:
+    async def change(self, write: Callable[[apsw.Cursor, PendingHints], T], size: int = 0) -> T:
         """A write, and hints about it once it is durable: whoever gets one finds in the ledger what it is about."""
         told: PendingHints = set()
         try:
-            done = await self._writer.submit(lambda cursor: write(cursor, told))
+            done = await self._writer.submit(lambda cursor: write(cursor, told), size)
         except apsw.Error as error:
             raise self._down(error) from error
         for topic, key in told:
             self._hints.tell(topic, key)
         return done
 
-    async def write(self, write: Callable[[apsw.Cursor], T]) -> T:
+    async def write(self, write: Callable[[apsw.Cursor], T], size: int = 0) -> T:
         """Reads stand in line, too: so they see everything that was written before them."""
         try:
-            return await self._writer.submit(write)
+            return await self._writer.submit(write, size)
         except apsw.Error as error:
             raise self._down(error) from error
 
@@ -93,13 +96,14 @@ class Writer:
         self._loop, self._closed = asyncio.get_running_loop(), False
         self._thread = supervisor.thread("ledger writer", self._work)
 
-    def submit(self, write: Callable[[apsw.Cursor], T]) -> "asyncio.Future[T]":
-        """Done when the write is durable, with what it returned; or with the error it failed with."""
+    def submit(self, write: Callable[[apsw.Cursor], T], size: int = 0) -> "asyncio.Future[T]":
+        """Done when the write is durable, with what it returned; or with the error it failed with. `size` is how many
+        bytes it has, as far as it can be large."""
         done: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             done.set_exception(apsw.ConnectionClosedError("it is closed"))
             return done
-        self._waiting.append((write, done))
+        self._waiting.append((write, done, size))
         if not self._is_to_ring:
             # After all that is ready to run now: the thread is woken once for whatever they submit, and does not take
             # the interpreter from them meanwhile.
@@ -124,7 +128,7 @@ class Writer:
     def _work(self) -> None:
         self._leave_taken()
         while True:
-            while batch := [self._waiting[place] for place in range(min(len(self._waiting), MOST_AT_ONCE))]:
+            while batch := self._next():
                 self._taken = len(batch)
                 outcomes = self._together(batch)
                 is_large = _is_large(outcomes[-1])
@@ -138,6 +142,17 @@ class Writer:
             self._bell.get()
             while not self._bell.empty():
                 self._bell.get()
+
+    def _next(self) -> list[Submitted]:
+        """What goes into one commit of what waits."""
+        batch, size = list[Submitted](), 0
+        for place in range(min(len(self._waiting), MOST_AT_ONCE)):
+            one = self._waiting[place]  # by its place: others are submitted meanwhile
+            batch.append(one)
+            size += one[2]
+            if size > LARGE_CALL:
+                break
+        return batch
 
     def _leave_taken(self) -> None:
         """Of what was being written when this thread died nobody knows whether it is durable."""
@@ -169,7 +184,7 @@ class Writer:
         """In one transaction, as far as a large call is read; if one of them fails, each in its own, so that it fails
         alone."""
         try:
-            return self._committed([write for write, _ in batch])
+            return self._committed([write for write, _, _ in batch])
         except apsw.BusyError as error:
             # another program has the file, which is nobody's write's fault: one by one each would wait for it again
             return [error] * len(batch)
@@ -210,7 +225,7 @@ def _is_large(outcome: Any) -> bool:
 
 
 def _tell(batch: list[Submitted], outcomes: list[Any]) -> None:
-    for (_, done), outcome in zip(batch, outcomes, strict=True):
+    for (_, done, _), outcome in zip(batch, outcomes, strict=True):
         if done.done():
             continue  # nobody waits any more
         if isinstance(outcome, BaseException):

@@ -85,6 +85,9 @@ class McpChannel(Struct, eq=False):
     def joins(self) -> None:
         self.request.outlet.no_resumption()
 
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        self.request.when_answered(callback)
+
     def when_gone(self, callback: Callable[[], None]) -> None:
         self.request.outlet.when_gone(callback)
 

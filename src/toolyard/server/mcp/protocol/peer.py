@@ -85,6 +85,10 @@ class McpRequest(Protocol):
         """Whether a result of so many bytes, which was read without a place, may be kept for the reply."""
         ...
 
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        """Has `callback` called once the request is over."""
+        ...
+
     def base_url(self) -> str:
         """The address under which the client reaches this server, for links."""
         ...

@@ -1,6 +1,6 @@
 """MCP over HTTP, at `/mcp`: both eras at one address, told apart by what a request carries."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import UNSET, Struct
 
@@ -65,6 +65,9 @@ class HttpRequest(Struct, eq=False):
 
     def may_keep(self, size: int) -> bool:
         return self.replies.may_keep(self.origin, size)
+
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        self.origin.at_end.append(callback)
 
     def base_url(self) -> str:
         return self.origin.base_url()

@@ -8,6 +8,7 @@ from ....model.lifecycle import ENDED
 from ....store.hints import Topic
 from ....wires.mcp.envelope import INVALID_REQUEST, RpcError, encode_notification, encode_result
 from ....wires.mcp.params import SubscriptionFilter
+from ...http.reply_budget import ReplyBudget
 from ..methods.client_answers import ClientAnswers
 from ..methods.subscriptions import Subscriber, Subscriptions
 from ..methods.tasks import Tasks
@@ -31,9 +32,10 @@ class OlderStreams:
         answers: ClientAnswers,
         tasks: Tasks,
         completions: Completions,
+        replies: ReplyBudget,
     ) -> None:
         self._store, self._subscriptions, self._answers, self._tasks = keeping.store, subscriptions, answers, tasks
-        self._own, self._places, self._completions = own, keeping.places, completions
+        self._own, self._places, self._completions, self._replies = own, keeping.places, completions, replies
 
     def place(self, last_event: bytes, peer: Peer) -> Place:
         """Raises RpcError for what was not given out to this session."""
@@ -57,25 +59,31 @@ class OlderStreams:
                 yield chunk
 
     async def rest(self, place: Place, peer: Peer) -> AsyncIterator[bytes]:
-        """What came after an event, and the response."""
+        """What came after an event, and the response. The call may be large, and is read and sent in a place for that,
+        which is given up while there is nothing to send."""
         seq, number, id = place
         put: set[bytes] = set()
         with self._store.hints.waiting(Topic.ENDED, seq) as bell:
             while True:
-                call = await self._own.row(peer.caller, seq)
-                if call is None:
-                    return
-                for each, data in await self._store.call_events(seq, number):
-                    number = each
-                    yield event(data, self._places.id_of((seq, number, id), peer))
-                for question in await self._answers.unseen(call, peer):
-                    if question not in put:
-                        put.add(question)
-                        yield event(question)
-                if call.state in ENDED:
-                    yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
-                    return
-                if self._store.hints.is_leaving and call.holder != self._store.node:
-                    return  # nothing will come of it here; another node knows more
+                read = await self._replies.place(peer.caller)
+                try:
+                    call = await self._own.row(peer.caller, seq)
+                    if call is None:
+                        return
+                    for each, data in await self._store.call_events(seq, number):
+                        number = each
+                        yield event(data, self._places.id_of((seq, number, id), peer))
+                    for question in await self._answers.unseen(call, peer):
+                        if question not in put:
+                            put.add(question)
+                            yield event(question)
+                    if call.state in ENDED:
+                        yield event(encode_result(id, self._tasks.result_of(call, peer.revision)))
+                        return
+                    if self._store.hints.is_leaving and call.holder != self._store.node:
+                        return  # nothing will come of it here; another node knows more
+                    del call
+                finally:
+                    read.give()
                 if not await bell.wait(LOOK_S):
                     yield b": still here\n\n"

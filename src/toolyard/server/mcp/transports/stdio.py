@@ -123,6 +123,10 @@ class StdioRequest(Struct, eq=False):
     def may_keep(self, size: int) -> bool:
         return True
 
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        """What is written to the pipe is the pipe's."""
+        callback()
+
 
 class Surroundings(Struct):
     """What a server over pipes needs of the yard beside MCP's parts."""
