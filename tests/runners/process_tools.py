@@ -72,6 +72,13 @@ def sleep(path: str) -> None:
     time.sleep(60)
 
 
+@kit.tool(runs="process")
+def hold(path: str) -> None:
+    """Runs until somebody writes to that pipe."""
+    with open(path) as pipe:
+        pipe.read()
+
+
 async def lifespan() -> AsyncIterator[dict[str, str]]:
     yield {"pool": f"pool of {'a child' if 'toolyard.runners.child' in _main_module() else 'the server'}"}
     _note_the_end()

@@ -1,6 +1,7 @@
 """Schemas of strangers: what they may cost, in a real child process."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_what_is_plain_needs_no_child() -> None:
         assert await made.check(SIMPLE, {"a": 1}, ME) == ()
         assert sentences(await made.check(SIMPLE, {"a": "x"}, ME)) == [("a", "Must be a whole number")]
         assert await made.check({"pattern": "^[a-z]+$"}, "abc", ME) == ()
-        assert made._child is None
+        assert not made._children
 
     run(play)
 
@@ -70,7 +71,7 @@ def test_the_child_says_the_same_as_the_server_would() -> None:
         assert await made.check(ANCHORED, 1, ME) == ()
         assert sentences(await made.check(ANCHORED, "x", ME)) == [("", "Must be a whole number")]
         assert await made.check(SIMPLE, {"a": 1, "b": list(range(100_000))}, ME) == ()
-        assert made._child is not None
+        assert len(made._children) == 1
 
     run(play)
 
@@ -116,7 +117,7 @@ def test_a_schema_that_takes_too_long_to_compile_is_refused_and_that_is_remember
             await made.prove(schema, ME)
         with pytest.raises(ValueError, match="takes more than a second"):
             await made.prove(schema, YOU)
-        assert made._child is None
+        assert not made._children
 
     run(play)
 
@@ -144,9 +145,9 @@ def test_a_schema_that_is_none_is_refused_with_the_reason(schema: dict[str, Any]
 def test_a_child_that_others_wore_out_is_replaced() -> None:
     async def play(made: Sandbox) -> None:
         await made.prove(ANCHORED, ME)
-        assert made._child is not None
-        made._child._process.kill()
-        made._child._process.wait()
+        (child,) = made._children
+        child._process.kill()
+        child._process.wait()
         assert await made.check(ANCHORED, 1, YOU) == ()
 
     run(play)
@@ -165,7 +166,9 @@ def test_who_goes_away_leaves_no_half_answer() -> None:
     run(play)
 
 
-def test_callers_take_turns_and_one_has_no_more_than_its_share() -> None:
+def test_callers_take_turns_and_one_has_no_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOMENT_S", 60)  # at one child
+
     async def play(made: Sandbox) -> None:
         ended: list[str] = []
 
@@ -180,6 +183,60 @@ def test_callers_take_turns_and_one_has_no_more_than_its_share() -> None:
             await made.check(ANCHORED, 1, ME)
         await asyncio.gather(*mine, ask(YOU, 0))
         assert ended.index("you") <= 2
+
+    run(play)
+
+
+def test_who_waits_behind_anothers_check_has_a_child_of_its_own() -> None:
+    async def play(made: Sandbox) -> None:
+        await made.prove(ANCHORED, ME)
+        (child,) = made._children
+        child._process.send_signal(signal.SIGSTOP)
+        costly = asyncio.create_task(made.check(ANCHORED, 1, ME))
+        more = asyncio.create_task(made.check(ANCHORED, 2, ME))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(14):  # less than a check may take
+            assert await made.check(ANCHORED, 1, YOU) == ()
+            assert await made.check(ANCHORED, 1, YOU) == ()
+        assert (costly.done(), more.done(), len(made._children)) == (False, False, 2)
+        child._process.send_signal(signal.SIGCONT)
+        assert (await costly, len(await more)) == ((), 0)
+
+    run(play)
+
+
+def test_who_waits_but_a_moment_needs_no_second_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOMENT_S", 60)
+
+    async def play(made: Sandbox) -> None:
+        await made.prove(ANCHORED, ME)
+        answers = await asyncio.gather(*(made.check(ANCHORED, 1, ("acme", f"{number}")) for number in range(6)))
+        assert answers == [()] * 6
+        assert len(made._children) == 1
+
+    run(play)
+
+
+def test_there_are_never_more_than_two_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOMENT_S", 0)
+
+    async def play(made: Sandbox) -> None:
+        await made.prove(ANCHORED, ME)
+        (child,) = made._children
+        child._process.send_signal(signal.SIGSTOP)
+        callers = [("acme", f"{number}") for number in range(6)]
+        checks = [asyncio.create_task(made.check(ANCHORED, 1, caller)) for caller in callers]
+        await asyncio.wait(checks, return_when=asyncio.FIRST_COMPLETED)
+        (other,) = made._children - {child}
+        other._process.send_signal(signal.SIGSTOP)
+        checks += [asyncio.create_task(made.check(ANCHORED, 1, caller)) for caller in callers]
+        for _ in range(100):  # many times the moment
+            await asyncio.sleep(0)
+        assert made._children == {child, other}
+        for stopped in (child, other):
+            stopped._process.send_signal(signal.SIGCONT)
+        assert await asyncio.gather(*checks) == [()] * 12
+        assert made._children == {child, other}
 
     run(play)
 

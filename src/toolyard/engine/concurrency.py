@@ -3,7 +3,6 @@ and not behind more than a limited number. Callers take turns, so that who sends
 little. Whose credentials end meanwhile has lost its place, and is refused."""
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager, suppress
 from random import uniform
@@ -12,54 +11,12 @@ from typing import Any
 from ..model.caller import Caller
 from ..model.channel import Audience
 from ..model.errors import Busy, NotAuthenticated
+from ..runners.turns import TurnQueue, turn_of
 from ..store.contract import Store
 from ..store.values import StoreDown
 
 LOOK_AGAIN_S = 0.05
 Place = asyncio.Future[None]
-
-
-class TurnQueue:
-    """The line in front of a tool: each caller's places are in order, and callers take turns."""
-
-    def __init__(self) -> None:
-        self._places: OrderedDict[Hashable, deque[Place]] = OrderedDict()
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def join(self, who: Hashable, place: Place) -> None:
-        self._places.setdefault(who, deque()).append(place)
-        self._count += 1
-
-    def next(self) -> Place | None:
-        """Whose turn it is; that caller's next turn comes after all others'."""
-        if not self._places:
-            return None
-        who, places = self._places.popitem(last=False)
-        place = places.popleft()
-        self._count -= 1
-        if places:
-            self._places[who] = places
-        return place
-
-    def leave(self, who: Hashable, place: Place) -> None:
-        places = self._places.get(who, deque())
-        if place in places:
-            places.remove(place)
-            self._count -= 1
-            if not places:
-                del self._places[who]
-
-    def make_room(self, who: Hashable) -> Place | None:
-        """The last place of the caller that has most of them, if it has more than `who` would have then."""
-        longest, places = max(self._places.items(), key=lambda each: len(each[1]))
-        if len(places) <= len(self._places.get(who, ())) + 1:
-            return None
-        place = places[-1]
-        self.leave(longest, place)
-        return place
 
 
 class Flag:
@@ -78,7 +35,7 @@ class Slots:
     def __init__(self, tool_id: str, size: int, wait_s: float, most_waiting: int, shared: Store | None) -> None:
         self._tool_id, self._size, self._free, self._wait_s = tool_id, size, size, wait_s
         self._most_waiting, self._shared = most_waiting, shared
-        self._line = TurnQueue()
+        self._line: TurnQueue[Place] = TurnQueue()
         self._running: set[asyncio.Task[Any] | None] = set()
         self._giving: set[asyncio.Task[None]] = set()
 
@@ -86,7 +43,7 @@ class Slots:
     async def turn(self, caller: Caller, client: Audience) -> AsyncIterator[None]:
         """One of the runs, for as long as the block lasts, or until `end_run`. Raises Busy, and NotAuthenticated where
         the credentials of the client that waits end first."""
-        await self._take((caller.tenant, caller.subject), client)
+        await self._take(turn_of(caller), client)
         self._running.add(asyncio.current_task())
         try:
             yield

@@ -10,13 +10,16 @@ import socket
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Hashable
 from typing import Any
 
 from ..model.errors import ToolError
 from ..model.run import Run
 from .frames import FailedFrame, Frame, Log, ProgressFrame, Raised, Returned, Start, pack, receive
+from .turns import Seats, turn_of
 
 LEAVE_S = 5.0
+Place = asyncio.Future[None]
 
 
 class ChildFailed(Exception):
@@ -100,33 +103,25 @@ def _result(frame: Frame) -> Any:
 
 
 class Processes:
-    """Runs tools in at most `size` child processes; idle ones are kept for the next call of the same target."""
+    """Runs tools in at most `size` child processes; idle ones are kept for the next call of the same target.
+    Callers take turns, and `for_newcomers` of the processes are for callers that have none."""
 
     waits_for_claim = has_foreign_schemas = can_ask = False
     place = "here, in a process of its own"
 
-    def __init__(self, size: int) -> None:
-        self._free = asyncio.Semaphore(size)
+    def __init__(self, size: int, *, for_newcomers: int = 0) -> None:
+        self._seats: Seats[Place] = Seats(size, for_newcomers)
         self._idle: defaultdict[str, list[ChildProcess]] = defaultdict(list)
         self._busy: set[ChildProcess] = set()
         self._size = size
 
     async def run(self, arguments: dict[str, Any], run: Run) -> Any:
-        async with self._free:
-            child = await self._child(run.tool.host.target or run.tool.code.origin.file)
-            self._busy.add(child)
-            try:
-                value = await child.run(run)
-            except (ToolError, ChildFailed):
-                self._keep(child)
-                raise
-            except BaseException:  # given up: cancelled or timed out
-                child.kill()
-                raise
-            finally:
-                self._busy.discard(child)
-            self._keep(child)
-            return value
+        who = turn_of(run.caller)
+        await self._turn(who)
+        try:
+            return await self._run_in_child(run)
+        finally:
+            self._give_back(who)
 
     async def close(self) -> None:
         """Idle children close what their app has open; busy ones have had their time."""
@@ -135,6 +130,40 @@ class Processes:
         idle = [child for children in self._idle.values() for child in children]
         self._idle.clear()
         await asyncio.gather(*(child.leave() for child in idle))
+
+    async def _turn(self, who: Hashable) -> None:
+        if self._seats.take(who):
+            return
+        place: Place = asyncio.get_running_loop().create_future()
+        self._seats.join(who, place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not self._seats.leave(who, place):  # the turn came just as we left
+                self._give_back(who)
+            raise
+
+    def _give_back(self, who: Hashable) -> None:
+        self._seats.give_back(who)
+        while (place := self._seats.next()) is not None:
+            if not place.done():  # who was cancelled gives the seat back
+                place.set_result(None)
+
+    async def _run_in_child(self, run: Run) -> Any:
+        child = await self._child(run.tool.host.target or run.tool.code.origin.file)
+        self._busy.add(child)
+        try:
+            value = await child.run(run)
+        except (ToolError, ChildFailed):
+            self._keep(child)
+            raise
+        except BaseException:  # given up: cancelled or timed out
+            child.kill()
+            raise
+        finally:
+            self._busy.discard(child)
+        self._keep(child)
+        return value
 
     async def _child(self, target: str) -> ChildProcess:
         if self._idle[target]:

@@ -9,9 +9,10 @@ Whatever they are, they cost the server a bounded time and memory:
 3. A value is checked here if `steps * size` is at most 200,000, which takes at most about 40 ms (7 to 200 ns a step,
    measured), and what is wrong with it is explained here if that is at most 10,000 (8 us an error).
 4. Everything else, be it large, deep, recursive in two ways, or with references that only the validator understands,
-   is compiled and checked in a child process: one at a time, callers taking turns, within 2 seconds of processor time
-   and 768 MiB. A child that takes more is ended, and what it was asked for is refused. It is started when it is first
-   needed and then kept, so that one more check costs it a fraction of a millisecond.
+   is compiled and checked in a child process: a caller's one at a time, callers taking turns, within 2 seconds of
+   processor time and 768 MiB. A child that takes more is ended, and what it was asked for is refused. It is started
+   when it is first needed and then kept, so that one more check costs it a fraction of a millisecond. Once somebody has
+   waited more than a moment behind another caller's check there are two of them, and never more.
 """
 
 import asyncio
@@ -45,6 +46,9 @@ ADDRESS_SPACE = 768 * 2**20
 KEPT_BYTES = 32 * 2**20
 PART_BYTES, PATTERN_BYTES = 300, 200 * 2**10
 """What a part and a pattern take once they are compiled (measured: 260 bytes, and 120 KiB with its caches)."""
+MOST_CHILDREN = 2
+MOMENT_S = 0.5
+"""How long somebody waits before there is a second child: longer than it takes to start one, and than most checks."""
 MOST_WAITING, MOST_OF_ONE = 64, 8
 TOO_DEAR = f"checking it takes more than a second or {ADDRESS_SPACE >> 20} MiB of memory; make it simpler"
 _LENGTH = 4
@@ -102,8 +106,10 @@ class Sandbox:
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Known] = OrderedDict()
         self._kept = 0
-        self._child: SandboxProcess | None = None
-        self._turn = asyncio.Lock()
+        self._children: set[SandboxProcess] = set()
+        self._most_children = 1
+        self._turn = asyncio.Semaphore(self._most_children)
+        self._growing: asyncio.TimerHandle | None = None
         self._turns: dict[Whose, asyncio.Lock] = {}
         self._waiting: Counter[Whose] = Counter()
 
@@ -137,14 +143,16 @@ class Sandbox:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the child is being asked something."""
-        return self._turn.locked()
+        """Whether a child is being asked something, or about to be."""
+        return bool(self._waiting)
 
     async def close(self) -> None:
         """After this it can be used again."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        while self._children:
+            self._children.pop().kill()
+        if self._growing is not None:
+            self._growing.cancel()
+            self._growing = None
 
     async def _look(self, document: bytes, schema: dict[str, Any]) -> Known:
         """What is known of it, and otherwise what can be known without asking the child."""
@@ -165,8 +173,10 @@ class Sandbox:
             raise Busy("Too many schemas are being checked; try again in a moment", retry_after_ms=1000)
         self._waiting[whose] += 1
         try:
-            async with self._turns.setdefault(whose, asyncio.Lock()), self._turn:
-                return await self._answered(ask)
+            async with self._turns.setdefault(whose, asyncio.Lock()):
+                self._grow_in_a_moment()
+                async with self._turn:
+                    return await self._answered(ask)
         finally:
             self._waiting[whose] -= 1
             if not self._waiting[whose]:
@@ -175,19 +185,33 @@ class Sandbox:
     async def _answered(self, ask: SandboxRequest) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
         """A child that was there before may have come to the end of its memory by what others asked: then a new one is
         asked. Time is counted anew for each question."""
-        for _ in range(2):
-            is_new = self._child is None
-            child = self._child = self._child or await started()
+        child = next((child for child in self._children if not child.is_spent), None)
+        while True:
+            is_new = child is None
+            if child is None:
+                child = await started()
+                self._children.add(child)
             try:
                 return await child.answer(ask)
             except ChildEnded as ended:
                 if is_new or ended.of_time:
-                    break
+                    return SchemaVerdict(TOO_DEAR, fits=False), ()
             finally:
                 if child.is_spent:
                     child.kill()
-                    self._child = None
-        return SchemaVerdict(TOO_DEAR, fits=False), ()
+                    self._children.discard(child)
+            child = None
+
+    def _grow_in_a_moment(self) -> None:
+        if self._turn.locked() and self._growing is None and self._most_children < MOST_CHILDREN:
+            self._growing = asyncio.get_running_loop().call_later(MOMENT_S, self._grow)
+
+    def _grow(self) -> None:
+        """Allows one more child, if a caller still waits behind another's check."""
+        self._growing = None
+        if len(self._waiting) > self._most_children:
+            self._most_children += 1
+            self._turn.release()
 
 
 async def started() -> "SandboxProcess":
@@ -222,7 +246,7 @@ class SandboxProcess:
     ) -> None:
         self._process, self._reader, self._writer = process, reader, writer
         self.is_spent = True
-        """Unless it has answered all that it was asked."""
+        """Unless it has answered all that it was asked: then it is idle."""
 
     async def answer(self, ask: SandboxRequest) -> tuple[SchemaVerdict, tuple[Problem, ...]]:
         """Raises Ended. What is wrong is told even where there is no time to say what."""

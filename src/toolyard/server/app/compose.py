@@ -34,6 +34,7 @@ from ...runners.inline import Inline
 from ...runners.processes import Processes
 from ...runners.sandbox import Sandbox
 from ...runners.threads import Threads
+from ...runners.turns import a_quarter
 from ...supervision import Supervisor
 from ...text.log_scrubbing import scrub_logs
 from ...trust.access.access import Access
@@ -145,11 +146,11 @@ class Yard:
         self._lock = gate_of(settings)
         self._served = Served(self.sources, self._check, self._make_way)
         self.catalogue = self._served.catalogue
-        self._threads = Threads(settings.threads, self.supervisor)
+        self._threads = Threads(settings.threads, self.supervisor, for_newcomers=a_quarter(settings.threads))
         self.runners: dict[str, Runner] = {
             "inline": Inline(),
             "thread": self._threads,
-            "process": Processes(settings.processes),
+            "process": Processes(settings.processes, for_newcomers=a_quarter(settings.processes)),
             "worker": WorkerRunner(),
         }
         self.store, self._ring = open_store(settings, clock, self.supervisor)
