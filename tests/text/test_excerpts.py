@@ -42,6 +42,13 @@ def test_a_cut_leaves_nothing_of_a_credential(place: int, kind: str, around: str
     assert not parts(BODY) & parts(without_credentials(cut))
 
 
+def test_a_cut_between_the_words_of_a_header_leaves_nothing_of_it() -> None:
+    header, before, after = CREDENTIALS["bearer"], "ab " * 50_000, "ab " * 200
+    for more in range(1024 - len(after) - len(BODY) - 20, 1024 - len(after) + 20):
+        cut = excerpt(before + header + " " * more + after, MOST)
+        assert not parts(BODY) & parts(without_credentials(cut))
+
+
 def test_nor_of_one_that_is_longer_than_what_is_searched() -> None:
     long = "".join(chr(ord("a") + at % 23) + str(at) for at in range(60_000))
     text = f"before https://ada:{long}@db after"
@@ -57,7 +64,7 @@ SECRET = "correct horse+battery/staple-ä"
 @given(place=places)
 def test_a_cut_leaves_nothing_of_what_a_call_was_given(written: str, place: int) -> None:
     scrubber = Scrubber([("KEY", SECRET)])
-    text = "-" * place + written + "-" * (SIZE - place)
+    text = ("- " * SIZE)[:place] + written + ("- " * SIZE)[: SIZE - place]
     begin(scrubber)
     try:
         cut = scrubber.text(excerpt_of_call(text, MOST))

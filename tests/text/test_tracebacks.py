@@ -135,7 +135,8 @@ def record(message: str, *args: object, raised: BaseException | None = None) -> 
 def test_any_line_of_the_log_is_cut(lines: logging.Formatter, secrets: list[tuple[str, str]]) -> None:
     scrub_logs()
     scrubber = Scrubber(secrets)
-    begin(scrubber)
+    if secrets:
+        begin(scrubber)
     try:
         for made in (record("%s", "m " * MUCH), record("failed", raised=huge()), record("%d", "m " * MUCH)):
             if made.args is None:

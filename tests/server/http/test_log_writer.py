@@ -110,8 +110,9 @@ def test_a_stream_that_a_tool_closes_is_written_on(piped: Piped) -> None:
 
 
 BEGIN = """
-import logging, os, sys
+import logging, sys, threading
 from toolyard.server.app.shutdown import LastResort
+from toolyard.server.http.log_writer import log_writers
 from toolyard.server.http.logs import set_up_logging
 set_up_logging("info")
 log = logging.getLogger("mine")
@@ -122,7 +123,7 @@ ENDS = {
     "returns": "",
     "exits": "sys.exit(3)",
     "crashes": "raise RuntimeError('crash')",
-    "is ended": "LastResort(0).ask()\nimport threading\nthreading.Event().wait()",
+    "is ended": "LastResort(0).ask()\nthreading.Event().wait()",
 }
 
 
@@ -137,6 +138,25 @@ def test_everything_that_was_logged_before_the_end_comes_out_in_order(end: str) 
     lines = said.splitlines()
     assert [int(line.rsplit(None, 1)[1]) for line in lines[:5000]] == list(range(5000))
     assert ("RuntimeError: crash" in "\n".join(lines[5000:])) == (end == "crashes")
+
+
+def test_a_process_that_has_to_be_ended_waits_for_its_log() -> None:
+    program = """
+(writer,) = log_writers()
+writer.wait(30)
+with writer._counts:  # the thread cannot go on after its next line
+    for number in range(5000, 5003):
+        log.info("%d", number)
+    while writer._waiting.qsize() > 2:
+        pass
+    LastResort(0).ask()
+    while writer._waiting.qsize() == 2:  # nobody waits for it yet
+        pass
+threading.Event().wait()
+"""
+    with run(BEGIN + program, subprocess.PIPE) as process:
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert [int(line.rsplit(None, 1)[1]) for line in said.splitlines()] == list(range(5003))
 
 
 @pytest.mark.parametrize("end", ENDS)
