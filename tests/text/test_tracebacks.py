@@ -22,7 +22,7 @@ class Silent(Exception):
         raise SystemExit
 
 
-def chained(count: int, text: str = "y") -> BaseException:
+def chained(count: int, text: str = "y") -> Exception:
     raised = ValueError("first")
     for _ in range(count):
         following = ValueError(text)
@@ -60,7 +60,7 @@ def suppressed() -> None:
         raise ValueError("after") from None
 
 
-ORDINARY = {
+ORDINARY: dict[str, Callable[[], BaseException]] = {
     "plain": lambda: raised_by(lambda: deep(3)),
     "a typing error": lambda: raised_by(lambda: json.lods("")),  # type: ignore[attr-defined]
     "a cause": lambda: chained(3),
@@ -79,7 +79,7 @@ def test_what_is_of_ordinary_size_looks_as_python_writes_it(case: str) -> None:
     assert traceback_of(raised) == "".join(traceback.format_exception(raised)).rstrip("\n")
 
 
-def huge() -> BaseException:
+def huge() -> Exception:
     return ValueError("e" * MUCH)
 
 
