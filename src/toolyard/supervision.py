@@ -150,6 +150,10 @@ class Supervisor:
         self._all.append(task)
         return task
 
+    def adopt(self, thread: SupervisedThread) -> None:
+        """Looks after a thread that was started before, such as that of the process's log."""
+        self._all.append(thread)
+
     def thread(self, name: str, run: Callable[[], None]) -> SupervisedThread:
         """Starts a supervised thread. `run` is called anew for each start, in the same thread."""
         thread = SupervisedThread(name, run)

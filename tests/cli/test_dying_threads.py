@@ -31,6 +31,12 @@ async def tie(items: list[list[int]]) -> int:
     """Makes its input contain itself."""
     items.append(items)
     return len(items)
+
+
+@kit.tool
+async def fail() -> None:
+    """Fails."""
+    raise RuntimeError("it failed")
 '''
 
 
@@ -62,4 +68,16 @@ def test_a_server_whose_thread_died_serves_on_and_ends(tmp_path: Path) -> None:
         assert value(served, KILL) == 1
         assert value(served, {**TIE, "call_id": "key"}) == 2
         assert value(served, KILL) == 1
+        assert served.end(SIGTERM) == 0
+
+
+def test_the_log_goes_on_after_its_thread_died(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    with serving("tools.py", folder=tmp_path) as served:
+        assert value(served, {**KILL, "input": {"name": "toolyard-log"}}) == 1
+        for _ in range(2):  # a thread that waits for a line dies when there is one
+            assert "error" in served.request("POST", "/tools/call", {"tool_id": "Kit.Fail", "input": {}})
+        served.hear("log died and is started again")
+        assert "error" in served.request("POST", "/tools/call", {"tool_id": "Kit.Fail", "input": {}})
+        served.hear("RuntimeError: it failed")
         assert served.end(SIGTERM) == 0

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -60,6 +61,13 @@ class Talking:
 
     def has(self, word: str) -> bool:
         return self.ask(f"/told/{word}/now").body == b"yes"
+
+    def logged(self, words: str) -> str:
+        """The log, once it has these words: it is written in a thread of the server's."""
+        deadline = time.monotonic() + 30
+        while words not in (log := self.log.read_text()):
+            assert time.monotonic() < deadline, f"{words!r} was not logged, but {log}"
+        return log
 
 
 @contextmanager

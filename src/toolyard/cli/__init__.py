@@ -5,6 +5,7 @@ an exit code.
 """
 
 import errno
+import logging
 import os
 import sys
 import traceback
@@ -36,6 +37,7 @@ def main() -> None:
         if debug:
             complain(traceback.format_exc())
         _drop_output()
+        _finish_log()
         complain(f"toolyard: {_sentence(error)}\n")
         sys.exit(2)
 
@@ -71,6 +73,12 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _finish_log() -> None:
+    """Has what was logged written first: a server writes its log in a thread."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
 
 
 def _sentence(error: SetupError | OSError) -> str:

@@ -9,6 +9,9 @@ import asyncio
 import logging
 from typing import Any
 
+from ..text.log_scrubbing import excerpt
+from ..text.tracebacks import LONGEST_TEXT
+
 
 def is_stopped(raised: BaseException) -> bool:
     """Whether this is the cancellation of the current task. An author's code may raise CancelledError without one."""
@@ -17,8 +20,8 @@ def is_stopped(raised: BaseException) -> bool:
 
 
 def text_of(raised: BaseException) -> str:
-    """The exception's message."""
-    return _in_words(str, raised)
+    """The exception's message. Of a long one, which may be a tool's whole input, the beginning and the end."""
+    return excerpt(_in_words(str, raised), LONGEST_TEXT)
 
 
 def named(raised: BaseException) -> str:

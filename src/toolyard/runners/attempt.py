@@ -144,8 +144,13 @@ def too_large(name: str, size: int, most: int) -> ToolError:
 
 def settled(failed: ToolError, bounds: AttemptBounds, run: Run) -> ToolError:
     """What a tool raised, as it is told and recorded: a copy, which the tool cannot change afterwards. What it says may
-    come from anywhere: characters that cannot be sent are replaced, and what is no number is left out."""
+    come from anywhere: characters that cannot be sent are replaced, and what is no number is left out. It is no longer
+    than a result may be."""
     try:
+        texts = (failed.message, failed.developer_message, failed.additional_prompt_content)
+        size = sum(len(text) for text in texts if isinstance(text, str))
+        if size > bounds.result_bytes:
+            return too_large(run.tool.id, size, bounds.result_bytes)
         said = ToolError(
             tellable(failed.message),
             developer_message=_text_or_none(failed.developer_message),

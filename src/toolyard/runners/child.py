@@ -11,7 +11,6 @@ import select
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -24,7 +23,7 @@ from ..model.raised import named
 from ..model.run import Run
 from ..model.tool import Host, Tool
 from ..text.hidden import escaped
-from ..text.log_scrubbing import begin, end, log_warnings, scrub_logs
+from ..text.log_scrubbing import begin, end, log_warnings, scrub_logs, traceback_of
 from ..text.scrubber import scrubber_of
 from .frames import FailedFrame, Frame, Log, ProgressFrame, Raised, Returned, Start, pack, read
 from .loader import load
@@ -102,7 +101,7 @@ async def answered(tool: Tool, start: Start, channel: SocketChannel, resources: 
     except ToolError as e:
         return FailedFrame(e.message, e.developer_message, e.can_retry, e.retry_after_ms, e.additional_prompt_content)
     except (Exception, SystemExit, GeneratorExit) as error:
-        return Raised(named(error), traceback.format_exc())
+        return Raised(named(error), traceback_of(error))
     finally:
         if run.scrubber is not None:
             end(run.scrubber)

@@ -9,14 +9,19 @@ start.
 import logging
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, TextIO
 
+from . import excerpts
+from .excerpts import MARGIN, without_credentials
 from .scrubber import Scrubber
+from .tracebacks import traceback_text
+
+LONGEST_MESSAGE = 64 * 2**10
+"""How many characters of a record's message are kept."""
 
 active: ContextVar[Scrubber | None] = ContextVar("what the running call was given", default=None)
 """The scrubber of the call that this task or thread works for."""
@@ -36,6 +41,39 @@ def end(scrubber: Scrubber) -> None:
     _under_way.pop(scrubber, None)
     if active.get() is scrubber:
         active.set(None)
+
+
+def excerpt(text: str, most: int) -> str:
+    """A text cut to a length. What the cut could split, of what running calls were given, is hidden before; a text that
+    is short enough is returned as it is."""
+    if len(text) <= most:
+        return text
+    scrubbers = _scrubbers()
+
+    def scrub(part: str) -> str:
+        return without_credentials(_scrubbed(part, scrubbers))
+
+    return excerpts.excerpt(text, most, scrub, max(MARGIN, *(each.longest for each in scrubbers), 0))
+
+
+def traceback_of(raised: BaseException) -> str:
+    """An exception with its traceback, cut to a length as `excerpt` does."""
+    return traceback_text(raised, excerpt)
+
+
+def _scrubbers() -> list[Scrubber]:
+    """The scrubbers of what this task or thread may be speaking of."""
+    scrubber = active.get()
+    if scrubber is not None and scrubber in _under_way:
+        return [scrubber]
+    # Nobody knows whose text this is, or its call has ended already: it may be about any call.
+    return [*filter(None, [scrubber]), *list(_under_way)]
+
+
+def _scrubbed(text: str, scrubbers: list[Scrubber]) -> str:
+    for scrubber in scrubbers:
+        text = scrubber.text(text)
+    return text
 
 
 def scrub_logs() -> None:
@@ -75,7 +113,7 @@ def _log_unraisable(before: Callable[[Any], object], ignored: "sys.UnraisableHoo
 
 def _named(thing: Any) -> str:
     try:
-        return repr(thing)
+        return excerpt(repr(thing), LONGEST_MESSAGE)
     except Exception:  # an author's own
         return f"a {type(thing).__name__}"
 
@@ -105,31 +143,25 @@ class _Records:
 
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._make(*args, **kwargs)
-        scrubber = active.get()
-        if scrubber is not None and scrubber in _under_way:
-            _scrub(record, [scrubber])
-        elif scrubber is not None or _under_way:
-            # Nobody knows whose record this is, or its call has ended already: it may be about any call.
-            _scrub(record, [*filter(None, [scrubber]), *list(_under_way)])
+        if scrubbers := _scrubbers():
+            _scrub(record, scrubbers)
         return record
 
 
 def _scrub(record: logging.LogRecord, scrubbers: list[Scrubber]) -> None:
-    def text(given: str) -> str:
-        for scrubber in scrubbers:
-            given = scrubber.text(given)
-        return given
-
     try:
         message = record.getMessage()
     except Exception:  # the author's arguments do not fit the author's message: log both as they are
         message = f"{record.msg} {record.args}"
-    record.msg, record.args = message, None
+    record.msg, record.args = excerpt(message, LONGEST_MESSAGE), None
     # A handler would format the traceback itself, from exceptions that still have the secret in them.
     if record.exc_info:
-        record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+        raised = record.exc_info[1]
+        record.exc_text = None if raised is None else traceback_of(raised)
         record.exc_info = None
+    if record.stack_info:
+        record.stack_info = excerpt(record.stack_info, LONGEST_MESSAGE)
     # Whatever a formatter may put into its line: also the names of the logger, the thread, the task and the function.
     for name, value in vars(record).items():
         if isinstance(value, str):
-            setattr(record, name, text(value))
+            setattr(record, name, _scrubbed(value, scrubbers))

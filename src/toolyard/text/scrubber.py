@@ -17,6 +17,8 @@ from msgspec import Struct
 from .escapes import Reading, Unbroken, escapes_letters, has_broken_base64, is_escaped, without_half_an_escape
 
 SHORTEST = 4
+MOST_ESCAPED = 12
+"""How many characters stand for one at most: in JSON those of a surrogate pair, in a URL those of four bytes."""
 _needs_no_escape = re.compile(r"[A-Za-z0-9]*").fullmatch
 _plain = re.compile(r"[A-Za-z0-9]+").findall
 
@@ -48,6 +50,8 @@ class Scrubber:
         # A secret of punctuation alone has no part that stays plain, so every escaped text has to be read for it.
         self._has_no_letters = any(not each.part for each in self._escapable)
         self._shortest = min(map(len, looked_for), default=0)
+        self.longest = MOST_ESCAPED * max(map(len, self._names), default=0)
+        """How many characters a secret is written in at most, unless it was escaped again and again."""
 
     def text(self, text: str) -> str:
         """The text with every secret replaced, in one pass, so that a replacement is never searched itself. Of two

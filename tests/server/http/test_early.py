@@ -77,7 +77,7 @@ def test_a_failure_after_the_answer_is_logged_and_disturbs_nobody(talker: Talkin
     with talker.line() as line:
         line.send(talker.request("/failing/it") + talker.request("/told/nothing/now"))
         assert [line.reply().body for _ in range(2)] == [b"early", b"no"]
-    assert "RuntimeError: it failed after its answer" in talker.log.read_text()
+    talker.logged("RuntimeError: it failed after its answer")
 
 
 def test_an_answer_to_nobody_is_nothing(talker: Talking) -> None:

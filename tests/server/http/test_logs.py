@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from toolyard.server.http.exchange import Exchange
-from toolyard.server.http.logs import JsonLines, TextLines, current, without_secrets
+from toolyard.server.http.logs import JsonLines, TextLines, current
+from toolyard.text.excerpts import without_credentials
 from toolyard.text.hidden import has_hidden
 
 from ..scene import Nobody
@@ -43,8 +44,8 @@ def request_id() -> Iterator[str]:
     ],
 )
 def test_what_looks_like_a_credential_is_hidden(said: str, shown: str) -> None:
-    assert without_secrets(said) == shown
-    assert without_secrets(TextLines().format(record(said))).endswith(shown)
+    assert without_credentials(said) == shown
+    assert without_credentials(TextLines().format(record(said))).endswith(shown)
 
 
 def test_a_line_names_its_request_and_trace(request_id: str) -> None:

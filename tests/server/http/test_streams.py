@@ -131,8 +131,7 @@ def test_a_stream_that_fails_has_no_proper_end(talker: Talking, path: str) -> No
         line.reply()
         assert line.chunk() == b"one"
         assert line.wait_until_closed() == b""
-    log = talker.log.read_text()
-    assert f"GET {talker.prefix}{path} broke off" in log
+    log = talker.logged(f"GET {talker.prefix}{path} broke off")
     assert "returned without completing" not in log
 
 
@@ -140,7 +139,7 @@ def test_the_log_says_why_a_stream_failed(talker: Talking) -> None:
     with talker.line() as line:
         line.send(talker.request("/broken/why"))
         line.wait_until_closed()
-    assert "RuntimeError: why failed on purpose" in talker.log.read_text()
+    talker.logged("RuntimeError: why failed on purpose")
 
 
 def test_open_streams_do_not_hold_up_the_end(stoppable: Talking) -> None:

@@ -190,6 +190,15 @@ def test_a_long_error_is_cut_on_every_wire() -> None:
     run(scene, **SETTINGS)
 
 
+def test_an_error_that_is_longer_than_a_result_may_be_says_so_instead() -> None:
+    async def scene(asker: Asker) -> None:
+        assert (await asker.call("Complain", size=2048)).json["error"]["message"].startswith("xxx")
+        said = (await asker.call("Complain", size=2049)).json["error"]["message"]
+        assert said == "Bad.Complain returned 2049 bytes, and at most 2048 can be returned; ask for less of it"
+
+    run(scene, max_result_bytes=2048)
+
+
 def test_a_result_that_is_too_large_is_a_failure_that_says_so() -> None:
     async def scene(asker: Asker) -> None:
         assert (await asker.call("Repeat", text="x", times=2046)).json["value"] == "x" * 2046

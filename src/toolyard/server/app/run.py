@@ -5,6 +5,7 @@ which a server that is told to stop leaves.
 import asyncio
 import errno
 import gc
+import logging
 import resource
 import socket
 import sys
@@ -20,6 +21,7 @@ from ...runners.core_files import no_core_files
 from ...text.addresses import is_loopback
 from ..http.connection_limits import ReadTimeouts
 from ..http.fast_path import FastPath
+from ..http.log_writer import log_writers
 from ..http.uvicorn_protocol import polite, sweep
 from ..ledger import has_keys
 from ..settings.table import Settings
@@ -39,6 +41,8 @@ STOPPING_S = 5.0
 LOOK_AGAIN_S = 0.1
 OWN_FILES = 512
 """Files that are open besides connections: the ledger, pipes to processes, what tools open."""
+
+_log = logging.getLogger("toolyard.server")
 
 
 def collect_garbage_rarely() -> None:
@@ -82,6 +86,8 @@ def serve(yard: Yard, listener: socket.socket, announce: Callable[[], None]) -> 
         timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )
     server = Server(config, yard, announce)
+    for writer in log_writers():
+        yard.supervisor.adopt(writer.thread)
 
     async def live() -> None:
         async with yard.lifetime():
@@ -108,6 +114,20 @@ class Server(uvicorn.Server):
         if self.started:
             self._sweeper = self._yard.supervisor.task("connections", partial(sweep, self.server_state.connections))
             self._announce()
+
+    async def main_loop(self) -> None:
+        """Serves until a signal asks for the end. Nobody else may: a tool that cancels every task that it finds has
+        cancelled this one, too."""
+        while True:
+            try:
+                return await super().main_loop()
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if self.should_exit or task is None:
+                    raise
+                while task.uncancel():
+                    pass
+                _log.error("the server was cancelled by nobody who may, and goes on")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Leaves in this order: whoever only waits is answered, endless streams end, uvicorn lets requests end and

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from ..http.log_writer import wait_for_log
+
 CLOSING_S = 5.0
 """How long what the tools share may take to be closed, after calls have had their time."""
 
@@ -35,6 +37,7 @@ class LastResort:
     def _watch(self) -> None:
         self._asked.get()
         time.sleep(self._after_s)
+        wait_for_log()
         os._exit(self.code)  # sys.exit would end this thread alone
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ...model.caller import LOCAL, Caller
+from ...model.raised import named
 from ...wires.contract import ALWAYS, LARGE, Headers, Reply, Stream
 from ...wires.errors import encode
 from ...wires.mcp.envelope import HEADERS as MCP_HEADERS
@@ -69,7 +70,10 @@ def _broken(cycle: Cycle, error: BaseException) -> None:
     if isinstance(error, asyncio.CancelledError):
         reply = Reply(503, encode({"message": "The server stopped before this was done"}), oxp.FLAT.headers)
     else:
-        _log.error("a reply could not be sent", exc_info=error)
+        if cycle.transport.is_closing() and isinstance(error, OSError | RuntimeError):
+            _log.debug("a client left before its reply: %s", named(error))
+        else:
+            _log.error("a reply could not be sent", exc_info=error)
         reply = Reply(500, encode({"message": "The server failed; this is a defect"}), oxp.FLAT.headers)
     if cycle.response_started or cycle.transport.is_closing():
         cycle.outbox.flush()
