@@ -299,7 +299,10 @@ class Cycle(RecursionError):
 
 
 class Spoiled:
-    """A write that cannot even be looked at."""
+    """A write that cannot even be looked at, or a text that no store takes."""
+
+    def __len__(self) -> int:
+        return 1
 
     @property
     def seq(self) -> int:

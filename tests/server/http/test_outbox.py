@@ -95,6 +95,22 @@ def test_few_wait_for_one_another_and_large_ones_never() -> None:
     in_a_loop(many)
 
 
+def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing() -> None:
+    async def broken(box: Outbox, written: list[tuple[str, bytes]], to: Callable[[str], Any]) -> None:
+        def fail(data: bytes) -> None:
+            raise RuntimeError("the handler is closed")
+
+        box.starting = 1
+        bad = to("a")
+        bad.write = fail
+        box.put(bad, b"1")
+        box.put(to("b"), b"1")
+        box.flush()
+        assert written == [("b", b"1")]
+
+    in_a_loop(broken)
+
+
 def test_a_client_that_has_left_costs_the_others_nothing() -> None:
     async def left(box: Outbox, written: list[tuple[str, bytes]], to: Callable[[str], Any]) -> None:
         box.starting = 1

@@ -9,6 +9,7 @@ Whoever writes to a transport by itself, or closes it, flushes first: replies st
 """
 
 import asyncio
+from contextlib import suppress
 
 MOST_TOGETHER = 16
 """Replies that wait for one another: the first of more would wait for too long."""
@@ -44,7 +45,9 @@ class Outbox:
         replies, self._replies = self._replies, []
         for transport, reply in replies:
             if not transport.is_closing():  # its client has left since
-                transport.write(reply)
+                # Whatever is wrong with one connection, the replies on the others are written.
+                with suppress(OSError, RuntimeError):
+                    transport.write(reply)
 
     def _end_turn(self) -> None:
         self._is_scheduled, self.starting = False, 0
