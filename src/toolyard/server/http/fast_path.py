@@ -176,7 +176,9 @@ def write(cycle: Cycle, reply: Reply) -> None:
         cycle.outbox.put(cycle.transport, head + length if is_head else head + length + body)
     else:
         cycle.outbox.flush()
-        cycle.transport.writelines((head + length, *(() if is_head else (body, *more))))
+        # Not by `writelines`: in some releases of Python 3.12 and 3.13 it tells nobody that its client does not read.
+        for part in (head + length, *(() if is_head else (body, *more))):
+            cycle.transport.write(part)
     cycle.response_started = True
     finish(cycle)
 
