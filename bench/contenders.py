@@ -61,6 +61,7 @@ def toolyard(
     *,
     settings: str | None = "unrecorded.toml",
     store: str | None = None,
+    processes: int = 1,
 ) -> Contender:
     """Ledger and audit off, unless other settings are named; without any it is as it is served by default."""
     command = [sys.executable, "-m", "toolyard", "serve", str(HERE / "tools" / tools)]
@@ -68,6 +69,8 @@ def toolyard(
         command += ["--config", str(HERE / "tools" / settings)]
     if store:
         command += ["--store", store]
+    if processes > 1:
+        command += ["--processes", str(processes)]
     command += ["--log-level", "warning", "--port"]
     return Contender(name, lambda port: [*command, str(port)], flat(tool_id))
 

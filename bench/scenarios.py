@@ -84,6 +84,25 @@ def durable_postgres(effort: Effort) -> list[Row]:
         ]
 
 
+def processes(effort: Effort) -> list[Row]:
+    """What a call costs more where two processes share the work of one core, by default and with a key: each writes
+    behind by itself, so that as many calls make twice as many writes. (Of rates it says nothing: it takes more cores.)
+    Slices are long, or most of those writes would be the ones after a slice's end."""
+    effort = replace(effort, connections=256, slice=1.0, seconds=max(effort.seconds, 4.0))
+    rows = []
+    with database() as postgres:
+        for kind, what in (("OXP call", flat("Bench.Add")), ("keyed OXP call", keyed("Bench.Add"))):
+            one, two = (
+                contenders.toolyard(
+                    name=f"toolyard, processes: {count}", settings=None, store=postgres.create(), processes=count
+                )
+                for count in (1, 2)
+            )
+            loaded = [Loaded(one, what), Loaded(two, what, bar(Of.CPU, "<=", 1.25))]
+            rows += contest(f"{kind}, PostgreSQL, two processes", loaded, effort.for_loose_bars())
+    return rows
+
+
 def flushes() -> Row:
     return figure_row("flush of the disk", "fsync", flush_times(), "{:.3f} ms")
 
@@ -156,6 +175,7 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "scale": scale,
     "durable": durable,
     "durable-postgres": durable_postgres,
+    "processes": processes,
     "list": lists,
     "start": start,
     "peers": peers,

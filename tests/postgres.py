@@ -6,8 +6,10 @@ temporary folder, and is gone at the end.
 
 import asyncio
 import os
+import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -42,12 +44,54 @@ ALTER SEQUENCE calls_seq RESTART
 """No trigger keeps a row or counts it."""
 
 
+class KeptConnections:
+    """A connection to each database, which is made once: that takes longer than most of what tests do there. They are
+    on a loop in a thread of its own, as the loop of a test ends with the test."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._open: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def fetch(self, url: str, statement: str) -> "Future[list[Any]]":
+        return asyncio.run_coroutine_threadsafe(self._fetch(url, statement), self._loop)
+
+    def execute(self, url: str, statement: str) -> "Future[None]":
+        return asyncio.run_coroutine_threadsafe(self._execute(url, statement), self._loop)
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _fetch(self, url: str, statement: str) -> list[Any]:
+        rows: list[Any] = await (await self._connection(url)).fetch(statement)
+        return rows
+
+    async def _execute(self, url: str, statement: str) -> None:
+        await (await self._connection(url)).execute(statement)
+
+    async def _connection(self, url: str) -> Any:
+        connection = self._open.get(url)
+        if connection is None or connection.is_closed():  # a test may have stopped the server
+            connection = self._open[url] = await asyncpg.connect(url)
+        return connection
+
+    async def _close(self) -> None:
+        for connection in self._open.values():
+            await connection.close()
+
+
 class Server:
     """Where databases are created, each as a copy of one with an empty ledger."""
 
     def __init__(self, url: str) -> None:
         self._url, self._template = url, f"toolyard_{token_hex(6)}"
         self._emptied: list[str] = []
+        self.kept = KeptConnections()
+        """For databases that are borrowed."""
 
     def url_of(self, database: str) -> str:
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{database}"))
@@ -68,7 +112,7 @@ class Server:
 
     def give_back(self, database: str) -> None:
         """By who changed nothing in it but rows, and its clock."""
-        asyncio.run(execute(self.url_of(database), EMPTY))
+        self.kept.execute(self.url_of(database), EMPTY).result()
         self._emptied.append(database)
 
     def create_empty(self) -> str:
@@ -80,6 +124,7 @@ class Server:
         asyncio.run(execute(self._url, f"DROP DATABASE {database} WITH (FORCE)"))
 
     def close(self) -> None:
+        self.kept.close()
         for database in (*self._emptied, self._template):
             self.drop(database)
 
@@ -98,6 +143,7 @@ class OwnServer(Server):
         asyncio.run(execute(self._url, *HASTY, "SELECT pg_reload_conf()"))
 
     def close(self) -> None:
+        self.kept.close()
         self._server.cleanup()
 
     def stop(self) -> None:
@@ -125,16 +171,12 @@ async def fetch(url: str, statement: str, *values: Any) -> list[Any]:
         await connection.close()
 
 
-async def set_clock(url: str, now: float) -> None:
-    """From now on it is so late in this database, until this is called again."""
-    await execute(url, CLOCK.format(now=now))
-
-
 class PostgresLedger:
-    """A database, and the nodes that share it, on one clock."""
+    """A database, and the nodes that share it, on one clock. `kept` is what reaches it besides, where it is borrowed:
+    in one of their own, tests may break whatever connections there are."""
 
-    def __init__(self, url: str, now: float) -> None:
-        self.url = url
+    def __init__(self, url: str, now: float, kept: KeptConnections | None) -> None:
+        self.url, self._kept = url, kept
         self._now: float | None = now
 
     async def open(self, node: str, retention: Retention, terms: LeaseTerms) -> Store:
@@ -145,8 +187,17 @@ class PostgresLedger:
         return store
 
     async def follow(self, now: float) -> None:
+        """From now on it is so late in this database, until this is called again."""
         self._now = None
-        await set_clock(self.url, now)
+        if self._kept is None:
+            await execute(self.url, CLOCK.format(now=now))
+        else:
+            await asyncio.wrap_future(self._kept.execute(self.url, CLOCK.format(now=now)))
+
+    async def fetch(self, statement: str) -> list[Any]:
+        if self._kept is None:
+            return await fetch(self.url, statement)
+        return await asyncio.wrap_future(self._kept.fetch(self.url, statement))
 
 
 @pytest.fixture(scope="session")

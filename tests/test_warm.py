@@ -36,9 +36,16 @@ def cold(arguments: list[str], input: str, cwd: Path, env: Mapping[str, str]) ->
     return subprocess.run(arguments, input=input, cwd=cwd, env=env, text=True, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": ""}, {"PYTHONUNBUFFERED": "1", "COLOUR": "red"}])
 @pytest.mark.parametrize(
-    "arguments", [["lock", "tools.py"], ["--version"], ["serve", "nobody.py", "--port", "0"], ["dance"]]
+    ("arguments", "more"),
+    [
+        (["lock", "tools.py"], {}),
+        (["lock", "tools.py"], {"PYTHONUNBUFFERED": ""}),
+        (["lock", "tools.py"], {"PYTHONUNBUFFERED": "1", "COLOUR": "red"}),
+        (["--version"], {}),
+        (["serve", "nobody.py", "--port", "0"], {}),
+        (["dance"], {"PYTHONUNBUFFERED": "1"}),
+    ],
 )
 def test_it_sees_says_and_ends_the_same(arguments: list[str], more: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")

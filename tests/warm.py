@@ -1,8 +1,9 @@
-"""Processes of `toolyard` that need not load it first.
+"""Processes of `toolyard`, and of `uvicorn`, that need not load it first.
 
 Most tests that start a server or a verb want a real process: with an id to kill, a folder, an environment and pipes of
 its own. They do not want to see Python import toolyard once more, which takes longer than most of what they test. So
 one process loads it, and forks another for each that is asked for; from `python -m toolyard` on the two are the same.
+That process has loaded whatever a verb or a server may come to need, too.
 What start-up itself does is tested in processes that start cold. Nor does a forked process take apart what was loaded
 before it was forked: Python, at its end, would touch (and so copy) all of it, which takes longer than most verbs.
 
@@ -30,7 +31,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -38,42 +39,41 @@ from typing import Any
 
 CLONE_PARENT = 0x8000
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
-COLD = [sys.executable, "-m", "toolyard"]
+PYTHON_M = [sys.executable, "-m"]
 SCRIPT = str(Path(sys.executable).with_name("toolyard"))
+MODULES: dict[str, tuple[str, ...]] = {
+    "toolyard": (),
+    "uvicorn": ("fastapi",),
+    "tests.server.talking": ("fastapi",),
+}
+"""What is run with `python -m`, and what is loaded besides when that is first asked for."""
 LOADED = (
-    "cryptography.hazmat.primitives.ciphers.aead",
-    "httpx2",
-    "toolyard.cli.verbs.approvals",
-    "toolyard.cli.verbs.audit",
-    "toolyard.cli.verbs.call",
-    "toolyard.cli.verbs.calls",
-    "toolyard.cli.verbs.keys",
-    "toolyard.cli.verbs.serve",
-    "toolyard.cli.verbs.stdio",
-    "toolyard.cli.verbs.worker",
-    "toolyard.client.client",
-    "toolyard.runners.validation",
-    "toolyard.operator.ledger_transport",
-    "toolyard.server.app.compose",
-    "toolyard.server.app.run",
-    "toolyard.server.app.run_stdio",
-    "uvloop",
+    "encodings.idna",
+    "httpcore2",
+    "toolyard.reference",
+    "truststore",
+    "typer._adapters",
+    "typer._click.decorators",
+    "uvicorn.lifespan.off",
+    "uvicorn.loops.uvloop",
 )
+"""What verbs and servers load on their way, besides what the tables of verbs and of lazy doors have."""
 
 
 def start(arguments: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """Like `Popen`, with `cwd` and `env` and whatever there is for the three streams. Warm, if this is
-    `python -m toolyard` or `toolyard` in an environment that means to Python what ours does."""
-    is_toolyard = list(arguments[:3]) == COLD or arguments[0] == SCRIPT
+    `toolyard`, or `python -m` with one of `MODULES`, in an environment that means to Python what ours does."""
+    is_ours = list(arguments[:2]) == PYTHON_M and arguments[2] in MODULES
     is_known = options.get("preexec_fn") in (None, take_terminal)
     can_fork = sys.platform == "linux" and platform.machine() in SYS_CLONE and is_known
-    if is_toolyard and can_fork and _for_python(options["env"]) == _for_python(os.environ):
+    if (is_ours or arguments[0] == SCRIPT) and can_fork and _for_python(options["env"]) == _for_python(os.environ):
         return Warm(arguments, **options)
     return subprocess.Popen(arguments, **options)
 
 
 def take_terminal() -> None:
     """A `preexec_fn`, for a process whose standard input is to be its terminal."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may have had it ignored, as nohup does
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -181,23 +181,37 @@ class Door:
 
 def main(line: socket.socket) -> None:
     """Comes to its end in the forked processes only, and when nobody asks any more."""
-    for module in LOADED:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
+    _load({*LOADED, *_behind("toolyard.lazy", "LAZY"), *_behind("toolyard.cli.verbs", "VERBS")})
     while True:
         size, streams, _, _ = socket.recv_fds(line, 4, 3)
         if not size:
             return
-        wanted = _read(line, int.from_bytes(size))
+        wanted = json.loads(_read(line, int.from_bytes(size)))
+        _load(MODULES.get(wanted["arguments"][2], ()) if wanted["arguments"][0] != SCRIPT else ())
         forked = _fork()
         if not forked:
             line.close()
-            _become(json.loads(wanted), streams)
+            _become(wanted, streams)
             return
         for stream in streams:
             os.close(stream)
         line.sendall(max(0, forked).to_bytes(4))
+
+
+def _behind(module: str, table: str) -> list[str]:
+    """The modules of a table of what is loaded on first use."""
+    places: dict[str, str] = getattr(importlib.import_module(module), table)
+    return [place.partition(":")[0] for place in places.values()]
+
+
+def _load(modules: Iterable[str]) -> None:
+    """Imports what is not there yet. It is not garbage: nobody who is forked need look at it, and so copy it."""
+    missing = [module for module in modules if module not in sys.modules]
+    for module in missing:
+        importlib.import_module(module)
+    if missing:
+        gc.collect()
+        gc.freeze()
 
 
 def _read(line: socket.socket, size: int) -> bytes:
@@ -246,7 +260,7 @@ def _run(arguments: list[str]) -> None:
         sys.path[0], sys.argv = str(Path(SCRIPT).parent), arguments
         sys.exit(importlib.import_module("toolyard.cli").main())
     sys.path[0], sys.argv[1:] = os.getcwd(), arguments[3:]
-    runpy.run_module("toolyard", run_name="__main__", alter_sys=True)
+    runpy.run_module(arguments[2], run_name="__main__", alter_sys=True)
 
 
 def _end(code: int) -> None:

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from bench.queues.jobs import OFFER, enqueue, opened
 from bench.queues.line import follow
 
-from toolyard.model.judge import Judged
+from toolyard.model.judge import Verdict
 from toolyard.model.lifecycle import State
-from toolyard.model.record import CallRecord, Ending
+from toolyard.model.record import Ending
 from toolyard.model.writes import DIRECT, Answer, Claimant, HeartbeatWrite
 from toolyard.server.app.run import collect_garbage_rarely
 from toolyard.store.contract import Store
@@ -33,16 +33,13 @@ async def work(store: Store, name: str, batch: int) -> int:
     who, done = Claimant("default", "robot", name, frozenset({OFFER})), 0
     while claims := await store.claim(ClaimFilter(who, limit=batch)):
         require(await store.beat([HeartbeatWrite(DIRECT, call.request or "", who, call.attempt) for call in claims]))
-        require(await asyncio.gather(*(answer(store, who, call) for call in claims)))
+        answers = [Answer(DIRECT, call.request or "", who, DONE, b"digest", call.attempt) for call in claims]
+        require(await asyncio.gather(*map(store.answer, answers)))
         done += len(claims)
     return done
 
 
-async def answer(store: Store, who: Claimant, call: CallRecord) -> Judged | None:
-    return await store.answer(Answer(DIRECT, call.request or "", who, DONE, b"digest", call.attempt))
-
-
-def require(verdicts: list[Judged | None]) -> None:
+def require(verdicts: list[Verdict | None]) -> None:
     if not all(verdict and verdict.reason is None for verdict in verdicts):
         raise RuntimeError("a write was refused")
 

@@ -47,7 +47,8 @@ SERVER: Graph = {
     "accounts": _PEOPLE,
     "admin": _BELOW | _FEATURES,
     "console": _BELOW | _FEATURES | {"admin"},
-    "app": _BELOW | _FEATURES | {"admin", "console"},
+    "group": {"", "settings", "intake", "http"},
+    "app": _BELOW | _FEATURES | {"admin", "console", "group"},
 }
 """The same of `server/`: what one sees and operates stands on HTTP, the console on the operator's verbs, and the
 composition root on everything."""

@@ -79,6 +79,25 @@ ARROWS: dict[str, set[str]] = {
 }
 
 HEAVY = {"joserfc", "cryptography", "prometheus_client", "httpx2", "starlette", "fastapi", "mcp", "asyncpg", "rich"}
+OF_A_START = {"command_line", "serve", "sources", "validator"}
+"""The rows of `lazy.py` that every server needs: they are there for the sake of the layers, or of other verbs."""
+USED_BY_SOME = (
+    "docstring_parser.",
+    "html.",
+    "mmap.",
+    "toolyard.authoring.content.",
+    "toolyard.server.accounts.handlers.",
+    "toolyard.server.accounts.pages.",
+    "toolyard.server.admin.calls.",
+    "toolyard.server.approvals.page.",
+    "toolyard.server.console.login.",
+    "toolyard.server.openapi.",
+    "toolyard.server.pages.forms.",
+    "toolyard.server.pages.layout.",
+    "toolyard.trust.requirements.connect_flow.",
+    "toolyard.wires.admin.calls.",
+)
+"""Modules and packages for pages, for operators, for several processes, and for tools with longer descriptions."""
 """What must not be loaded in an idle server without authentication."""
 
 
@@ -130,7 +149,7 @@ def test_a_layer_knows_the_store_by_its_contract_alone(layer: str) -> None:
 
 
 def test_the_reader_of_imports_sees_them() -> None:
-    assert "catalogue" in set(imported_layers(SOURCE / "engine" / "engine.py"))
+    assert "catalogue" in set(imported_layers(SOURCE / "engine" / "plans.py"))
     assert "server" in set(imported_layers(SOURCE / "cli" / "verbs" / "serve.py"))
 
 
@@ -149,23 +168,57 @@ def test_every_verb_is_there(verb: str) -> None:
     assert callable(load_verb(verb))
 
 
-def test_nothing_heavy_is_loaded_in_an_idle_server() -> None:
-    code = """
-import asyncio, json, sys
-from toolyard.cli.verbs import serve
-from toolyard.runners.loader import load
-from toolyard.server.app.compose import Yard
-from toolyard.server.app.run import Server
-from toolyard.server.settings.table import exactly
-async def idle():
-    yard = Yard(load("toolyard.reference"), exactly())
-    await yard.start()
-    await yard.stop()
-asyncio.run(idle())
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+PLAIN_TOOL = """
+from toolyard import Toolkit
+kit = Toolkit("Kit", version="1.0.0", description="A tool.")
+@kit.tool
+async def add(a: float, b: float) -> float:
+    'Adds two numbers.'
+    return a + b
 """
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert HEAVY & set(json.loads(found)) == set()
+START = """
+import json, os, sys
+import uvicorn
+began = uvicorn.Server.startup
+async def startup(self, sockets=None):
+    await began(self, sockets)
+    print(json.dumps(sorted(sys.modules)), flush=True)
+    os._exit(0)
+uvicorn.Server.startup = startup
+from toolyard.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules that a server with a plain tool has loaded when it begins to take calls."""
+    folder = tmp_path_factory.mktemp("idle")
+    (folder / "tools.py").write_text(PLAIN_TOOL, encoding="utf-8")
+    arguments = [sys.executable, "-c", START, "serve", "tools.py", "--port", "0"]
+    found = subprocess.run(arguments, check=True, capture_output=True, text=True, cwd=folder).stdout
+    return set(json.loads(found.splitlines()[-1]))
+
+
+def test_nothing_heavy_is_loaded_in_an_idle_server(idle: set[str]) -> None:
+    assert HEAVY & {name.partition(".")[0] for name in idle} == set()
+
+
+def test_an_idle_server_has_opened_no_door_but_those_of_its_start(idle: set[str]) -> None:
+    opened = {door for door, place in LAZY.items() if place.partition(":")[0] in idle}
+    assert opened == OF_A_START
+
+
+def test_an_idle_server_has_loaded_nothing_that_only_some_use(idle: set[str]) -> None:
+    """A start, and the memory that is held at idle, have bounds (`bench/`), and each of these would take its part."""
+    assert {name for name in idle if f"{name}.".startswith(USED_BY_SOME)} == set()
+
+
+def test_the_entry_point_imports_nothing_before_it_tells_the_garbage_collector() -> None:
+    code = "import sys; before = set(sys.modules); import toolyard.cli; print(*sorted(sys.modules.keys() - before))"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {name for name in found if name.startswith("toolyard")} == {"toolyard", "toolyard.lazy", "toolyard.cli"}
+    assert {"asyncio", "logging", "msgspec", "typer"} & set(found) == set()
 
 
 def test_an_authors_file_loads_no_server() -> None:

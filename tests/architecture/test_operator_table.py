@@ -23,8 +23,7 @@ ROWS = pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: f"{row.method}
 @pytest.fixture(scope="module")
 def served() -> list[Route]:
     """All routes of a server."""
-    paths = Yard([], exactly()).asgi._table._by_path.values()
-    return [route for methods in paths for method, route in methods.items() if method == route.method]
+    return Yard([], exactly()).asgi._table.all()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import TypeAliasType
 
 from toolyard import Audio, Embedded, Image, ResourceLink
-from toolyard.authoring.content import Content
+from toolyard.authoring.content_block import Content
 from toolyard.authoring.function import Function
 from toolyard.model.errors import DefinitionError
 from toolyard.runners.validation import compiled

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.authoring.signature import describe
+from toolyard.authoring.docstrings import describe
 
 from .trying import listed
 
@@ -99,6 +99,8 @@ def test_no_docstring_says_nothing(docstring: str | None) -> None:
     ("docstring", "summary", "parameters"),
     [
         ("Just this.", "Just this.", {}),
+        ("A space at its end. ", "A space at its end.", {}),
+        (":param a: All in one line.", "", {"a": "All in one line."}),
         ("Note: this is it.", "Note: this is it.", {}),
         ("Goes on\nin the next line.\n\nArgs:\n    a: One.", "Goes on\nin the next line.", {"a": "One."}),
         ("Été — «ça».\n\nArgs:\n    a: Ñandú.", "Été — «ça».", {"a": "Ñandú."}),

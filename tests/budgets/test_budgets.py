@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ import pytest
 
 from tests.server.test_isolation import routes
 from toolyard.server.app.compose import Yard
-from toolyard.server.mcp.methods.assets import LISTS
+from toolyard.server.mcp.methods.offers import LISTS
 from toolyard.server.mcp.protocol.eras import SETTINGS
 from toolyard.server.settings.table import exactly
 
@@ -95,6 +96,11 @@ def integers(size: int = BODY) -> bytes:
     """As many of the longest as there can be."""
     one = b"9" * 4299
     return b"[" + (one + b",") * (size // 4300 - 1) + b"9]"
+
+
+def hidden(size: int = BODY) -> bytes:
+    """Characters that a model is not to read unseen."""
+    return b'"' + "\u202e".encode() * ((size - 2) // 3) + b'"'
 
 
 SHAPES = (text, lists, names, depths, digits, floats, integers)
@@ -207,21 +213,21 @@ def of_request(path: str, method: str = "POST", around: Any = None) -> Drive:
     return drive
 
 
-def answered(loud: Loud) -> None:
+def answered(loud: Loud, shape: Callable[[int], bytes] = text) -> None:
     """With large results, so that there is something to be had."""
     session, requests = held(loud)
     for request in requests:
-        body = made({"response": {"state": "COMPLETE", "result": LARGE}}, text)
+        body = made({"response": {"state": "COMPLETE", "result": LARGE}}, shape)
         assert loud.send("POST", f"/v1/tools/response/{session}/{request}", body).status == 200
 
 
-def with_results(count: int) -> Drive:
+def with_results(count: int, shape: Callable[[int], bytes] = text) -> Drive:
     """Large ones, of small uses: as many as there is room for."""
 
     def prepare(loud: Loud) -> None:
         session = opened(loud)
         held.put(loud, (session, [use(loud, session, text, 200) for _ in range(count)]))
-        answered(loud)
+        answered(loud, shape)
 
     return prepare
 
@@ -261,12 +267,12 @@ def with_a_large_result(loud: Loud) -> None:
     assert loud.send("POST", "/tools/call", value).status == 200
 
 
-def unread_replies(path: str, message: Any) -> Drive:
-    """The same, of a result that is asked for by messages."""
+def unread_replies(path: str, *messages: Any) -> Drive:
+    """The same, of results that are asked for by messages."""
 
     def drive(loud: Loud) -> None:
         with ExitStack() as open_sockets:
-            clients = [open_sockets.enter_context(loud.asking(path, message)) for _ in range(60)]
+            clients = [open_sockets.enter_context(loud.asking(path, each)) for each in islice(cycle(messages), 60)]
             deadline = time.monotonic() + 5
             has_replied = 0
             for client in clients:
@@ -281,6 +287,9 @@ def unread_replies(path: str, message: Any) -> Drive:
 
 TOGETHER = {"tool_id": "Kit.Together", "input": {"count": 60, "size": 4 * MIB}}
 LARGE_CALL = {"tool_id": "Kit.Large", "call_id": "again", "input": {"size": 16 * MIB}}
+LARGE_CALLS = [
+    LARGE_CALL | {"call_id": f"again-{number}", "input": {"size": 4 * MIB}} for number in range(10)
+]  # as much as a caller may have kept
 META = {"_meta": {"toolyard/callId": "again"}}
 LARGE_MCP_CALL = {"name": "Kit_Large", "arguments": {"size": 16 * MIB}, **META}
 
@@ -293,6 +302,11 @@ def with_a_large_task(loud: Loud) -> None:
 
 def called_before(loud: Loud) -> None:
     assert loud.send("POST", "/tools/call", LARGE_CALL).status == 200
+
+
+def each_called_before(loud: Loud) -> None:
+    for each in LARGE_CALLS:
+        assert loud.send("POST", "/tools/call", each).status == 200
 
 
 def called_before_over_mcp(loud: Loud) -> None:
@@ -377,6 +391,9 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "large enums": {"type": "object", "properties": {"x": {"enum": [f"{n:07}" for n in range(150_000)]}}},
 }
 """What a stranger may bring as a schema."""
+SAID_OTHERWISE = ("doubling by escaped pointers", "doubling by anchors")
+"""Like another of them to whoever looks at it: a session brings these, and no worker does, too. Each takes two seconds
+until it is given up."""
 
 
 def brought(schema: dict[str, Any]) -> Drive:
@@ -783,11 +800,13 @@ COMBINED: dict[str, Row] = {
     "sixty unread replies: a call made again": Row(
         unread_replies("/tools/call", LARGE_CALL), called_before, memory=256 * MIB
     ),
-    # Each is looked up before it is known to be large, one after the other, by the thread that others wait for, too.
+    "sixty unread replies: ten calls made again": Row(
+        unread_replies("/tools/call", *LARGE_CALLS), each_called_before, loop_s=1.0, memory=256 * MIB
+    ),
     "sixty unread replies: a call made again over MCP": Row(
         unread_replies("/mcp", {"method": "tools/call", "params": LARGE_MCP_CALL}),
         called_before_over_mcp,
-        loop_s=8.0,
+        loop_s=1.0,
         memory=256 * MIB,
     ),
     "sixty large results at once": Row(large_results_at_once, loop_s=1.0, memory=160 * MIB, stored=512 * MIB),
@@ -806,6 +825,9 @@ COMBINED: dict[str, Row] = {
     # An author's `uniqueItems` over half a million numbers, which the validator takes seconds for.
     "whole floats that must differ": Row(posted("POST", "/tools/call", DIFFERENT, (floats, integers)), loop_s=8.0),
     "all results of a session, as requests": Row(requests_with_results, with_results(9), memory=160 * MIB),
+    "all results of a session, full of what is hidden": Row(
+        all_results, with_results(3, hidden), loop_s=0.5, memory=200 * MIB
+    ),
     "names of users and traces": Row(named, stored=MIB),
     "texts from which a secret is kept out": Row(scrubbed),
     "a worker's answer of escapes of its secret": Row(escaped_answer, memory=256 * MIB),
@@ -816,6 +838,7 @@ COMBINED: dict[str, Row] = {
             offered(f"Hostile{number}.Tool", {"id": f"Hostile{number}.Tool", "input_schema": schema})
         )
         for number, (name, schema) in enumerate(HOSTILE.items())
+        if name not in SAID_OTHERWISE
     },
 }
 """What it takes several things for."""

@@ -109,8 +109,15 @@ def starting(
     *arguments: str, folder: Path, variables: Mapping[str, str] | None = None, flags: Sequence[str] = ()
 ) -> Iterator[Served]:
     """A server on a free port, in a folder, until the block ends."""
+    with started(command("serve", *arguments, "--port", "0", flags=flags), folder, variables) as served:
+        yield served
+
+
+@contextmanager
+def started(given: list[str], folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """A server by its whole command line, until the block ends."""
     process = warm.start(
-        command("serve", *arguments, "--port", "0", flags=flags),
+        given,
         cwd=folder,
         env=environment("open") | {"PYTHONUNBUFFERED": "1"} | dict(variables or {}),
         stdout=subprocess.PIPE,

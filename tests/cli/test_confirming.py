@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def peek(name: str) -> str:
     """Says that it only looks."""
     return f"peeked at {name}"
 '''
+AGAIN_S = 5.0
 ELSEWHERE = "http://yard.example"
 
 
@@ -70,10 +72,15 @@ def at_a_terminal(folder: Path, typed: str, *arguments: str, variables: Mapping[
     os.close(there)
     seen = b""
     try:
-        while part := os.read(here, 65536):
-            seen += part
-            if seen.endswith(b"[y/N] "):
-                os.write(here, typed.encode())
+        while True:
+            # Python misses a signal that comes just as it begins to read: then a person presses Ctrl-C once more.
+            if select.select([here], [], [], AGAIN_S if typed == "\x03" else None)[0]:
+                if not (part := os.read(here, 65536)):
+                    break
+                seen += part
+                if not seen.endswith(b"[y/N] "):
+                    continue
+            os.write(here, typed.encode())
     except OSError:  # the last one who had the terminal is gone
         pass
     finally:

@@ -17,12 +17,13 @@ from .processes import toolyard
 
 KEYS: dict[DesktopName, str] = {
     "claude": "mcpServers",
+    "claude-code": "mcpServers",
     "cursor": "mcpServers",
     "vscode": "servers",
     "codex": "mcp_servers",
 }
 EVERY = pytest.mark.parametrize("client", KEYS)
-JSON_ONLY = pytest.mark.parametrize("client", ["claude", "cursor", "vscode"])
+JSON_ONLY = pytest.mark.parametrize("client", ["claude", "claude-code", "cursor", "vscode"])
 OTHERS_JSON = """{
     "theme": "dark",   "size": 1.50,
     "KEY": {"other": {"command": "x", "args": []}},
@@ -52,7 +53,7 @@ def one() -> int:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"):
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(desktop_clients.sys, "platform", "linux")  # type: ignore[attr-defined]
@@ -80,17 +81,19 @@ def test_each_client_has_its_file(home: Path, monkeypatch: pytest.MonkeyPatch) -
     def paths() -> list[str]:
         return [each.path().relative_to(home).as_posix() for each in CLIENTS.values()]
 
-    in_home = [".cursor/mcp.json", ".codex/config.toml"]
+    in_home = [".claude.json", ".cursor/mcp.json", ".codex/config.toml"]
     linux = [".config/Claude/claude_desktop_config.json", ".config/Code/User/mcp.json"]
-    assert paths() == [linux[0], in_home[0], linux[1], in_home[1]]
+    assert paths() == [linux[0], in_home[0], in_home[1], linux[1], in_home[2]]
     monkeypatch.setattr(desktop_clients.sys, "platform", "darwin")  # type: ignore[attr-defined]
     assert paths()[0] == "Library/Application Support/Claude/claude_desktop_config.json"
-    assert paths()[2] == "Library/Application Support/Code/User/mcp.json"
+    assert paths()[3] == "Library/Application Support/Code/User/mcp.json"
     monkeypatch.setattr(desktop_clients.sys, "platform", "win32")  # type: ignore[attr-defined]
     monkeypatch.setenv("APPDATA", str(home / "roaming"))
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "other"))
     assert paths()[0] == "roaming/Claude/claude_desktop_config.json"
-    assert paths()[3] == "elsewhere/config.toml"
+    assert paths()[1] == "other/.claude.json"
+    assert paths()[4] == "elsewhere/config.toml"
 
 
 @EVERY
@@ -104,7 +107,7 @@ def test_a_file_that_is_not_there_is_made(client: DesktopName, home: Path, here:
     assert entry.pop("type", "stdio") == "stdio"
     assert entry.pop("command") == str(Path(sys.executable).parent / "toolyard")
     assert entry == {"args": ["stdio", str(home / "tools.py")]}
-    assert sorted(each.name for each in path.parent.iterdir()) == [path.name]
+    assert [each.name for each in path.parent.glob(f"*{path.name}*")] == [path.name]
 
 
 @EVERY
@@ -147,7 +150,7 @@ def test_a_dry_run_changes_nothing(client: DesktopName, home: Path, here: Any) -
     assert "stdio" in ended.out
     assert ended.out.endswith("Nothing was changed.\n")
     assert path.read_bytes() == before
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [each.name for each in path.parent.glob(f"*{path.name}*")] == [path.name]
 
 
 @EVERY
@@ -225,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_not_changed(client: DesktopName, text: st
     if client == "codex":
         text = {"[]": "a = [", '{"KEY": 5}': "KEY = 5"}.get(text, text)
     path = CLIENTS[client].path()
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     before = text.replace("KEY", KEYS[client]).encode(errors="surrogateescape")
     path.write_bytes(before)
     ended = here("install", client, "tools.py")
@@ -296,6 +299,21 @@ def test_a_link_stays_a_link_and_rights_stay(home: Path, here: Any) -> None:
         (["claude", "tools.py", "--name", "a b"], "--name must be"),
         (["claude", "tools.py", "--config", "."], "cannot read"),
         (["emacs", "tools.py"], "emacs"),
+        (["claude", "nowhere"], "there is no module or package 'nowhere' that a client would find from its own folder"),
+        (["claude", "tools"], "there is no module or package 'tools' that a client would find from its own folder"),
+        (["cursor", "tools.py", "--scope", "project"], "Cursor has no file of a project that toolyard knows"),
+        (
+            ["cursor", "tools.py", "--env", "NOT_SET_HERE"],
+            "--env NOT_SET_HERE: no such variable is set; set it, or write",
+        ),
+        (
+            ["cursor", "tools.py", "--env", "a b=c"],
+            "--env takes NAME=VALUE or NAME, and 'a b' is no name of a variable",
+        ),
+        (["cursor", "tools.py", "--env", "A=1", "--env", "A=2"], "--env A is given twice; give it once"),
+        (["cursor", "http://x/mcp", "--env", "A=1"], "--env is for tools that the client starts"),
+        (["cursor", "http:///mcp"], "the target must be an address such as"),
+        (["claude", "https://yard.example/mcp"], "takes no addresses: add https://yard.example/mcp in Claude itself"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments: list[str], complaint: str, home: Path, here: Any) -> None:
@@ -332,3 +350,113 @@ def test_without_a_home_nobody_guesses_whose_it_is(home: Path, here: Any, monkey
         ended = here("install", client, "tools.py", "--dry-run")
         assert (ended.code, ended.out) == (2, "")
         assert "HOME is not set, so it is not known whose configuration to change" in ended.err
+
+
+# --- modules, packages, addresses, variables -----------------------------------------------------
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("target", "called"),
+    [("toolyard.reference.echo", "toolyard-reference-echo"), ("toolyard.reference:calculator", "toolyard-reference")],
+)
+def test_a_module_is_installed_by_its_name(
+    client: DesktopName, target: str, called: str, home: Path, here: Any
+) -> None:
+    assert here("install", client, target).code == 0
+    assert servers(client, CLIENTS[client].path())[called]["args"] == ["stdio", target]
+    assert here("install", client, target, "--undo").code == 0
+    assert servers(client, CLIENTS[client].path()) == {}
+
+
+def test_a_package_is_installed_by_its_name(home: Path, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = home / "site" / "shop_tools-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-tools\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[toolyard.tools]\nshop = shop_tools:kit\n")
+    monkeypatch.syspath_prepend(str(home / "site"))
+    assert here("install", "cursor", "shop-tools").code == 0
+    assert servers("cursor", CLIENTS["cursor"].path())["shop-tools"]["args"] == ["stdio", "shop-tools"]
+
+
+@pytest.mark.parametrize(
+    ("client", "entry"),
+    [
+        ("claude-code", {"type": "http", "url": "https://yard.example:8443/mcp"}),
+        ("cursor", {"url": "https://yard.example:8443/mcp"}),
+        ("vscode", {"type": "http", "url": "https://yard.example:8443/mcp"}),
+        ("codex", {"url": "https://yard.example:8443/mcp"}),
+    ],
+)
+def test_an_address_is_what_the_client_connects_to(client: DesktopName, entry: Any, home: Path, here: Any) -> None:
+    path = written(client)
+    before = path.read_text()
+    assert here("install", client, entry["url"]).code == 0
+    assert servers(client, path)["yard-example-8443"] == entry
+    assert "nothing to do" in here("install", client, entry["url"]).out
+    moved = here("install", client, "https://elsewhere.example/mcp", "--name", "yard-example-8443")
+    assert "has another server called" in moved.err
+    assert here("install", client, entry["url"], "--undo").code == 0
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("client", ["claude-code", "cursor", "vscode", "codex"])
+def test_tools_that_were_started_may_move_to_an_address_and_back(client: DesktopName, home: Path, here: Any) -> None:
+    path = written(client)
+    here("install", client, "tools.py")
+    started = servers(client, path)["tools"]
+    assert here("install", client, "http://127.0.0.1:8000/mcp", "--name", "tools").code == 0
+    entry = servers(client, path)["tools"]
+    assert (entry["url"], entry.get("command"), entry.get("args")) == ("http://127.0.0.1:8000/mcp", None, None)
+    assert here("install", client, "http://127.0.0.1:8000/mcp", "--name", "tools", "--undo").code == 0
+    here("install", client, "tools.py")
+    assert servers(client, path)["tools"] == started
+
+
+@EVERY
+def test_variables_are_written_and_never_shown(
+    client: DesktopName, home: Path, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", 'sk-"first"')
+    path = written(client)
+    given = ("install", client, "tools.py", "--env", "SHOP_KEY", "--env", "REGION=secret-north")
+    for ended in (here(*given, "--dry-run"), here(*given)):
+        assert ended.code == 0
+        assert "SHOP_KEY" in ended.out
+        assert not any(value in ended.out + ended.err for value in ("sk-", "secret-north"))
+    assert servers(client, path)["tools"]["env"] == {"SHOP_KEY": 'sk-"first"', "REGION": "secret-north"}
+    monkeypatch.setenv("SHOP_KEY", "sk-second")
+    ended = here("install", client, "tools.py", "--env", "SHOP_KEY")
+    assert not any(value in ended.out for value in ("sk-", "secret-north")), "neither the old nor the new"
+    assert servers(client, path)["tools"]["env"] == {"SHOP_KEY": "sk-second", "REGION": "secret-north"}
+    assert "sk-" not in here("install", client, "tools.py", "--undo").out
+    assert list(servers(client, path)) == ["other"]
+
+
+def test_variables_are_not_in_what_a_person_is_to_paste(home: Path, here: Any) -> None:
+    written("vscode", "{} // mine")
+    ended = here("install", "vscode", "tools.py", "--env", "KEY=sk-1")
+    assert '"KEY": "…"' in ended.err
+    assert "sk-1" not in ended.err
+
+
+def test_a_table_of_variables_is_added_to(home: Path, here: Any) -> None:
+    path = written("codex", "")
+    here("install", "codex", "tools.py")
+    path.write_text(path.read_text() + '\n[mcp_servers.tools.env]\nOLD = "1" # mine\nNEW = "2"\n')
+    assert here("install", "codex", "tools.py", "--env", "NEW=3", "--env", "MORE=4").code == 0
+    assert servers("codex", path)["tools"]["env"] == {"OLD": "1", "NEW": "3", "MORE": "4"}
+    assert "# mine" in path.read_text()
+
+
+def test_a_projects_file_names_variables_and_does_not_have_them(
+    home: Path, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "sk-first")
+    ended = here("install", "claude-code", "tools.py", "--scope", "project", "--env", "SHOP_KEY", "--env", "A=1")
+    assert (ended.code, ended.err) == (0, "")
+    entry = servers("claude-code", home / ".mcp.json")["tools"]
+    assert entry["env"] == {"SHOP_KEY": "${SHOP_KEY}", "A": "1"}
+    assert not CLIENTS["claude-code"].path().exists()
+    assert here("install", "claude-code", "tools.py", "--scope", "project", "--undo").code == 0
+    assert servers("claude-code", home / ".mcp.json") == {}

@@ -21,6 +21,7 @@ import pytest
 from toolyard import App, Toolkit
 from toolyard.lazy import load
 
+from .. import warm
 from ..conformance.serving import environment, stop
 from .processes import DEADLINE_S, Ended, toolyard
 
@@ -107,7 +108,7 @@ class Mounted:
 @contextmanager
 def mounted(folder: Path, main: str = MAIN, **variables: str) -> Iterator[Mounted]:
     (folder / "main.py").write_text(main, encoding="utf-8")
-    process = subprocess.Popen(
+    process = warm.start(
         [sys.executable, "-m", "uvicorn", "main:api", "--port", "0"],
         cwd=folder,
         env=environment("open") | {"PYTHONUNBUFFERED": "1"} | variables,

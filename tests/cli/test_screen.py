@@ -82,6 +82,9 @@ ROWS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "new": [((TURNED,), "\\u202e")],
     "install": [(("claude", f"{TURNED}.py"), "\\u{202E}")],
     "token": [(("--claim", TURNED), "")],
+    "backup": [((f"{TURNED}.db", "--store", f"sqlite:{TURNED}"), "\\u{202E}"), ((f"{TURNED}.db",), "\\u{202E}")],
+    "restore": [((TURNED,), "\\u{202E}"), ((TURNED, "--json"), "\\u{202E}")],
+    "doctor": [(("--store", f"sqlite:{TURNED}.db"), "\\u{202E}"), (("--store", f"sqlite:{TURNED}.db", "--json"), "")],
     "console": [(("--store", f"sqlite:{TURNED}.db"), "")],
 }
 """Each verb, what it is asked, and what is then in what it says: spelled out, or as what the JSON means."""

@@ -6,7 +6,8 @@ import shlex
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,30 @@ app = App(kit, lifespan=lifespan)
 """
 
 
+@contextmanager
+def breaking_off() -> Iterator[int]:
+    """A port at which every connection breaks off before anything is said."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_database_whose_first_connection_breaks_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with breaking_off() as port:
+        where = f"postgresql://ada@127.0.0.1:{port}/none?sslmode=disable"
+        ended = toolyard("serve", "--port", "0", "--store", where, folder=tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert "the ledger: " in ended.err
+    assert len(ended.err.splitlines()) == 1, ended.err
+
+
 def test_an_app_that_does_not_start_ends_with_2(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(KIT + TOOL + LIFE, encoding="utf-8")
     ended = toolyard("serve", "tools.py", "--port", "0", folder=tmp_path)
@@ -278,6 +303,7 @@ app = App(kit, lifespan=lifespan)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_running_call_is_answered_before_the_server_leaves(tmp_path: Path, number: int) -> None:
+    """After SIGTERM, whoever comes meanwhile is told to come back; after Ctrl-C, nobody is there."""
     (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
     answers: list[Any] = []
     with serving("slow.py", folder=tmp_path) as served:
@@ -285,7 +311,11 @@ def test_a_running_call_is_answered_before_the_server_leaves(tmp_path: Path, num
         caller.start()
         served.hear("waiting")
         os.kill(served.process.pid, number)
-        until(lambda: not accepts(served.address))
+        if number == signal.SIGTERM:
+            until(lambda: served.request("GET", "/ready") == {"status": "draining"})
+            until(lambda: "retry_after_ms" in served.request("POST", "/tools/call", {"tool_id": "Slow.Wait"}))
+        else:
+            until(lambda: not accepts(served.address))
         assert answers == []
         (tmp_path / "go").touch()
         caller.join(30)

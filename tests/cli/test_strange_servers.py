@@ -1,5 +1,6 @@
 """What answers a verb may be no server of toolyard's, and what it is given no address: a sentence says so."""
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,7 +51,7 @@ def strange() -> Iterator[str]:
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_an_answer_that_is_none_is_said_in_a_sentence(verb: list[str], strange: str, tmp_path: Path) -> None:
     rows = ("tools", "calls", "approvals", "keys", "secrets", "connections", "chains")
-    for body in (b"[]", b"{}", b"<html>", *(b'{"%b": [{}]}' % name.encode() for name in rows)):
+    for body in (b"[]", b"{}", b"<html>", json.dumps({name: [{}] for name in rows}).encode()):
         Strange.body = body
         ended = toolyard(*verb, "--server", strange, folder=tmp_path, variables=TOKEN)
         assert "Traceback" not in ended.err, body

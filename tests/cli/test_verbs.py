@@ -34,6 +34,15 @@ def test_help_names_every_verb(here: Any) -> None:
         assert verb in shown.out
 
 
+@pytest.mark.parametrize("group", [[], ["calls"], ["keys"], ["connections"], ["secrets"], ["audit"]])
+def test_help_tells_every_verb_in_a_whole_sentence(here: Any, group: list[str]) -> None:
+    """What does not fit beside a verb's name is cut off."""
+    _, _, listed = here(*group, "--help").out.partition("Commands:\n")
+    sentences = [line for line in listed.partition("\n\n")[0].splitlines() if line.strip()]
+    assert sentences
+    assert [line for line in sentences if not line.endswith(".") or line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("verb", ["demo", "serve", "worker", "call", "list", "console", "lock", "new", "settings"])
 def test_each_verb_has_help(here: Any, verb: str) -> None:
     shown = here(verb, "--help")

@@ -1,11 +1,12 @@
 """The clients against a real server."""
 
 import asyncio
+import gzip
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ from toolyard import (
     ToolError,
     ToolNotFound,
 )
+from toolyard.client import transport
 from toolyard.client.confirm import UNTRUSTED_HINTS
-from toolyard.client.transport import NotVerified, Unreachable
-from toolyard.model.errors import Problem, SetupError, ToolyardError
+from toolyard.client.transport import NotVerified, ReplyTooLarge, Unreachable
+from toolyard.model.errors import Challenge, Problem, SetupError, ToolyardError
 from toolyard.wires.contract import Reply
 from toolyard.wires.oxp import oxp
 
@@ -281,3 +283,56 @@ def test_authorities_are_read_where_a_certificate_may_be_seen(
                 made(url)
         else:
             made(url)
+
+
+class EndlessServer(BaseHTTPRequestHandler):
+    """Sends what unpacks to a thousand times as much."""
+
+    def do_POST(self) -> None:
+        body = gzip.compress(b" " * 4_000_000)
+        self.send_response(200)
+        for name, value in (("content-type", "application/json"), ("content-encoding", "gzip")):
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        with suppress(OSError):  # whoever asked has left
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not to standard error."""
+
+
+def test_a_reply_has_a_bound_also_when_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MOST_REPLY", 2_000_000)
+    with ThreadingHTTPServer(("127.0.0.1", 0), EndlessServer) as hostile:
+        serving = threading.Thread(target=hostile.serve_forever)
+        serving.start()
+        url = f"http://127.0.0.1:{hostile.server_port}"
+
+        async def call() -> None:
+            async with AsyncClient(url, retries=0) as client:
+                await client.call("Kit.Tool")
+
+        try:
+            with Client(url, retries=0) as client, pytest.raises(ReplyTooLarge, match="more than 2000000 bytes"):
+                client.call("Kit.Tool")
+            with pytest.raises(ReplyTooLarge):
+                asyncio.run(call())
+        finally:
+            hostile.shutdown()
+            serving.join()
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"<html>", b"[" * 100_000])
+def test_a_challenge_of_which_nobody_says_how_it_stands_has_failed(body: bytes) -> None:
+    class Strange:
+        def send(self, request: Any) -> Reply:
+            return Reply(200, body, [])
+
+        def close(self) -> None: ...
+
+    with Client("http://strange.example", sending=Strange()) as client:
+        challenge = Challenge(
+            "github", "http://strange.example/authorize/x", "http://strange.example/authorize/x/status"
+        )
+        assert client.challenge_status(challenge) == "failed"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from .. import warm
 from ..cli.processes import Served, command
 from ..conformance.serving import environment, stop
 
@@ -22,7 +23,7 @@ def variables(folder: Path) -> dict[str, str]:
 @contextmanager
 def demo(folder: Path, *arguments: str) -> Iterator[Served]:
     """Running, until the block ends. What it makes for itself is below `folder`."""
-    process = subprocess.Popen(
+    process = warm.start(
         command("demo", *arguments),
         cwd=folder.parent,
         env=variables(folder),

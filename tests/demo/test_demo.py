@@ -14,6 +14,7 @@ from toolyard.demo.stage import _serving, stage_in
 from toolyard.demo.visitor import Visitor
 from toolyard.model.errors import SetupError
 
+from .. import warm
 from ..cli.processes import DEADLINE_S, Served, command, toolyard
 from .processes import addresses, demo, is_open, left_behind, variables
 
@@ -66,31 +67,19 @@ def in_order(text: str, parts: tuple[str, ...]) -> list[str]:
 
 
 def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command("demo", *arguments),
-        cwd=folder.parent,
-        env=variables(folder),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=2 * DEADLINE_S,
-        check=False,
+    return warm.run(
+        command("demo", *arguments), input="", timeout=2 * DEADLINE_S, cwd=folder.parent, env=variables(folder)
     )
 
 
-def test_by_itself_it_shows_everything_and_leaves_nothing_behind_twice_in_a_row(folder: Path) -> None:
-    for _ in range(2):
-        ended = run(folder, "--auto")
+def test_by_itself_it_shows_everything_twice_in_a_row_and_leaves_behind_what_is_to_be_kept(folder: Path) -> None:
+    kept = folder / "kept"
+    for options, left in (([], []), (["--keep", str(kept)], [str(kept)])):
+        ended = run(folder, "--auto", *options)
         assert (ended.returncode, ended.stderr) == (0, "")
         assert in_order(ended.stdout, STEPS) == [], ended.stdout
         assert [is_open(address) for address in addresses(ended.stdout)] == [False, False]
-        assert left_behind(folder) == []
-
-
-def test_a_folder_that_is_kept_has_what_was_served_and_what_became_of_it(folder: Path) -> None:
-    kept = folder / "kept"
-    assert run(folder, "--auto", "--keep", str(kept)).returncode == 0
-    assert left_behind(folder) == [str(kept)]
+        assert left_behind(folder) == left
     assert {"tools.py", "toolyard.toml", "toolyard.db"} <= {path.name for path in kept.iterdir()}
     assert "main: whole" in toolyard("audit", "verify", folder=kept).out
     again = run(folder, "--auto", "--keep", str(kept))
@@ -187,7 +176,7 @@ def test_an_account_may_be_connected_by_another_link(folder: Path) -> None:
 
 
 def test_who_stops_reading_ends_it(folder: Path) -> None:
-    process = subprocess.Popen(
+    process = warm.start(
         command("demo", "--auto"),
         cwd=folder.parent,
         env=variables(folder),
@@ -219,7 +208,7 @@ def test_a_server_that_does_not_start_is_told_with_what_it_said(
 def test_the_demo_is_loaded_by_no_other_verb() -> None:
     import sys
 
-    code = "import sys; from toolyard.cli import command_line; command_line([]); print(*sys.modules)"
+    code = "import sys; from toolyard.cli.command_line import command_line; command_line([]); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "toolyard.cli.verbs.demo" in loaded, "the help names it"
     assert [name for name in loaded if name.startswith("toolyard.demo")] == []

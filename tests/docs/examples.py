@@ -42,7 +42,7 @@ OPERATOR = """toolyard() {
     case "$1" in
         audit | calls | console | show | cancel | resolve | keys | secrets | connections | explain | approvals)
             env -u TOOLYARD_SERVER toolyard "$@" ;;
-        approve | reject)
+        approve | reject | backup | restore | doctor)
             env -u TOOLYARD_SERVER toolyard "$@" ;;
         *) command toolyard "$@" ;;
     esac

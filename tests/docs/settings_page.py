@@ -13,6 +13,8 @@ from toolyard.cli.verbs.serve import serve
 from toolyard.server.settings.readers import Wrong
 from toolyard.server.settings.table import FILE, PREFIX, rows
 
+NAMED = {"serve_processes": "--processes"}
+"""Flags that are shorter than their settings."""
 START = f"""\
 # Settings
 
@@ -25,8 +27,11 @@ An unknown name or an impossible value ends the start with exit code 2 and one s
 
 This page is made from the table in `src/toolyard/server/settings/table.py`. A test compares the two.
 
-| setting | meaning | value | default | flag |
-|---|---|---|---|---|
+`SIGHUP` has a running server [read its settings again](../guides/running.md#reading-the-settings-again), and follow
+those that are marked so; the others change when it is started again.
+
+| setting | meaning | value | default | flag | `SIGHUP` |
+|---|---|---|---|---|---|
 """
 
 
@@ -36,13 +41,14 @@ def page() -> str:
 
 
 def cells(row: Field[Any], flags: set[str]) -> list[str]:
-    flag = f"`--{row.name.replace('_', '-')}`" if row.name in flags else ""
+    flag = f"`{NAMED.get(row.name) or '--' + row.name.replace('_', '-')}`" if row.name in flags else ""
     return [
         f"`{row.name}`",
         row.metadata["meaning"] + (" A secret: no message shows it." if row.metadata["secret"] else ""),
         value_in_words(row),
         default_in_words(row),
         "the arguments" if row.name == "tools" else flag,
+        "yes" if row.metadata["changes"] else "",
     ]
 
 

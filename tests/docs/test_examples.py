@@ -8,7 +8,7 @@ from .examples import Difference, Reader, commands, fits, working_in
 from .markdown import Block, blocks, pages, shown
 
 PAGES = [page for page in pages() if any(blocks(page.read_text(encoding="utf-8")))]
-MOST_SKIPPED = 4
+MOST_SKIPPED = 6
 
 
 def follow(text: str, folder: Path, page: str = "page.md", *, reference_server: bool = False) -> None:

@@ -16,7 +16,7 @@ from toolyard.engine.approvals import Approvals
 from toolyard.engine.durable import DurableCalls
 from toolyard.engine.engine import Engine
 from toolyard.engine.node import Node
-from toolyard.engine.plan import Timeouts
+from toolyard.engine.plans import Timeouts, ToolPlans
 from toolyard.engine.questions import Questions
 from toolyard.engine.requests import Requests
 from toolyard.engine.restarts import Restarts
@@ -24,7 +24,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.engine.worker_context import WorkerContexts
 from toolyard.engine.worker_tools import WorkerRunner, WorkerTools
 from toolyard.model.call import CallContext, CallTool, Outcome
-from toolyard.model.caller import Caller, View
+from toolyard.model.caller import Caller, CurrentView, View
 from toolyard.model.channel import Asks, Channel, Question, QuietChannel
 from toolyard.model.errors import Unavailable
 from toolyard.model.record import CallRecord
@@ -56,7 +56,10 @@ class Limited(View):
     limits = (0,)
 
 
-ADA, BOB = Caller("default", "ada", view=Limited()), Caller("default", "bob", view=Limited())
+ADA, BOB = (
+    Caller("default", "ada", current=CurrentView(Limited())),
+    Caller("default", "bob", current=CurrentView(Limited())),
+)
 ROBOT = Caller("default", "robot")
 """Who has workers."""
 URL = "http://yard"
@@ -174,10 +177,10 @@ class Room:
             self.node, fingerprints, rules, links, limits.sync_wait_s, limits.most_waiting, quotas, self.questions.hear
         )
         runners: dict[str, Runner] = {"inline": Inline(), "thread": Threads(2), "worker": WorkerRunner()}
+        plans = ToolPlans(catalogue, runners, rules, limits, store, sandbox, setting.turns)
         self.engine = engine = Engine(
-            catalogue, runners, requirer, limits, self.node, self.durable, self.behind, ring, quotas, self.questions,
-            sandbox, limiter=self.limiter, turns=setting.turns,
-        )  # fmt: skip
+            plans, requirer, self.node, self.durable, self.behind, ring, quotas, self.questions, limiter=self.limiter
+        )
         needs = AccountNeeds(store, setting.approval_wait_s)
         self.restarts = Restarts(store, catalogue, engine, self.durable, ring, needs, setting.max_attempts)
         self.account_waits = AccountWaits(
@@ -200,7 +203,7 @@ class Room:
         await self.restarts.stop()
         await self.durable.close(0.0, _SET)
         await self.node.leave()
-        await self.engine.sandbox.close()
+        await self.engine.plans.sandbox.close()
         await self.store.close()
 
     def call(

@@ -11,7 +11,7 @@ from tests.store.calls import call
 from toolyard import Context, Toolkit, authorization, secret
 from toolyard.engine import account_wait
 from toolyard.engine.account_wait import AccountNeeds, ending_for
-from toolyard.engine.plan import Timeouts
+from toolyard.engine.plans import Timeouts
 from toolyard.model.call import CallContext
 from toolyard.model.errors import Challenge, Missing, MissingRequirements, Unavailable
 from toolyard.model.lifecycle import State

@@ -6,7 +6,7 @@ from tests.engine.room import ADA, Room
 from tests.store.calls import WORKER, call, wanted, worker_call
 from toolyard import Toolkit
 from toolyard.engine.approvals import decision_of
-from toolyard.engine.plan import Timeouts
+from toolyard.engine.plans import Timeouts
 from toolyard.model.errors import PathNotFound, Refused
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord, NewCall

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 
 from tests.engine.room import ADA, BOB, Listener, Room, command_of, there, until, value_of
 from toolyard import App, Context, InvalidInput, MissingRequirements, ToolError, Toolkit, secret
-from toolyard.engine.plan import Timeouts
+from toolyard.engine.plans import Timeouts
 from toolyard.model.call import CallContext
 from toolyard.model.errors import Forbidden, KeyConflict, LimitReached, StillRunning, Unavailable
 from toolyard.model.lifecycle import State
@@ -354,6 +354,30 @@ async def test_with_a_key_a_call_goes_on_when_its_client_goes_and_stops_where_it
             else:
                 with pytest.raises(ToolError, match="cancelled"):
                     value_of(await calling)
+
+
+async def test_a_call_that_stops_with_its_client_goes_on_while_another_one_waits_for_it() -> None:
+    stopping = Toolkit("Stopping")
+
+    @stopping.tool(on_disconnect="cancel")
+    async def wait() -> None:
+        """Waits for ever."""
+        await asyncio.Event().wait()
+
+    async with Room(stopping) as room:
+        first, second = Listener(), Listener()
+        calling = room.call("Stopping.Wait", call_id="k", channel=first)
+        await until(lambda: bool(first.seqs))
+        joining = room.call("Stopping.Wait", call_id="k", channel=second)
+        await until(lambda: bool(second.joined))
+        first.go()
+        first.go()  # it may be said twice
+        await asyncio.gather(*room.node._beside)
+        assert (await room.row(first.seqs[0])).state is State.PROCESSING
+        second.go()
+        for each in (calling, joining):
+            with pytest.raises(ToolError, match="cancelled"):
+                value_of(await each)
 
 
 @pytest.mark.parametrize(("tool", "state"), [("Kit.WaitSafely", State.PENDING), ("Kit.Wait", State.ERROR)])

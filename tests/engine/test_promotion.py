@@ -8,7 +8,7 @@ import pytest
 from tests.engine.room import Listener, Room, until, value_of
 from toolyard import Context, ToolError, Toolkit
 from toolyard.engine import promotion
-from toolyard.engine.plan import Timeouts
+from toolyard.engine.plans import Timeouts
 from toolyard.model.errors import LimitReached, StillRunning
 from toolyard.model.lifecycle import State
 from toolyard.store.values import StoreDown

@@ -1,6 +1,8 @@
 """Calls that others work on: who is given them, who may speak of them, and what counts of what is said."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -8,18 +10,19 @@ import pytest
 
 from tests.engine.room import ADA, BOB, ROBOT, TRUSTED, Listener, Room, until, value_of
 from toolyard import Toolkit
-from toolyard.engine.plan import Timeouts
+from toolyard.engine.plans import Timeouts
 from toolyard.engine.requests import At
 from toolyard.engine.wait import Wait
 from toolyard.model.call import CallContext
 from toolyard.model.caller import Caller
 from toolyard.model.errors import PathNotFound, Refused, ToolError, ToolNotFound
+from toolyard.model.judge import Verdict
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord
 from toolyard.model.session import NewSession, SessionTool, ToolUse
 from toolyard.model.tool import Requirements
 from toolyard.model.worker import Claim, Heartbeat, Renewal, Response, ToolDefinition
-from toolyard.model.writes import Claimant
+from toolyard.model.writes import Claimant, HeartbeatWrite
 from toolyard.store.values import ClaimFilter
 from toolyard.trust.access.access import CallerPattern
 from toolyard.trust.access.worker_rules import WorkerRule
@@ -321,11 +324,10 @@ async def test_requests_are_listed_without_being_claimed() -> None:
         who = await room.offer(ADD)
         room.call("Far.Add", {"n": 1}, "k")
         await until(lambda: _has_rows(room))
-        (found,) = await room.requests.listed(ClaimFilter(who), Wait(0.0, Listener()))
+        (found,) = await room.requests.listed(lambda: ClaimFilter(who), Wait(0.0, Listener()))
         assert (found.key.call_id, found.attempt) == ("k", 0)
-        assert (
-            await room.requests.listed(ClaimFilter(room.workers.who(Caller("other", "x"))), Wait(0.0, Listener())) == []
-        )
+        other = ClaimFilter(room.workers.who(Caller("other", "x")))
+        assert await room.requests.listed(lambda: other, Wait(0.0, Listener())) == []
 
 
 async def test_a_worker_may_come_before_its_own_registration() -> None:
@@ -337,3 +339,25 @@ async def test_a_worker_may_come_before_its_own_registration() -> None:
         await room.offer(ADD)
         room.call("Far.Add", {"n": 1}, "k")
         assert len(await waiting) == 1
+
+
+async def test_of_what_takes_the_ledger_for_long_each_caller_has_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Room(kit) as room:
+        at_once, most = Counter[str](), Counter[str]()
+        beat = room.store.beat
+
+        async def counted(beats: Sequence[HeartbeatWrite]) -> list[Verdict | None]:
+            name = beats[0].who.subject
+            at_once[name] += 1
+            most[name] = max(most[name], at_once[name])
+            most["all"] = max(most["all"], at_once.total())
+            try:
+                return await beat(beats)
+            finally:
+                at_once[name] -= 1
+
+        monkeypatch.setattr(room.store, "beat", counted)
+        callers = [Claimant("default", name) for name in ("ada", "bob")]
+        renewal = Renewal("s", "r", 1)
+        await asyncio.gather(*(room.requests.renew(who, [renewal]) for who in callers for _ in range(5)))
+        assert most == {"ada": 1, "bob": 1, "all": 2}

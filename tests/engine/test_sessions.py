@@ -224,13 +224,17 @@ async def test_a_known_use_of_the_sessions_own_tool_counts_once() -> None:
             await take(room, ToolUse("c", "own", {"n": 1}))
 
 
-async def test_only_so_many_wait() -> None:
+@pytest.mark.parametrize(
+    "waits", [ToolUse("a", "own", {"n": 1}), ToolUse("a", "Kit_Risky")], ids=["for a worker", "for a yes"]
+)
+async def test_only_so_many_wait(waits: ToolUse) -> None:
     async with Room(kit, quotas={"waiting_calls": {"caller": 1}}) as room:
         await opened(room)
-        await take(room, ToolUse("a", "own", {"n": 1}))
-        with pytest.raises(LimitReached):
-            await take(room, ToolUse("b", "own", {"n": 1}))
-        assert len(await take(room, ToolUse("a", "own", {"n": 1}))) == 1, "that one is not new"
+        await take(room, waits)
+        for another in (ToolUse("b", "own", {"n": 1}), ToolUse("b", "Kit_Risky")):
+            with pytest.raises(LimitReached):
+                await take(room, another)
+        assert len(await take(room, waits)) == 1, "that one is not new"
         await take(room, use("c"))
         assert len(await room.rows()) == 2, "what runs here does not wait"
 

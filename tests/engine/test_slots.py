@@ -5,11 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.test_catalogue import tool
 from toolyard.engine.concurrency import Slots
-from toolyard.model.caller import Caller
+from toolyard.model.caller import Caller, CurrentView, View
 from toolyard.model.channel import QuietChannel
-from toolyard.model.errors import Busy, NotAuthenticated
+from toolyard.model.errors import Busy, Forbidden, NotAuthenticated
+from toolyard.model.tool import Tool
 
+TOOL = tool("Kit", "Tool")
 MANY, FEW = Caller("default", "many"), Caller("default", "few")
 
 
@@ -21,7 +24,7 @@ async def run(slots: Slots, caller: Caller, ended: list[str]) -> None:
 
 def test_callers_take_turns() -> None:
     async def scenario() -> None:
-        slots, ended = Slots("Kit.Tool", 1, 10, 100, None), list[str]()
+        slots, ended = Slots(TOOL, 1, 10, 100, None), list[str]()
         await asyncio.gather(*(run(slots, caller, ended) for caller in [MANY] * 6 + [FEW] * 2))
         assert ended == ["many", "many", "few", "many", "few", "many", "many", "many"]
 
@@ -30,7 +33,7 @@ def test_callers_take_turns() -> None:
 
 def test_who_fills_the_line_makes_room_for_another() -> None:
     async def scenario() -> None:
-        slots, ended = Slots("Kit.Tool", 1, 10, 4, None), list[str]()
+        slots, ended = Slots(TOOL, 1, 10, 4, None), list[str]()
         async with slots.turn(MANY, QuietChannel()):
             many = [asyncio.create_task(run(slots, MANY, ended)) for _ in range(4)]
             await asyncio.sleep(0)
@@ -46,7 +49,7 @@ def test_who_fills_the_line_makes_room_for_another() -> None:
 
 def test_a_place_that_was_left_is_nobodys() -> None:
     async def scenario() -> None:
-        slots, ended = Slots("Kit.Tool", 1, 0.05, 4, None), list[str]()
+        slots, ended = Slots(TOOL, 1, 0.05, 4, None), list[str]()
         async with slots.turn(MANY, QuietChannel()):
             with pytest.raises(Busy, match="busy"):
                 await run(slots, FEW, ended)
@@ -79,7 +82,7 @@ class Credentials(QuietChannel):
 @pytest.mark.parametrize("is_its_turn", [False, True], ids=["in line", "just as its turn comes"])
 def test_whose_credentials_end_loses_its_place(is_its_turn: bool) -> None:
     async def scenario() -> None:
-        slots, ended, credentials = Slots("Kit.Tool", 1, 10, 100, None), list[str](), Credentials()
+        slots, ended, credentials = Slots(TOOL, 1, 10, 100, None), list[str](), Credentials()
 
         async def refused() -> None:
             async with slots.turn(MANY, credentials):
@@ -102,6 +105,25 @@ def test_whose_credentials_end_loses_its_place(is_its_turn: bool) -> None:
     asyncio.run(scenario())
 
 
+def test_whose_credentials_are_for_the_tool_no_more_loses_its_place() -> None:
+    class Blind(View):
+        def lists(self, tool: Tool) -> bool:
+            return False
+
+    async def scenario() -> None:
+        slots, ended, current = Slots(TOOL, 1, 10, 100, None), list[str](), CurrentView()
+        async with slots.turn(MANY, QuietChannel()):
+            waiting = asyncio.create_task(run(slots, Caller("default", "narrowed", current=current), ended))
+            await asyncio.sleep(0)
+            current.view = Blind()
+        with pytest.raises(Forbidden, match=r"not for Kit\.Tool any more"):
+            await waiting
+        await run(slots, FEW, ended)
+        assert ended == ["few"]
+
+    asyncio.run(scenario())
+
+
 def test_a_run_that_is_free_is_had_however_long_the_ledger_takes_to_say_so() -> None:
     """Nobody stands in line for it. What the ledger has given is not forgotten: no other node could have it."""
 
@@ -119,7 +141,7 @@ def test_a_run_that_is_free_is_had_however_long_the_ledger_takes_to_say_so() -> 
     answers, taken, ended = asyncio.Event(), list[str](), list[str]()
 
     async def scenario() -> None:
-        slots = Slots("Kit.Tool", 1, 0.01, 100, Slow())  # type: ignore[arg-type]
+        slots = Slots(TOOL, 1, 0.01, 100, Slow())  # type: ignore[arg-type]
         first = asyncio.create_task(run(slots, MANY, ended))
         await asyncio.sleep(0)
         with pytest.raises(Busy):  # which shows that so long has passed
@@ -139,7 +161,7 @@ def test_who_waits_for_other_nodes_too_long_is_told_so() -> None:
             return False
 
     async def scenario() -> None:
-        slots = Slots("Kit.Tool", 1, 0.01, 100, Taken())  # type: ignore[arg-type]
+        slots = Slots(TOOL, 1, 0.01, 100, Taken())  # type: ignore[arg-type]
         for _ in range(2):  # and the run of this node is free again
             with pytest.raises(Busy, match="busy"):
                 async with slots.turn(MANY, QuietChannel()):
@@ -164,7 +186,7 @@ def test_on_all_nodes_together_credentials_end_a_wait_too() -> None:
 
     async def scenario() -> None:
         store = Elsewhere()
-        slots = Slots("Kit.Tool", 1, 10, 100, store)  # type: ignore[arg-type]
+        slots = Slots(TOOL, 1, 10, 100, store)  # type: ignore[arg-type]
         for _ in range(2):  # and the run of this node is free again
             with pytest.raises(NotAuthenticated):
                 async with slots.turn(MANY, credentials):

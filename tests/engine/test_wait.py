@@ -124,15 +124,15 @@ async def test_an_outcome_is_waited_for_while_the_ledger_is_away(monkeypatch: py
     async with Room(kit) as room:
         seq = (await room.store.begin(call())).seq
         await room.store.finish(seq, 1, DONE)
-        row, tries = room.store.row, list[int]()
+        glance, tries = room.store.glance, list[int]()
 
         async def failing(seq: int) -> object:
             tries.append(seq)
             if len(tries) < 3:
                 raise StoreDown("The ledger is away", retry_after_ms=1)
-            return await row(seq)
+            return await glance(seq)
 
-        monkeypatch.setattr(room.store, "row", failing)
+        monkeypatch.setattr(room.store, "glance", failing)
         assert value_of(await outcome_from_ledger(room.store, seq)) == 15
         assert len(tries) == 3
 

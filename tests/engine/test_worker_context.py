@@ -13,7 +13,7 @@ from toolyard.model.errors import MissingRequirements, Unavailable
 from toolyard.model.record import CallRecord
 from toolyard.model.tool import Authorization, Requirements
 from toolyard.model.worker import ToolDefinition
-from toolyard.model.writes import CallState, Claimant
+from toolyard.model.writes import Claimant
 from toolyard.store.values import ClaimFilter
 from toolyard.trust.access.access import CallerPattern
 from toolyard.trust.access.worker_rules import WorkerRule
@@ -171,7 +171,7 @@ async def test_what_was_given_is_noted_sealed_to_its_call_and_gone_with_its_end(
         other = replace(call, key=replace(call.key, call_id="other"), seq=call.seq)
         with pytest.raises(BrokenSeal):
             await elsewhere(room).scrubber_of(other)
-        await room.contexts.forget(_state(call))
+        await room.contexts.forget(call.session or "", call.request or "")
         assert await room.store.note(*place) is None
 
 
@@ -206,10 +206,3 @@ async def test_a_call_whose_worker_is_about_to_go_has_what_it_brought() -> None:
         given = await room.contexts.context_of(call, who)
         assert given is not None
         assert given.secrets == BROUGHT.secrets
-
-
-def _state(call: CallRecord) -> CallState:
-    return CallState(
-        call.seq, call.key.tenant, call.key.subject, call.session, call.request, call.reference, call.queue,
-        call.on_lost, None, 0.0, None, None, call.state,
-    )  # fmt: skip

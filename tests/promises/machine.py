@@ -54,6 +54,9 @@ ASKING = ("Desk.Ask", "Desk.Pay", "Desk.Read")
 PATIENT = ("mcp-new", "mcp-old")
 """Wires on which a client waits for the end, however long that takes."""
 SETTLE_S = 0.05
+MOMENT_S = 5.0
+"""Longer than a call waits to be written. Its end is that long ago by the ledger's clock, which stands still meanwhile,
+so that it would have ended before what it came after."""
 TROUBLED_S = 3.0
 """So long a call is tried that is expected to fail."""
 WORKERS_TOOLS = ("Fax.Steal", "Sms.Steal", "Job.Do")
@@ -71,6 +74,8 @@ WHICH = (0, 0, 0, 1, 1, 2, 3, 5, 8)
 """Of several, counted from the last."""
 NODES = (0, 1)
 MAYBE = (False, True)
+NOT_READY = "The server is not ready"
+"""How whoever comes to a server that starts or leaves is refused."""
 ANY_WIRE = (None, None, *wires.WIRES)
 Step = tuple[str, dict[str, Any]]
 """A rule and its values."""
@@ -624,6 +629,7 @@ class Machine(RuleBasedStateMachine):
         heard = await self.on.operate("POST", "/v1/admin/erasures", {"user": user}, node)
         for yard in self.on.up:  # with what they had of the user, before anything else comes
             await yard.store.behind.flush()
+        await self.on.clock.advance(MOMENT_S)
         if heard.status != 200:
             return
         self._read()
@@ -679,6 +685,38 @@ class Machine(RuleBasedStateMachine):
     @move(1, node=NODES)
     def a_server_starts_again(self, node: int = 0) -> None:
         self.on.run(self.on.restart(node % self.on.ledger.nodes))
+
+    @move(1)
+    def a_copy_of_the_ledger_takes_its_place(self) -> None:
+        """Nothing happened since it was made, so every promise holds on."""
+        self.on.restore_copy()
+
+    @move(1, person=[ADA, EVE], wire=FAMILY, key=KEYS, node=NODES)
+    def a_node_drains_and_is_replaced(
+        self, person: Person = ADA, wire: str = "oxp", key: str | None = None, node: int = 0
+    ) -> None:
+        """It says that it should be sent no more calls, and takes those that come; then it takes none, and says when to
+        come back."""
+        self.on.run(self._drain(person, wire, key, node % self.on.ledger.nodes))
+
+    async def _drain(self, person: Person, wire: str, key: str | None, node: int) -> None:
+        stage, yard = self.on, self.on.yards[node]
+        if yard is not None and len(stage.up) == len(stage.yards):
+            yard.readiness.drain()
+            if (await self._health(node)).status != 503:
+                self.world.troubles.append("a node that drains says that it should be sent calls")
+            input = self._input("Desk.Note", person, None, details={})
+            has_ledger = yard.readiness.takes_calls
+            taken = await self._call(person, wire, "Desk.Note", input, key, None, node)
+            has_ledger = has_ledger and yard.readiness.takes_calls  # on a busy machine it may be lost for a moment
+            if taken.told is not None and taken.told.message == NOT_READY and has_ledger:
+                self.world.troubles.append(f"({taken}) was refused by a node that only drains")
+            yard.let_go()
+            input = self._input("Desk.Note", person, None, details={})
+            late = await self._call(person, wire, "Desk.Note", input, f"late-{next(self.numbers)}", None, node)
+            if late.told is None or late.told.message != NOT_READY or "retry-after" not in late.heard.headers:
+                self.world.troubles.append(f"({late}) was not told to come back by a node that leaves")
+        await stage.restart(node)
 
     @move(1, person=[ADA, EVE], wire=FAMILY, node=NODES)
     def the_ledger_is_locked_for_a_moment(self, person: Person = ADA, wire: str = "oxp", node: int = 0) -> None:

@@ -12,9 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from unittest import mock
 
+import msgspec
+
 from toolyard.lazy import load
 from toolyard.model.caller import Caller
 from toolyard.model.clock import Clock
+from toolyard.model.errors import ToolyardError
+from toolyard.operator.backup import back_up
+from toolyard.operator.restore import RestoreOptions, restore
 from toolyard.server.app.compose import Yard
 from toolyard.server.settings.table import exactly
 from toolyard.store.values import Usage
@@ -22,7 +27,7 @@ from toolyard.trust.requirements.provider import ProviderTokens
 
 from . import canaries, wires
 from .clock import ManualClock
-from .ledgers import Ledger, Rows
+from .ledgers import Ledger, Rows, SqliteLedger
 from .tools import GITHUB, HELD, INNER, toolkits
 from .wires import Request
 from .world import ANY, BEN, EVE, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
@@ -184,6 +189,26 @@ class Stage:
         self.world.lose_runs()
         await self.stop(node)
         await self._start(node)
+
+    def restore_copy(self) -> None:
+        """All servers stop, the ledger is copied, and goes back to the copy. Of PostgreSQL its own tools do that."""
+        if not isinstance(self.ledger, SqliteLedger):
+            return
+        self.world.lose_runs()
+        self.run(self.stop(0))
+        settings, seam = exactly(**self.options.settings(self.ledger.store)), Clock(self.clock, self.clock.monotonic)
+        copy = self.ledger.path.with_name("ledger-copy.db")
+        copy.unlink(missing_ok=True)
+        try:
+            made = back_up(settings, copy, with_key=False, clock=seam)
+            done = restore(settings, copy, RestoreOptions(), seam)
+        except ToolyardError as error:
+            self.world.troubles.append(f"the ledger could not be copied and restored: {error!r:.300}")
+        else:  # the restore itself is in the audit log
+            held = msgspec.structs.replace(done.holdings, audit_entries=made.holdings.audit_entries)
+            if held != made.holdings:
+                self.world.troubles.append(f"the copy had {made.holdings}, and of it came {done.holdings}")
+        self.run(self._start(0))
 
     async def leave_clients(self) -> None:
         """Whoever still waits for an answer goes away."""

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import pytest
 
+from toolyard.store import write_behind
+
 from .conftest import NewLedger
 from .machine import Machine
 from .tools import GITHUB, HELD
@@ -342,3 +344,39 @@ def locked(machine: Machine) -> Iterator[None]:
         yield
     finally:
         machine.on.run(ledger.unblock())
+
+
+def test_calls_under_way_outlive_the_node_that_drains(walk: Start) -> None:
+    """One that waits for nobody, one that waits for a person, one that waits for a worker, and one that runs."""
+    with walk() as on:
+        on.offer(person=MALLORY)
+        on.call(key="a")
+        on.call_what_asks()
+        on.call_a_workers_tool()
+        on.call_slowly(tool="Desk.Again", key="b")
+        for node in (0, 1):
+            on.a_node_drains_and_is_replaced(node=node, key="c")
+        on.call_the_same_again()
+        on.claim(person=MALLORY)
+        on.let_it_end()
+
+
+def test_a_copy_of_the_ledger_has_all_that_was_promised(walk: Start) -> None:
+    with walk() as on:
+        on.call(key="a")
+        on.call_what_asks()
+        on.a_copy_of_the_ledger_takes_its_place()
+        on.call_the_same_again()
+        on.time_passes()
+        on.a_copy_of_the_ledger_takes_its_place()
+        on.a_copy_of_the_ledger_takes_its_place()
+
+
+def test_a_call_after_an_erasure_is_kept_however_late_it_is_written(
+    walk: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_behind, "FLUSH_S", 0.5)
+    with walk() as taken:
+        taken.call(person=ADA, user="uma", node=1)
+        taken.somebody_erases_calls(user="uma", node=1)
+        taken.call(person=ADA, user="uma", node=0)

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -319,3 +320,69 @@ def test_a_toolkit_beside_an_app_is_not_left_out_without_a_word(write: Write, ca
         "tools.py: mine is not served: it is not in the app; write App(…, mine), or serve tools.py:mine too"
     ]
     assert ids(sources_of(["tools.py", "tools.py:mine"])) == ["Kit.Ping", "Other.Pong", "Mine.Ping"]
+
+
+# --- installed packages --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Installs a package as an installer does: its modules, and what its metadata says."""
+    site = tmp_path / "site"
+    monkeypatch.syspath_prepend(str(site))
+
+    def install(name: str, entry_points: str, **modules: str) -> None:
+        about = site / f"{name.replace('-', '_')}-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(entry_points)
+        for module, text in modules.items():
+            (site / f"{module}.py").write_text(text)
+
+    return install
+
+
+def test_an_installed_package_says_where_its_tools_are(write: Write, installed: Any) -> None:
+    points = "[toolyard.tools]\none = inst_one:kit\ntwo = inst_two\n\n[other]\nx = nowhere\n"
+    installed("Many-Tools", points, inst_one=KIT.format(name="One") + APP, inst_two=KIT.format(name="Two"))
+    for name in ("Many-Tools", "many_tools"):
+        sources = load(name)
+        assert ids(sources) == ["One.Ping", "Two.Ping"]
+    assert [source.host.target for source in sources] == ["inst_one:kit", "inst_two"], "for a child process"
+
+
+def test_what_a_package_says_comes_before_a_module_of_its_name(write: Write, installed: Any) -> None:
+    write("inst_same.py", KIT.format(name="Module"))
+    installed("inst_same", "[toolyard.tools]\na = inst_meant\n", inst_meant=KIT.format(name="Package"))
+    assert ids(load("inst_same")) == ["Package.Ping"]
+    assert ids(load("inst_same:kit")) == ["Module.Ping"]
+
+
+@pytest.mark.parametrize("module", ["inst_none", "other"])
+def test_a_package_without_tools_is_told_what_to_write(write: Write, installed: Any, module: str) -> None:
+    installed("inst-none", "[console_scripts]\na = b:c\n", **{module: "x = 1"})
+    with pytest.raises(SetupError) as refused:
+        load("inst-none" if module == "other" else "inst_none")
+    assert refused.value.message.endswith(
+        " is installed and does not say where its tools are; write in its pyproject.toml: "
+        '[project.entry-points."toolyard.tools"] and below it inst_none = "inst_none.tools:toolkit", '
+        "and install it again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (
+            "inst_gone.tools:kit",
+            "inst-wrong says in its entry points that its tools are at inst_gone.tools:kit, and there is no module "
+            "'inst_gone.tools' (for a file, write inst_gone.tools.py)",
+        ),
+        ("inst_there:nothing", "inst_there: 'nothing' is not a Toolkit or an App of inst_there; it has kit"),
+    ],
+)
+def test_entry_points_that_lead_nowhere_are_named(write: Write, installed: Any, value: str, sentence: str) -> None:
+    installed("inst-wrong", f"[toolyard.tools]\na = {value}\n", inst_there=KIT.format(name="There"))
+    with pytest.raises(SetupError) as refused:
+        load("inst-wrong")
+    assert str(refused.value) == sentence

@@ -40,13 +40,14 @@ def signed(
     is_authority: bool = False,
     address: str = "127.0.0.1",
     begins: timedelta = timedelta(0),
+    lasts: timedelta = DAY,
 ) -> Signed:
-    """Good for a day. By nobody else: it vouches for itself. Who vouched for it is in its file, too."""
+    """By nobody else: it vouches for itself. Who vouched for it is in its file, too."""
     key = ec.generate_private_key(ec.SECP256R1())
     about = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     start = datetime.now(UTC) + begins
     issuer, signing = (by.certificate.subject, by.key) if by else (about, key)
-    built = x509.CertificateBuilder(issuer, about, key.public_key(), x509.random_serial_number(), start, start + DAY)
+    built = x509.CertificateBuilder(issuer, about, key.public_key(), x509.random_serial_number(), start, start + lasts)
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
     built = built.add_extension(names, critical=False)
     built = built.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)

@@ -1,5 +1,6 @@
 """Servers of the handlers in `talking`: behind toolyard's own server, and mounted in an application behind another."""
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.conformance.serving import stop
 from tests.system.hardening.raw import Connection, Reply, connected, request
 
@@ -75,9 +77,10 @@ def talking(how: str, folder: Path) -> Iterator[Talking]:
     log = folder / "log"
     with log.open("wb") as errors, ExitStack() as stack:
         process = stack.enter_context(
-            subprocess.Popen(
+            warm.start(
                 [sys.executable, "-m", "tests.server.talking", how],
                 cwd=Path(__file__).parents[2],
+                env=os.environ,
                 stdout=subprocess.PIPE,
                 stderr=errors,
             )

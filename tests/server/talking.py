@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 import uvicorn
-from fastapi import FastAPI
 
 from toolyard.model.caller import LOCAL
 from toolyard.model.json_bounds import JsonBounds
@@ -268,6 +267,8 @@ def announce(address: str) -> None:
 
 def serve_mounted() -> None:
     """As a part of somebody's application, behind their server."""
+    from fastapi import FastAPI  # which takes a while to load, and not every test that imports this needs it
+
     outer = FastAPI()
     outer.mount(PREFIX["mounted"], shell())
     listener = listen(SETTINGS)

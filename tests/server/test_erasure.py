@@ -82,6 +82,10 @@ async def all_of(store: str) -> bytes:
     return await everything_in_database(store, besides="audit")
 
 
+def size_of_log(store: str) -> int:
+    return Path(store.removeprefix("sqlite:") + "-wal").stat().st_size
+
+
 @pytest.mark.parametrize("user", ["uma", None])
 def test_nothing_is_left_of_what_a_users_calls_said_and_got(store: str, user: str | None) -> None:
     """Of a user whom a program named, and of a caller who named nobody and so is the user."""
@@ -93,6 +97,8 @@ def test_nothing_is_left_of_what_a_users_calls_said_and_got(store: str, user: st
             await scene.give("vic", "of-vic")
             assert await scene.yard.store.erase("acme", "somebody") == 0
             assert await scene.yard.store.erase("acme", user or "ada") == 6
+            if store.startswith("sqlite:"):
+                assert size_of_log(store) == 0, "what was written is in the log beside the file, too"
             assert "error" in await scene.read(f"safe://{CANARY}")
             assert (await scene.read("safe://of-vic"))["result"]["contents"][0]["text"] == "of-vic"
             again = {"tool_id": "Safe.Keep", "input": {"text": CANARY}, "call_id": "keyed"}

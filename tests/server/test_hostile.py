@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -27,6 +27,20 @@ def run(scene: Callable[[Asker], Awaitable[None]], **settings: Any) -> None:
     asyncio.run(play())
 
 
+def run_each(scene: Callable[[Asker, str], Awaitable[None]], names: Iterable[str], **settings: Any) -> None:
+    """On one server, for each of these texts."""
+
+    async def every(asker: Asker) -> None:
+        for name in names:
+            try:
+                await scene(asker, name)
+            except BaseException as error:
+                error.add_note(f"where the text is {name!r}")
+                raise
+
+    run(every, **settings)
+
+
 def texts_of(result: Any) -> list[str]:
     """Everything in a result that a model reads."""
     found = []
@@ -41,22 +55,20 @@ def is_clean(text: str) -> bool:
     return not set(text) & RAW - {"\r"} and "\r" not in text.replace("\r\n", "")
 
 
-@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("path", FAMILY)
-def test_a_value_is_untouched_byte_for_byte(path: str, name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_a_value_is_untouched_byte_for_byte(path: str) -> None:
+    async def scene(asker: Asker, name: str) -> None:
         call = {"tool_id": "Bad.Say", "input": {"name": name}}
         reply = await asker.send("POST", path, {"request": call} if FAMILY[path] else call)
         assert b'"value":%b' % value_bytes(ALL[name]) in reply.body
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("path", FAMILY)
-def test_an_error_of_the_family_is_clean(path: str, name: str) -> None:
-    async def scene(asker: Asker) -> None:
-        call = {"tool_id": "Bad.Fail", "input": {"name": name}, "call_id": "k"}
+def test_an_error_of_the_family_is_clean(path: str) -> None:
+    async def scene(asker: Asker, name: str) -> None:
+        call = {"tool_id": "Bad.Fail", "input": {"name": name}, "call_id": name}
         for _ in range(2):
             body = (await asker.send("POST", path, {"request": call} if FAMILY[path] else call)).json
             result = body.get("result", body)
@@ -66,17 +78,15 @@ def test_an_error_of_the_family_is_clean(path: str, name: str) -> None:
             assert error["developer_message"] == ALL[name]  # no model reads it
             assert is_clean(error["message"] + error["additional_prompt_content"])
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("revision", REVISIONS)
-@pytest.mark.parametrize("meta", [{}, {"toolyard/callId": "k"}], ids=["fast", "keyed"])
-def test_text_over_mcp_is_clean_and_structured_content_untouched(
-    revision: str, name: str, meta: dict[str, Any]
-) -> None:
-    async def scene(asker: Asker) -> None:
-        for _ in range(2 if meta else 1):
+@pytest.mark.parametrize("is_keyed", [False, True], ids=["fast", "keyed"])
+def test_text_over_mcp_is_clean_and_structured_content_untouched(revision: str, is_keyed: bool) -> None:
+    async def scene(asker: Asker, name: str) -> None:
+        meta = {"toolyard/callId": name} if is_keyed else {}
+        for _ in range(2 if is_keyed else 1):
             reply = await asker.tool(revision, "Say", meta, name=name)
             result = reply.json["result"]
             assert [block["text"] for block in result["content"]] == [escaped(ALL[name])]
@@ -88,12 +98,11 @@ def test_text_over_mcp_is_clean_and_structured_content_untouched(
             }.get(revision, b'"structuredContent":{"result":%b}' % value_bytes(ALL[name]))
             assert structured in reply.body
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_json_as_text_is_clean_and_still_says_the_same(name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_json_as_text_is_clean_and_still_says_the_same() -> None:
+    async def scene(asker: Asker, name: str) -> None:
         for revision in REVISIONS:
             reply = await asker.tool(revision, "Tell", name=name)
             (text,) = texts_of(reply.json["result"])
@@ -102,13 +111,12 @@ def test_json_as_text_is_clean_and_still_says_the_same(name: str) -> None:
             if revision != "2025-03-26":
                 assert b'"structuredContent":%b' % value_bytes({"said": ALL[name]}) in reply.body
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_blocks_and_what_they_embed_are_clean(revision: str, name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_blocks_and_what_they_embed_are_clean(revision: str) -> None:
+    async def scene(asker: Asker, name: str) -> None:
         result = (await asker.tool(revision, "Show", name=name)).json["result"]
         texts = texts_of(result)
         assert texts[:2] == [escaped(ALL[name])] * 2
@@ -117,30 +125,29 @@ def test_blocks_and_what_they_embed_are_clean(revision: str, name: str) -> None:
         read = (await asker.mcp(revision, "resources/read", {"uri": uri})).json["result"]
         assert read["contents"][0]["text"] == escaped(ALL[name])
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_failure_over_mcp_is_clean(revision: str, name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_a_failure_over_mcp_is_clean(revision: str) -> None:
+    async def scene(asker: Asker, name: str) -> None:
         result = (await asker.tool(revision, "Fail", name=name)).json["result"]
         assert result["isError"] is True
         assert texts_of(result) == [f"{escaped(ALL[name])}\nmore: {escaped(ALL[name])}"]
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("tool", ["Say", "Fail"])
-def test_a_task_is_clean_however_it_is_asked_for(tool: str, name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_a_task_is_clean_however_it_is_asked_for(tool: str) -> None:
+    async def scene(asker: Asker, name: str) -> None:
         params = {"name": f"Bad_{tool}", "arguments": {"name": name}, "task": {"ttl": 60000}}
         id = (await asker.mcp(OLDER, "tools/call", params)).json["result"]["task"]["taskId"]
         older = (await asker.mcp(OLDER, "tasks/result", {"taskId": id})).json["result"]
         shown = (await asker.mcp(OLDER, "tasks/get", {"taskId": id})).json["result"]
         newer = (await asker.mcp(NEWER, "tasks/get", {"taskId": id})).json["result"]
-        (listed,) = (await asker.mcp(OLDER, "tasks/list", {})).json["result"]["tasks"]
+        tasks = (await asker.mcp(OLDER, "tasks/list", {})).json["result"]["tasks"]
+        (listed,) = (task for task in tasks if task["taskId"] == id)
         assert texts_of(older) == texts_of(newer["result"])
         assert older["_meta"]["toolyard/escaped"] is True
         said = [*texts_of(older), *(each.get("statusMessage", "") for each in (shown, newer, listed))]
@@ -151,12 +158,11 @@ def test_a_task_is_clean_however_it_is_asked_for(tool: str, name: str) -> None:
         else:
             assert shown["statusMessage"] == escaped(HOSTILE[name])
 
-    run(scene)
+    run_each(scene, HOSTILE)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_progress_and_logs_are_clean(name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_progress_and_logs_are_clean() -> None:
+    async def scene(asker: Asker, name: str) -> None:
         meta = {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"}
         reply = await asker.tool(NEWER, "Report", meta, name=name)
         progress, log, _ = messages(reply)
@@ -164,12 +170,11 @@ def test_progress_and_logs_are_clean(name: str) -> None:
         assert log["params"]["data"] == {"message": escaped(ALL[name]), "field": escaped(ALL[name])}
         assert ("_meta" in progress["params"]) == ("_meta" in log["params"]) == (name in HOSTILE)
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_the_results_of_a_session_are_clean(name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_the_results_of_a_session_are_clean() -> None:
+    async def scene(asker: Asker, name: str) -> None:
         text, noted = escaped(ALL[name]), {"t-1": {"escaped": True}} if name in HOSTILE else None
         said = await asker.use("Say", name=name)
         assert said["message"]["content"][0]["content"] == text
@@ -178,31 +183,30 @@ def test_the_results_of_a_session_are_clean(name: str) -> None:
         assert failed["messages"][0]["content"] == f"{text}\nmore: {text}"
         assert failed.get("notes") == noted
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_the_lifecycle_api_keeps_the_value_and_cleans_the_error(name: str) -> None:
-    async def scene(asker: Asker) -> None:
-        await asker.call("Say", "said", name=name)
-        await asker.call("Fail", "failed", name=name)
-        assert b'"value":%b' % value_bytes(ALL[name]) in (await asker.send("GET", "/v1/calls/said")).body
-        assert (await asker.send("GET", "/v1/calls/said/content")).body == ALL[name].encode()
+def test_the_lifecycle_api_keeps_the_value_and_cleans_the_error() -> None:
+    async def scene(asker: Asker, name: str) -> None:
+        said, failed = f"said {name}", f"failed {name}"
+        await asker.call("Say", said, name=name)
+        await asker.call("Fail", failed, name=name)
+        assert b'"value":%b' % value_bytes(ALL[name]) in (await asker.send("GET", f"/v1/calls/{said}")).body
+        assert (await asker.send("GET", f"/v1/calls/{said}/content")).body == ALL[name].encode()
         for shown in (
-            (await asker.send("GET", "/v1/calls/failed")).json,
+            (await asker.send("GET", f"/v1/calls/{failed}")).json,
             (await asker.send("GET", "/v1/calls?state=ERROR")).json["calls"][0],
         ):
             assert shown["error"]["message"] == escaped(ALL[name])
-        row = await asker.yard.store.get(LOCAL.tenant, LOCAL.subject, "failed")
+        row = await asker.yard.store.get(LOCAL.tenant, LOCAL.subject, failed)
         assert row is not None
         assert value_bytes(ALL[name]) in (row.error or b"")  # the ledger has what was said
 
-    run(scene)
+    run_each(scene, ALL)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_flagged_text_is_untouched_and_said_to_have_something_hidden(name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_flagged_text_is_untouched_and_said_to_have_something_hidden() -> None:
+    async def scene(asker: Asker, name: str) -> None:
         kinds = kinds_of(HOSTILE[name])
         for revision in REVISIONS:
             result = (await asker.tool(revision, "Say", name=name)).json["result"]
@@ -213,18 +217,17 @@ def test_flagged_text_is_untouched_and_said_to_have_something_hidden(name: str) 
         assert said["message"]["content"][0]["content"] == HOSTILE[name]
         assert said["notes"] == {"t-1": {"hidden": kinds}}
 
-    run(scene, safe_text="flag")
+    run_each(scene, HOSTILE, safe_text="flag")
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_where_it_is_off_nothing_is_done(name: str) -> None:
-    async def scene(asker: Asker) -> None:
+def test_where_it_is_off_nothing_is_done() -> None:
+    async def scene(asker: Asker, name: str) -> None:
         result = (await asker.tool(OLDER, "Say", name=name)).json["result"]
         assert texts_of(result) == [ALL[name]]
         assert "_meta" not in result
         assert (await asker.call("Fail", name=name)).json["error"]["message"] == ALL[name]
 
-    run(scene, safe_text="off")
+    run_each(scene, ALL, safe_text="off")
 
 
 @pytest.mark.parametrize("safe_text", ["escape", "off"])

@@ -150,7 +150,7 @@ MCP: dict[tuple[str, str], Ask] = {
     ("older", "resources/read of a result"): older("resources/read", RESULT),
     **{
         ("older", name): older(name, lambda whose: {"level": "info", "uri": "a:b"}, in_session=True)
-        for name in SETTINGS
+        for name in sorted(SETTINGS)
     },
     ("older", "ping"): older("ping", lambda whose: {}, in_session=True),
     ("older", "tools/list"): older("tools/list", lambda whose: {}, in_session=True),
@@ -166,8 +166,7 @@ MCP_NAMELESS: dict[tuple[str, str], Ask] = {
 
 
 def routes() -> list[Route]:
-    table = Yard([kit], settings()).asgi._table
-    return [route for path in table._by_path.values() for method, route in path.items() if method == route.method]
+    return Yard([kit], settings()).asgi._table.all()
 
 
 def run(scene: Callable[[Scene], Awaitable[None]]) -> None:
@@ -238,30 +237,30 @@ def test_what_is_not_about_anything_shows_nothing_of_others(row: str) -> None:
     run(scene)
 
 
-@pytest.mark.parametrize("row", ROWS | ALONE)
-def test_who_is_not_admitted_learns_nothing(row: str) -> None:
+def test_who_is_not_admitted_learns_nothing() -> None:
+    """On one server: nobody here changes anything."""
+
     async def scene(made: Scene) -> None:
         owned = await made.furnish()
         nothing = made.nothing(owned)
-        ask = (ROWS | ALONE)[row]
-        for role in OUTSIDERS:
-            theirs, none = await ask(made, role, owned), await ask(made, role, nothing)
-            assert theirs.status == 401
-            assert (b"www-authenticate", b"Bearer") in theirs.headers
-            assert theirs.masked(*owned.all()) == none.masked(*nothing.all())
+        for row, ask in (ROWS | ALONE).items():
+            for role in OUTSIDERS:
+                theirs, none = await ask(made, role, owned), await ask(made, role, nothing)
+                assert theirs.status == 401, row
+                assert (b"www-authenticate", b"Bearer") in theirs.headers, row
+                assert theirs.masked(*owned.all()) == none.masked(*nothing.all()), row
 
     run(scene)
 
 
-@pytest.mark.parametrize(
-    "route", [route for route in routes() if route.who == "operator"], ids=lambda r: f"{r.method} {r.path}"
-)
-def test_what_is_the_operators_is_nobody_elses(route: Route) -> None:
+def test_what_is_the_operators_is_nobody_elses() -> None:
     async def scene(made: Scene) -> None:
-        path = route.path.replace("{call_id}", "owned-call").replace("{name}", "old")
-        for role in made.credentials:
-            reply = await made.send(role, route.method, path, {} if route.reads_json else None)
-            assert reply.status == 401
+        for route in routes():
+            if route.who == "operator":
+                path = route.path.replace("{call_id}", "owned-call").replace("{name}", "old")
+                for role in made.credentials:
+                    reply = await made.send(role, route.method, path, {} if route.reads_json else None)
+                    assert reply.status == 401, path
 
     run(scene)
 

@@ -4,19 +4,23 @@ look exactly like what does not exist, on every route and method that reaches on
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from toolyard import Toolkit
 from toolyard.model.api_key import ApiKey
-from toolyard.model.caller import Caller, View
+from toolyard.model.caller import Caller, CurrentView, View
 from toolyard.model.tool import Tool
 from toolyard.server.app.compose import Yard
 from toolyard.server.mcp.methods.subscriptions import Subscriber
+from toolyard.server.mcp.transports import cancellation
+from toolyard.wires.contract import Stream
 from toolyard.wires.mcp.params import SubscriptionFilter
 
-from .scene import CANARY, Scene, kit, settings
+from .scene import CANARY, OLDER, Nobody, Scene, kit, settings
 from .test_isolation import ROWS
 
 OF_CALLS = [
@@ -33,7 +37,9 @@ PAID = [{"tools": "Safe.*", "scopes": ["paid"]}, {}]
 async def limited(made: Scene, *allow: str) -> None:
     """A key of the owner's, for some tools alone."""
     key = "ty_" + secrets.token_hex(20)
-    await made.yard.store.api_keys.put(ApiKey("limited", sha256(key.encode()).digest(), "acme", "ada", allow))
+    await made.yard.store.api_keys.put(
+        ApiKey(f"limited {key[-8:]}", sha256(key.encode()).digest(), "acme", "ada", allow)
+    )
     await made.yard._keys.sync()
     made.credentials["limited"] = {b"authorization": b"Bearer " + key.encode()}
 
@@ -170,7 +176,8 @@ def test_a_stream_hears_of_the_tasks_of_its_tools_alone() -> None:
             def tell(method: str, params: dict[str, Any]) -> None:
                 heard[name].put_nowait(params["status"])
 
-            return Subscriber(SubscriptionFilter(), tell, Caller("acme", "ada", view=view), view)
+            current = CurrentView(view)
+            return Subscriber(SubscriptionFilter(), tell, Caller("acme", "ada", current=current), current)
 
         hearing = made.yard.mcp.subscriptions.hearing
         with hearing(subscriber("blind", Blind())), hearing(subscriber("whole", View())):
@@ -181,3 +188,161 @@ def test_a_stream_hears_of_the_tasks_of_its_tools_alone() -> None:
         assert heard["blind"].empty()
 
     run(story)
+
+
+# --- in a session that other credentials of the caller opened ------------------------------------
+
+waits = Toolkit("Slow")
+begun: dict[str, asyncio.Event] = {}
+
+
+@waits.tool
+async def hang(text: str) -> str:
+    """Until somebody stops it."""
+    begun[text].set()
+    await asyncio.Event().wait()
+    return text
+
+
+@waits.tool(approval="always")
+async def pay(text: str) -> str:
+    """Pays, once a person agrees."""
+    return text
+
+
+def in_session(session: str) -> dict[bytes, bytes]:
+    return {b"mcp-protocol-version": OLDER.encode(), b"mcp-session-id": session.encode()}
+
+
+def play(story: Callable[..., Awaitable[None]], *stores: str, **more: Any) -> None:
+    """With a node, or with as many as stores are named: they are one server, if it is the same store."""
+
+    async def played() -> None:
+        async with AsyncExitStack() as stack:
+            given = [settings(store=store, secret_key=secrets_key, **more) for store in stores] or [settings(**more)]
+            nodes = [await stack.enter_async_context(Scene(Yard([waits, kit], each))) for each in given]
+            for node in nodes:
+                node.credentials["owner"] = nodes[0].credentials["owner"]
+            await asyncio.wait_for(story(*nodes), 60)
+
+    secrets_key = "0123456789abcdef" * 4
+    asyncio.run(played())
+
+
+async def hanging(made: Scene, session: str, name: str) -> "asyncio.Task[Any]":
+    begun[name] = asyncio.Event()
+    asked = {"name": "Slow_Hang", "arguments": {"text": name}, "_meta": {"toolyard/callId": name}}
+    task = asyncio.create_task(made.older("owner", "tools/call", asked, session))
+    await asyncio.wait_for(begun[name].wait(), 10)
+    return task
+
+
+async def give_up(made: Scene, role: str, session: str) -> None:
+    notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert (await made.send(role, "POST", "/mcp", notice, in_session(session))).status == 202
+
+
+async def state_of(made: Scene, name: str) -> str:
+    shown = await made.send("owner", "GET", f"/v1/calls/{name}?family=mcp")
+    return str(shown.json["state"])
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    while not await condition():
+        await asyncio.sleep(0.02)
+
+
+def test_a_request_is_given_up_by_credentials_that_are_for_its_tool_alone() -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.*")
+        session = await made.opened("owner")
+        await hanging(made, session, "one")
+        await give_up(made, "limited", session)
+        assert await state_of(made, "one") == "PROCESSING"
+        await limited(made, "Slow.*")
+        await give_up(made, "limited", session)
+        await until(lambda: ends(made, "one"))
+
+    play(story)
+
+
+async def ends(made: Scene, name: str) -> bool:
+    return await state_of(made, name) == "ERROR"
+
+
+def test_nor_is_it_at_another_node(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "LOOK_S", 0.01)
+
+    async def story(here: Scene, there: Scene) -> None:
+        await limited(there, "Safe.*")
+        session = await here.opened("owner")
+        await hanging(here, session, "two")
+        await give_up(there, "limited", session)
+        await asyncio.gather(*there.yard._node._beside)
+        assert await here.yard.store.note("mcp cancelled", "acme", "ada", f'["{session}",1]') is None
+        assert await state_of(here, "two") == "PROCESSING"
+        await give_up(there, "owner", session)
+        await until(lambda: ends(here, "two"))
+
+    play(story, postgres_url, postgres_url)
+
+
+def test_a_session_is_ended_and_set_by_credentials_that_are_for_all_that_it_was_opened_for() -> None:
+    async def story(made: Scene) -> None:
+        session, absent = await made.opened("owner"), "none.none"
+        await limited(made, "Safe.*")
+        level, uri = {"level": "error"}, {"uri": "safe://x"}
+        for method, params in (
+            ("logging/setLevel", level),
+            ("resources/subscribe", uri),
+            ("resources/unsubscribe", uri),
+        ):
+            theirs, none = [await made.older("limited", method, params, each) for each in (session, absent)]
+            assert theirs.masked() == none.masked(), method
+            assert (await made.older("owner", method, params, session)).status == 200, method
+        theirs, none = [
+            await made.send("limited", "DELETE", "/mcp", None, in_session(each)) for each in (session, absent)
+        ]
+        assert theirs.masked() == none.masked()
+        assert (await made.older("limited", "tools/list", {}, session)).status == 200, "it may use it all the same"
+        assert (await made.send("owner", "DELETE", "/mcp", None, in_session(session))).status == 204
+        own = await made.opened("limited")
+        assert (await made.send("owner", "DELETE", "/mcp", None, in_session(own))).status == 204
+
+    play(story)
+
+
+def test_who_was_sent_to_a_person_is_told_only_where_the_credentials_are_for_the_tool() -> None:
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.*")
+        hello = {"protocolVersion": OLDER, "capabilities": {"elicitation": {"url": {}}}, "clientInfo": {"name": "t"}}
+        session = dict((await made.older("owner", "initialize", hello)).headers)[b"mcp-session-id"].decode()
+        asked = {"name": "Slow_Pay", "arguments": {"text": "x"}}
+        error = (await made.older("owner", "tools/call", asked, session)).json["error"]
+        id = error["data"]["elicitations"][0]["elicitationId"]
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+        theirs = asyncio.create_task(listen(made, "limited", session, heard))
+        assert await heard.get() == b": changes\n\n"
+        (call,) = await made.yard._decisions.approvals.waiting()
+        await made.yard._decisions.approvals.decide(call, approved=True, by="a test")
+        own: asyncio.Queue[bytes] = asyncio.Queue()
+        mine = asyncio.create_task(listen(made, "owner", session, own))
+        assert await own.get() == b": changes\n\n"
+        assert id.encode() in await own.get(), "it is kept for who may hear it"
+        assert heard.empty()
+        for each in (theirs, mine):
+            each.cancel()
+
+    play(story)
+
+
+async def listen(made: Scene, role: str, session: str, heard: "asyncio.Queue[bytes]") -> None:
+    given = {b"host": b"localhost", **made.credentials[role], **in_session(session), b"accept": b"text/event-stream"}
+    scope = {
+        "type": "http", "method": "GET", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"", "root_path": "",
+        "scheme": "http", "headers": list(given.items()), "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+    found = await made.yard.asgi.respond(scope, None, b"", Nobody())  # type: ignore[arg-type]
+    assert isinstance(found, Stream)
+    async for chunk in found.chunks:
+        heard.put_nowait(chunk)

@@ -228,7 +228,7 @@ def test_a_schema_that_doubles_at_every_step_holds_nobody_up(refers: Callable[[i
         use = {"type": "tool_use", "id": "u", "name": "double", "input": {"a": "x"}}
         message = {"role": "assistant", "content": [use]}
         sending = asyncio.create_task(made.send("owner", "POST", f"/v1/sessions/{session}/messages", message))
-        while not made.yard.engine.sandbox.is_busy and not sending.done():
+        while not made.yard.engine.plans.sandbox.is_busy and not sending.done():
             await asyncio.sleep(0)
         assert (await made.send("neighbour", "GET", "/tools")).status == 200
         assert not sending.done()

@@ -72,7 +72,8 @@ def postgres_ledger(clock: ManualClock, request: pytest.FixtureRequest) -> Itera
     server: Server = request.getfixturevalue("postgres_server")
     is_borrowed = "postgres_url" not in request.fixturenames
     name = server.borrow() if is_borrowed else ""
-    ledger = PostgresLedger(server.url_of(name) if is_borrowed else request.getfixturevalue("postgres_url"), clock.now)
+    url = server.url_of(name) if is_borrowed else request.getfixturevalue("postgres_url")
+    ledger = PostgresLedger(url, clock.now, server.kept if is_borrowed else None)
     clock.followers.append(ledger.follow)
     yield ledger
     if is_borrowed:

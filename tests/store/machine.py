@@ -275,7 +275,7 @@ class Machine(RuleBasedStateMachine):
             )
             if not was_over and expected is None and ending.releases_key and call.queue == "worker":
                 self.releases(call)
-        assert (done.reason, done.standing.attempt) == (expected, call.attempt)
+        assert (done.reason, done.attempt) == (expected, call.attempt)
 
     @precondition(lambda self: self.may_cancel)
     @rule(index=which, queue=st.sampled_from(["node", "session", "worker"]), unsure=unsure)

@@ -172,6 +172,8 @@ async def test_rows_and_blocks_read_as_one_list(
     store: Store, make_store: Opening, clock: ManualClock, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "FEWEST_MERGED", 2)
+    if seed % 2:  # a list in many steps reads as one in a single step
+        monkeypatch.setattr(blocks, "OPENED_AT_ONCE", 1)
     model = Model(store, make_store, clock, random.randrange(2**32) if seed else 7)
     moves = [
         *[model.small] * 6, *[model.behind] * 3, model.large, *[model.keyed] * 2, model.merges, model.sweeps,
@@ -180,6 +182,15 @@ async def test_rows_and_blocks_read_as_one_list(
     for _ in range(STEPS):
         await model.chance.choice(moves)()
         await model.agrees()
+
+
+def test_blocks_without_a_failure_are_not_opened_for_failures() -> None:
+    """Somebody with a million calls that went well asks for those that did not."""
+    wanted = Filter("default", "ada", state=State.ERROR)
+    well = blocks.BlockSummary(["default"], ["Kit.Add"], ["oxp"], ["success"])
+    assert not well.may_have(wanted)
+    assert blocks.BlockSummary(["default"], ["Kit.Add"], ["oxp"], ["success", "tool_failed"]).may_have(wanted)
+    assert blocks.BlockSummary(["default"], ["Kit.Add"], ["oxp"], None).may_have(wanted)
 
 
 async def test_small_blocks_become_one(store: Store, clock: ManualClock) -> None:

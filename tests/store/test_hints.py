@@ -193,6 +193,7 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
     keys: dict[Topic, Hashable] = {
         Topic.ENDED: begun.seq, Topic.SESSION: "s", Topic.QUESTION: begun.seq, Topic.DECIDED: held.seq,
         Topic.WAITING: "approval", Topic.KEPT: "connection", Topic.HEARD: "a client's",
+        Topic.OFFERED: "prompts", Topic.FOLLOWED: "a client's",
     }  # fmt: skip
     with other.hints.waiting(topic, keys.get(topic, "")) as bell:
         while await bell.wait(0.2):
@@ -204,7 +205,8 @@ async def test_other_nodes_are_told_too(store: Store, make_store: Opening, topic
         await store.api_keys.put(ApiKey("agent", b"digest", "default", "agent"))
         await store.release_wait(Decision(held.seq, WaitingFor.AUTHORIZATION, queue_s=60.0, then=WaitingFor.APPROVAL))
         await store.sealed.put(Sealed("connection", "default", "ada", "idp", b"sealed", b"{}"))
-        store.tell(Topic.HEARD, "a client's")
+        for told, key in ((Topic.HEARD, "a client's"), (Topic.OFFERED, "prompts"), (Topic.FOLLOWED, "a client's")):
+            store.tell(told, key)
         assert await bell.wait(10)
 
 

@@ -12,11 +12,21 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import apsw
-import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from toolyard.model.judge import Judged, claimed, ended_by, frees_key, is_in_line, is_unstarted, judge, settle
+from toolyard.model.judge import (
+    Judged,
+    Verdict,
+    claimed,
+    ended_by,
+    frees_key,
+    is_in_line,
+    is_unstarted,
+    judge,
+    settle,
+    verdict_of,
+)
 from toolyard.model.lifecycle import ENDED, Move, State, WaitingFor
 from toolyard.model.record import Ending, NewCall
 from toolyard.model.writes import (
@@ -102,12 +112,8 @@ class Reader:
         return {each.state.seq: each for each in made}
 
     async def _fetch(self) -> list[Any]:
-        if hasattr(self._ledger, "url"):
-            connection = await asyncpg.connect(self._ledger.url)
-            try:
-                found: list[Any] = await connection.fetch(self.SELECT)
-            finally:
-                await connection.close()
+        if hasattr(self._ledger, "fetch"):
+            found: list[Any] = await self._ledger.fetch(self.SELECT)
             return found
         reading = apsw.Connection(str(self._ledger.path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -424,12 +430,12 @@ def every_request_write(before: CallState, attempts: tuple[int | None, ...]) -> 
                 yield Answer(*named, who, ending, digest, attempt)
 
 
-async def make(store: Store, write: Write) -> Judged | bool | None:
+async def make(store: Store, write: Write) -> Judged | Verdict | bool | None:
     """What the store says of it: the verdict, or whether it was accepted. None: it says nothing."""
     match write:
         case HeartbeatWrite():
-            (judged,) = await store.beat([write])
-            return judged
+            (verdict,) = await store.beat([write])
+            return verdict
         case Answer():
             return await store.answer(write)
         case HandBack():
@@ -464,24 +470,33 @@ REQUEST = CallState(1, "", "", "s", "r", "", "session", "", None, 0.0, None, Non
 COUNT = len(list(every_write(REQUEST, "a")))
 
 
+FEW = 8
+"""Enough for what is the same for every call in a state."""
+
+
 class Prepared(NamedTuple):
-    """Calls in one of the states, one for each write, and the node that writes about them."""
+    """Calls in one of the states, and the node that writes about them."""
 
     store: Store
     seqs: list[int]
 
 
+Preparing = Callable[[int], Awaitable[Prepared]]
+"""Makes so many of them."""
+
+
 @pytest.fixture(params=STATES)
-def prepared(
-    request: pytest.FixtureRequest, runner: asyncio.Runner, store: Store, make_store: Opening, clock: ManualClock
-) -> Prepared:
-    stage = Stage(store, make_store, clock)
-    seqs = runner.run(STATES[request.param](stage, COUNT))
-    return Prepared(stage.store, seqs)
+def prepare(request: pytest.FixtureRequest, store: Store, make_store: Opening, clock: ManualClock) -> Preparing:
+    async def prepare(count: int) -> Prepared:
+        stage = Stage(store, make_store, clock)
+        seqs = await STATES[request.param](stage, count)
+        return Prepared(stage.store, seqs)
+
+    return prepare
 
 
-async def test_a_write_does_to_a_call_what_judge_says(prepared: Prepared, clock: ManualClock, reader: Reader) -> None:
-    await compare(prepared, clock, reader, is_held=False)
+async def test_a_write_does_to_a_call_what_judge_says(prepare: Preparing, clock: ManualClock, reader: Reader) -> None:
+    await compare(await prepare(COUNT), clock, reader, is_held=False)
 
 
 @pytest.mark.needs_nodes
@@ -513,13 +528,21 @@ async def compare(prepared: Prepared, clock: ManualClock, reader: Reader, *, is_
         if isinstance(verdict, Judged):
             assert (verdict.reason, counted(verdict.standing)) == (judged.reason, counted(judged.standing)), write
             assert verdict.ending == judged.ending, write
+        elif isinstance(verdict, Verdict):
+            assert verdict == verdict_of(judged), write
         elif verdict is not None:
             assert verdict is (judged.reason is None), write
 
 
-async def test_time_does_to_a_call_what_judge_says(prepared: Prepared, clock: ManualClock, reader: Reader) -> None:
+async def test_what_is_unstarted_and_what_time_does_to_it_is_what_judge_says(
+    prepare: Preparing, clock: ManualClock, reader: Reader
+) -> None:
+    store, _ = await prepare(FEW)
     before = await reader.rows()
-    while await prepared.store.expire(MANY):
+    nobodys = [seq for seq, row in before.items() if is_unstarted(row.state, store.node, is_held=False)]
+    assert [each.seq for each in await store.unstarted(MANY)] == nobodys
+    assert await reader.rows() == before, "that was a question"
+    while await store.expire(MANY):
         pass
     after = await reader.rows()
     for seq, row in before.items():
@@ -527,21 +550,18 @@ async def test_time_does_to_a_call_what_judge_says(prepared: Prepared, clock: Ma
         assert after[seq] == (row if settled is None else expected(row, settled))
 
 
-async def test_unstarted_is_what_judge_says(prepared: Prepared, reader: Reader) -> None:
-    store, rows = prepared.store, await reader.rows()
-    nobodys = [seq for seq, row in rows.items() if is_unstarted(row.state, store.node, is_held=False)]
-    assert [each.seq for each in await store.unstarted(MANY)] == nobodys
-
-
 @pytest.mark.parametrize(
     "who", [WORKER, ADA, HEIR, ANEW], ids=["a worker", "the owner", "who took the name", "who offers it anew"]
 )
 async def test_a_claim_is_what_judge_says(
-    prepared: Prepared, clock: ManualClock, reader: Reader, who: Claimant
+    prepare: Preparing, clock: ManualClock, reader: Reader, who: Claimant
 ) -> None:
     """Who asks for work is given what waits, and what is overdue is passed by or settled: nobody is given it."""
+    prepared = await prepare(FEW)
     before = await reader.rows()
-    given = {each.seq for each in await prepared.store.claim(wanted(who, limit=MANY))}
+    claims = await prepared.store.claim(wanted(who, limit=MANY))
+    assert claims == [await prepared.store.row(each.seq) for each in claims]
+    given = {each.seq for each in claims}
     after = await reader.rows()
     for seq, row in before.items():
         settled = settle(row.state, clock.now, TERMS)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.postgres import Server, execute, fetch
@@ -293,14 +294,40 @@ async def test_claims_whose_fate_was_not_known_are_found_again(store: Store, bre
     assert [each.request for each in await store.claim(wanted())] == ["r2"]
 
 
+@pytest.mark.parametrize("what", ["a heartbeat", "an answer"])
+async def test_a_request_that_moves_while_something_is_written_about_it_is_found(
+    store: Store, postgres_url: str, what: str
+) -> None:
+    """The statement has looked up where its row is, and waits for whoever changes that row."""
+    begun = await store.begin(worker_call())
+    (claim,) = await store.claim(wanted(WORKER, limit=1))
+    asked = there(claim.request)
+    other = await asyncpg.connect(postgres_url)
+    try:
+        async with other.transaction():
+            await other.execute("UPDATE calls SET progress = 'moved' WHERE seq = $1", begun.seq)
+            if what == "a heartbeat":
+                written: asyncio.Future[Any] = asyncio.ensure_future(store.beat([beat(WORKER, 1, asked, DIRECT)]))
+            else:
+                written = asyncio.ensure_future(store.answer(answer(WORKER, 1, request=asked, session=DIRECT)))
+            while not await fetch(postgres_url, f"SELECT 1 {OTHERS} AND wait_event_type = 'Lock'"):
+                pass
+    finally:
+        await other.close()
+    said = await written
+    assert there(said[0] if what == "a heartbeat" else said).reason is None
+    row = there(await store.row(begun.seq))
+    assert (row.progress, row.state) == (b"moved", State.PROCESSING if what == "a heartbeat" else State.COMPLETE)
+
+
 async def test_what_is_said_of_requests_twice_is_heard_once(store: Store, breaking: Breaking) -> None:
     begun = await in_session(store, request("a"), request("b"), request("c"))
     (beaten,) = await breaking.during(store.beat([beat(request="a")]))
-    assert (beaten.reason, beaten.standing.attempt) == (None, 1)
+    assert (beaten.reason, beaten.attempt) == (None, 1)
     left = await breaking.during(store.leave(hand_back(attempt=1, request="a")))
-    assert (left.reason, left.standing.state) == (None, State.PENDING)
+    assert (left.reason, left.state) == (None, State.PENDING)
     answered = await breaking.during(store.answer(answer(request="b")))
-    assert (answered.reason, answered.standing.state) == (None, State.COMPLETE)
+    assert (answered.reason, answered.state) == (None, State.COMPLETE)
     cancelled = await breaking.during(store.cancel(begun[2].seq))
     assert (cancelled.reason, cancelled.standing.code) == (None, "cancelled")
     events = await store.events("s", 0, 100)

@@ -3,6 +3,7 @@
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -153,11 +154,24 @@ async def test_what_is_large_is_brought_with_one_call_and_not_in_lists(store: St
     row = there(await store.row(begun.seq))
     assert (row.input, row.value) == (LARGE, LARGE)
     assert there(await store.get("default", "ada", "call-1")) == row
-    assert there(await store.find(KEY)).known == row
-    assert (await store.begin(call())).known == row
     (short,) = await store.listed(Filter("default"))
-    assert (short.input, short.value) == (b"", None)
-    assert replace(short, input=LARGE, value=LARGE) == row
+    assert (short.input, short.value, short.is_cut) == (b"", None, True)
+    assert replace(short, input=LARGE, value=LARGE, is_cut=False) == row
+    assert there(await store.find(KEY)).known == (await store.begin(call())).known == short
+    assert await store.glance(begun.seq) == short
+    with pytest.raises(RuntimeError, match="was not read"):
+        short.outcome()
+
+
+@pytest.mark.parametrize(("input", "value"), [(LARGE, b"1"), (b"{}", LARGE)])
+async def test_of_a_call_with_one_large_part_that_is_known_not_to_be_there(
+    store: Store, input: bytes, value: bytes
+) -> None:
+    begun = await store.begin(call(input=input))
+    await store.finish(begun.seq, 1, Ending(State.COMPLETE, "success", 1.0, value=value))
+    assert there(await store.glance(begun.seq)).is_cut
+    row = there(await store.row(begun.seq))
+    assert (row.input, row.value, row.is_cut) == (input, value, False)
 
 
 async def test_what_is_just_small_enough_is_in_lists_too(store: Store) -> None:
@@ -165,7 +179,7 @@ async def test_what_is_just_small_enough_is_in_lists_too(store: Store) -> None:
     begun = await store.begin(call(input=small))
     await store.finish(begun.seq, 1, Ending(State.COMPLETE, "success", 1.0, value=small))
     (row,) = await store.listed(Filter("default"))
-    assert (row.input, row.value) == (small, small)
+    assert (row.input, row.value, row.is_cut) == (small, small, False)
 
 
 async def test_what_is_large_is_brought_to_who_claims_it(store: Store) -> None:
@@ -190,6 +204,9 @@ async def test_where_a_session_stands_is_told_without_what_is_large(store: Store
         tracemalloc.stop()
     assert peak < len(huge) / 2
     assert (standing.status, standing.turn) == ("ready", 1)
+    assert standing.size > 0
+    session = there(await store.session("default", "ada", "s"))
+    assert msgspec.json.decode(await store.session_metadata("s")) == session.metadata
     assert (row.request_id, row.state, row.attempt, row.waiting_for) == ("r", State.COMPLETE, 1, None)
     assert await store.session_standing("default", "bob", "s") is None
 

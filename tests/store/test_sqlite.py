@@ -9,14 +9,16 @@ from typing import Any
 
 import apsw
 import pytest
-from msgspec.structs import replace
 
 from toolyard.model.errors import SetupError
+from toolyard.model.lifecycle import State
+from toolyard.model.record import Ending
 from toolyard.store.contract import Store
-from toolyard.store.sql_files import migrations
+from toolyard.store.sql_files import Migration, migrations
+from toolyard.store.sqlite import writer
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.sqlite.writer import LARGE_CALL, Writer
-from toolyard.store.values import SchemaTooNew, StoreDown, StoreInUse
+from toolyard.store.values import Filter, SchemaTooNew, StoreDown, StoreInUse
 from toolyard.supervision import Supervisor
 
 from .calls import KEY, LARGE, call, ran, there
@@ -50,6 +52,21 @@ async def test_a_file_of_an_older_toolyard_is_brought_up_to_date(make_store: Ope
     begun = await store.begin(call())
     assert await store.ask(begun.seq, 1, "sure", b"{}") is None
     assert there(await store.row(begun.seq)).waiting_for == "answer"
+
+
+async def test_a_file_whose_migrations_cannot_all_be_applied_stays_as_it_was(
+    make_store: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = [*migrations("sqlite"), Migration(1000, "CREATE TABLE half (a); CREATE TABLE calls (a);")]
+    monkeypatch.setattr("toolyard.store.sql_files.migrations", lambda store: broken)
+    with pytest.raises(SetupError, match="calls already exists"):
+        await make_store()
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == []
+    assert connection.execute("PRAGMA user_version").fetchall() == [(0,)]
+    connection.close()
+    monkeypatch.undo()
+    await (await make_store()).begin(call())
 
 
 async def test_a_file_that_lost_its_newest_calls_to_an_older_toolyard_gives_none_of_their_numbers(
@@ -97,6 +114,31 @@ async def test_a_ledger_in_memory_works_alike_and_leaves_no_file(
     finally:
         await store.close()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_nothing_of_an_erased_user_is_left_in_the_file_unless_that_is_large(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_large: bool,
+) -> None:
+    """Rows of many sizes, of which some become longer when they end: SQLite moves others to make room."""
+    if is_large:
+        monkeypatch.setattr(writer, "MOST_REWRITTEN", 0)
+    for number in range(60):
+        user, text = ("uma", b"of-uma ") if number % 2 else ("vic", b"of-vic ")
+        input = b'"%s"' % (text * (5, 50, 200, 500)[number // 2 % 4])
+        begun = await store.begin(call(f"k{number}", user_id=user, input=input))
+        await store.finish(begun.seq, 1, Ending(State.COMPLETE, "success", 1.5, value=input))
+    assert await store.erase(None, "uma") == 30
+    file, log = (tmp_path / "ledger.db").read_bytes(), (tmp_path / "ledger.db-wal").read_bytes()
+    assert (b"of-vic" in file, b"of-uma" in log) == (True, False)
+    if not is_large:
+        assert b"of-uma" not in file
+    assert ("too large to be rewritten" in caplog.text) == is_large
+    assert len(await store.listed(Filter(None, limit=100))) == 30
 
 
 async def test_a_ledger_is_one_by_whichever_name_it_is_opened(make_store: Opening, tmp_path: Path) -> None:
@@ -151,36 +193,11 @@ async def test_writes_that_wait_for_another_program_fail_together(make_store: Op
     assert other.execute("SELECT n FROM t").fetchall() == [(2,)]
 
 
-async def test_a_large_call_is_handed_over_before_the_next_is_read(store: Store, tmp_path: Path) -> None:
-    """Whoever waits for one can let it go at once; all of them together would be all in memory."""
-    begun = await store.begin(call())
-    row = replace(there(await store.row(begun.seq)), input=b"x" * (LARGE_CALL + 1))
-    writer = Writer(apsw.Connection(str(tmp_path / "a.db")), Supervisor())
-    kept, most = 0, 0
-
-    def read(_: apsw.Cursor) -> Any:
-        nonlocal kept, most
-        kept += 1
-        most = max(most, kept)
-        return replace(row)
-
-    async def want() -> None:
-        nonlocal kept
-        await writer.submit(read)
-        kept -= 1
-
-    await asyncio.gather(*(want() for _ in range(20)))
-    assert most == 1
-    row = replace(row, input=b"1")
-    await asyncio.gather(*(want() for _ in range(20)))
-    assert most > 1  # small ones are read together
-    await writer.close()
-
-
 async def test_what_is_submitted_in_one_turn_of_the_event_loop_is_one_transaction(
     make_store: Opening, tmp_path: Path
 ) -> None:
-    """The thread is woken at the end of the turn, though it could have run before."""
+    """The thread takes them at the end of the turn, though it could have begun before: it is awake, as the turns before
+    this one have only just been written."""
     connection = apsw.Connection(str(tmp_path / "a.db"))
     connection.execute("CREATE TABLE t (n)")
     statements: list[str] = []
@@ -189,7 +206,7 @@ async def test_what_is_submitted_in_one_turn_of_the_event_loop_is_one_transactio
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        for _ in range(3):
+        for _ in range(40):
             statements.clear()
             insert = [writer.submit(lambda cursor: cursor.execute("INSERT INTO t VALUES (1)")) for _ in range(500)]
             await asyncio.gather(*insert)

@@ -97,7 +97,7 @@ HUGE: dict[str, tuple[Callable[[], BaseException], list[str]]] = {
     ),
     "frames": (lambda: raised_by(lambda: deep(800)), ["more frames", "at the bottom"]),
     "line": (
-        lambda: raised_by(lambda: compile("f(" + "1," * 2_000_000 + " +)", "f.py", "exec")),
+        lambda: raised_by(lambda: compile("f('" + "1," * 2_000_000 + "' +)", "f.py", "exec")),
         ['File "f.py", line 1', "SyntaxError: "],
     ),
 }

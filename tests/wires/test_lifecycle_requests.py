@@ -4,14 +4,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from toolyard.model.call import LONGEST_CALL_ID, CallContext
 from toolyard.model.errors import MalformedRequest, ToolError
-from toolyard.model.judge import Judged
+from toolyard.model.judge import Verdict
 from toolyard.model.lifecycle import State
 from toolyard.model.record import CallKey, NewCall
 from toolyard.model.worker import Claim, Heartbeat, Renewal, Response
-from toolyard.model.writes import DIRECT, CallState, request_id
+from toolyard.model.writes import DIRECT, request_id
 from toolyard.wires.lifecycle.requests import (
     decode_attempt,
     decode_claim,
@@ -293,14 +294,11 @@ def test_a_claim_is_all_that_is_needed_to_begin() -> None:
     assert msgspec.json.decode(encode_claims([], 1).body) == {"claims": []}
 
 
-def standing() -> CallState:
-    return CallState(
-        1, "default", "ada", "s-1", "t-1", "x", "session", "rerun", None, 1.0, None, None, State.PROCESSING
-    )
+RENEWED = Verdict(1, 1, State.PROCESSING)
 
 
 def test_each_heartbeat_has_a_verdict() -> None:
-    reply = encode_verdicts([("a", Judged(standing())), ("b", None), ("c", Judged(standing(), "stale_attempt"))])
+    reply = encode_verdicts([("a", RENEWED), ("b", None), ("c", replace(RENEWED, reason="stale_attempt"))])
     assert msgspec.json.decode(reply.body) == {
         "results": [
             {"requestId": "a", "status": 200},

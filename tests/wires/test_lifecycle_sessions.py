@@ -82,12 +82,12 @@ def test_a_session_is_shown_with_its_requests() -> None:
     )
     pending = {"requestId": "t-1", "tool": "find_locations", "state": "PENDING", "attempt": 0}
     done = pending | {"state": "COMPLETE", "attempt": 1}
-    standing = SessionStanding("s-1", {"user": 7}, 1, 1)
+    standing = SessionStanding("s-1", 14, 1, 1)
     requests = [
         RequestEvent("t-1", "find_locations", State.PENDING, 0, WaitingFor.APPROVAL),
         RequestEvent("t-1", "find_locations", State.COMPLETE, 1),
     ]
-    assert msgspec.json.decode(encode_session(standing, requests).body) == {
+    assert msgspec.json.decode(encode_session(standing, b'{"user": 7}', requests).body) == {
         "sessionId": "s-1",
         "status": "awaiting_tools",
         "requests": [pending | {"waitingFor": "approval"}, done],

@@ -98,3 +98,8 @@ def test_context_resources_and_hooks(client: Client) -> None:
     assert given[5:] == ["local", "trace"], "who calls, and in which trace"
     again = client.call("Stage.Needs", **passed)
     assert again[4] == given[4] + 1, "the hook counts in what the lifespan made"
+
+
+def test_dependencies_are_of_the_workers_own_lifespan(client: Client) -> None:
+    first, second = client.call("Stage.Depends"), client.call("Stage.Depends")
+    assert second == [first[0] + 1, first[1] + 1], "made anew for each call, and cleaned up after it"

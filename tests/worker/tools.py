@@ -7,11 +7,11 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
 from pydantic import BaseModel, field_validator
 
-from toolyard import App, Context, ToolError, Toolkit, authorization, secret, user_id
+from toolyard import App, Context, Depends, ToolError, Toolkit, authorization, secret, user_id
 
 kit = Toolkit("Stage", version="1.0.0", description="For tests.")
 
@@ -160,6 +160,17 @@ def needs(ctx: Context) -> list[Any]:
     """Shows what its context holds."""
     given = [ctx.secret("KEY"), ctx.token("google"), ctx.user_id, ctx.call_id, ctx.resources["tried"]]
     return [*given, ctx.caller.subject, ctx.trace_id]
+
+
+async def get_tried(resources: dict[str, int]) -> AsyncIterator[int]:
+    yield resources["tried"]
+    resources["closed"] = resources.get("closed", 0) + 1
+
+
+@kit.tool
+def depends(tried: Annotated[int, Depends(get_tried)], ctx: Context[dict[str, int]]) -> list[int]:
+    """Is given what the lifespan of the worker made, in a thread and from the loop."""
+    return [tried, ctx.resources.get("closed", 0)]
 
 
 async def lifespan() -> AsyncIterator[dict[str, int]]:

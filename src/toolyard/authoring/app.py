@@ -24,7 +24,28 @@ Lifespan = Callable[[], AbstractAsyncContextManager[Any] | AsyncIterator[Any]]
 
 
 class App:
-    """Toolkits that are served together, with the resources they share and the hooks around their calls."""
+    """Toolkits that are served together, with the resources that their tools share and the hooks around their calls.
+
+    Args:
+        *toolkits: The toolkits. One may be in several apps.
+        lifespan: An async generator function without parameters, or a function that returns an async context manager.
+            It is entered once in each process where tools run; what it yields is `Context.resources`.
+
+    Raises:
+        DefinitionError: Something else than a toolkit was given, or the lifespan cannot be one.
+
+    >>> from toolyard import Context
+    >>> from toolyard.testing import call
+    >>> shop = Toolkit("Shop")
+    >>> @shop.tool
+    ... def price(item: str, ctx: Context) -> int:
+    ...     '''Says what an item costs.'''
+    ...     return ctx.resources[item]
+    >>> async def prices():
+    ...     yield {"tea": 3}  # open what all calls share; close it after the yield
+    >>> call(App(shop, lifespan=prices), "Shop.Price", {"item": "tea"})
+    3
+    """
 
     def __init__(self, *toolkits: Toolkit, lifespan: Lifespan | None = None) -> None:
         self._place = author_place()
@@ -40,7 +61,11 @@ class App:
     @property
     def mcp(self) -> Any:
         """The official MCP SDK's server, for what is not a tool: `@app.mcp.prompt()`, `@app.mcp.resource("…")`,
-        `@app.mcp.completion()`. Needs `pip install toolyard[mcp]`."""
+        `@app.mcp.completion()`. Needs `pip install toolyard[mcp]`.
+
+        Raises:
+            SetupError: The SDK is not installed.
+        """
         if self.authors_mcp is None:
             try:
                 self.authors_mcp = load("mcp_server")("toolyard")
@@ -52,17 +77,19 @@ class App:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
+        """The tools of all its toolkits."""
         # Copies with this app as their host: a toolkit may be in several apps, each with its own hooks and resources.
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
 
     def only(self, toolkit: Toolkit) -> "App":
-        """This app with one of its toolkits alone: same resources, same hooks."""
+        """This app with one of its toolkits alone, to serve or test that by itself: same resources, same hooks."""
         app = copy(self)
         app.toolkits = [toolkit]
         return app
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever a tool of its toolkits was added or removed. Returns a function that ends that."""
+        """Calls `listener`, without arguments, each time a tool of its toolkits was added or removed. Returns a
+        function that ends this."""
         forget = [toolkit.subscribe(listener) for toolkit in self.toolkits]
 
         def stop() -> None:
@@ -72,14 +99,33 @@ class App:
         return stop
 
     def around(self, hook: Hook) -> Hook:
-        """Decorates `async def hook(run, proceed)`: called around each call; `await proceed()` runs the tool."""
+        """Decorates `async def hook(run, proceed)`, which is then called around each call of the app's tools, after
+        the input was checked and within the tool's timeout; the hook that was added first is the outermost.
+        `await proceed()` runs the tool and gives its result; what the hook returns is the call's result, and what it
+        raises, the call's error. `run` is a `Run`.
+
+        >>> app = App()
+        >>> @app.around
+        ... async def log_calls(run, proceed):
+        ...     result = await proceed()
+        ...     print(run.caller.subject, run.tool.id, result)
+        ...     return result
+
+        Raises:
+            DefinitionError: It is not an async function of two parameters.
+        """
         _refuse_what_is_no_hook(hook)
         self.host.around.append(hook)
         return hook
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Any]:
-        """Makes the shared resources, and closes them. Raises SetupError when they cannot be made."""
+        """Enters the lifespan, gives what it yields, and closes it at the end. A server does this; a program that runs
+        tools by itself can, too.
+
+        Raises:
+            SetupError: The lifespan raised, on the way in or out.
+        """
         if self._lifespan is None:
             yield None
             return
@@ -109,7 +155,15 @@ class App:
             raise SetupError(f"{what} {named(error)}", self._place) from error
 
     def asgi(self, **settings: Any) -> Any:
-        """This app as an ASGI application, to mount into a FastAPI or Starlette app."""
+        """This app as an ASGI application, to mount into a FastAPI or Starlette app, or to run with any ASGI server.
+
+        Args:
+            **settings: Settings by their names in `toolyard.toml`: `store="sqlite:tools.db"`. They win over the
+                environment, and that over the file.
+
+        Raises:
+            SetupError: A setting does not exist or has an impossible value, or the tools cannot be served.
+        """
         return load("asgi")(self, **settings)
 
     def _manager(self, lifespan: Lifespan) -> Callable[[], AbstractAsyncContextManager[Any]]:

@@ -4,20 +4,18 @@ As JSON each is a content block of MCP, on every wire. Content is checked when t
 picture is an error at a line of the author's file, and not a result that breaks its schema.
 """
 
-import types
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticSerializationUnexpectedValue, SchemaValidator, core_schema
-from typing_extensions import TypeAliasType, TypedDict
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator
+from typing_extensions import TypedDict
 
+from .content_block import Content
 from .problems import in_one_line
 
 Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
@@ -85,49 +83,18 @@ class ResourceBlock(ContentBlock):
 # --- as an author writes it ----------------------------------------------------------------------
 
 
-class Content:
-    """One content block, which a tool returns by itself, in a list or inside any other result. It cannot be a
-    parameter."""
-
-    written_as: ClassVar[Any]
-    """The TypedDict that `block` gives."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Makes the class's serializer with its first object: `to_jsonable_python` looks for one on values whose type
-        the signature does not name (`-> dict[str, Any]`)."""
-        if "__pydantic_serializer__" not in cls.__dict__:
-            cls.__pydantic_serializer__ = TypeAdapter(cls).serializer
-        return super().__new__(cls)
-
-    def block(self) -> dict[str, Any]:
-        """The content as MCP's block, in plain JSON values."""
-        raise NotImplementedError
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        # Validated as an instance, serialized as the block: the output schema is that of the TypedDict.
-        shape = handler.generate_schema(cls.written_as)
-        written = core_schema.plain_serializer_function_ser_schema(cls._write, return_schema=shape)
-        return core_schema.is_instance_schema(cls, serialization=written)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        if handler.mode == "validation":
-            raise PydanticInvalidForJsonSchema(f"{cls.__name__} is a result; take what it is made of as parameters")
-        return handler(schema)
-
-    @classmethod
-    def _write(cls, value: Any) -> dict[str, Any]:
-        """The block of a value of this class. For any other value it raises what makes pydantic try the next type of a
-        union."""
-        if not isinstance(value, cls):
-            raise PydanticSerializationUnexpectedValue(f"Expected {cls.__name__}")
-        return value.block()
-
-
 @dataclass(frozen=True)
 class Image(Content):
-    """A picture. `data` is its bytes, or text that is base64 already."""
+    """A picture, which a client shows and a model sees: `return Image(png, "image/png")`.
+
+    Args:
+        data: Its bytes, or text that is base64 already.
+        mime_type: Its media type, such as `image/png`.
+        annotations: MCP's `audience`, `priority` and `lastModified`.
+
+    Raises:
+        ValueError: A text that is not base64, no media type, or annotations that MCP does not have.
+    """
 
     data: bytes | str
     mime_type: str
@@ -146,7 +113,16 @@ class Image(Content):
 
 @dataclass(frozen=True)
 class Audio(Content):
-    """A sound. `data` is its bytes, or text that is base64 already."""
+    """A sound, which a client plays: `return Audio(wav, "audio/wav")`.
+
+    Args:
+        data: Its bytes, or text that is base64 already.
+        mime_type: Its media type, such as `audio/wav`.
+        annotations: As those of `Image`.
+
+    Raises:
+        ValueError: As for `Image`.
+    """
 
     data: bytes | str
     mime_type: str
@@ -165,7 +141,20 @@ class Audio(Content):
 
 @dataclass(frozen=True)
 class ResourceLink(Content):
-    """A link to a resource, without what is in it. `size` is in bytes."""
+    """A link to a resource, which a client may open: `return ResourceLink("https://example.com/a.pdf", "a.pdf")`.
+
+    Args:
+        uri: Where it is.
+        name: What it is called.
+        title: The same for people.
+        description: What it is, for models.
+        mime_type: Its media type.
+        size: Its size in bytes.
+        annotations: As those of `Image`.
+
+    Raises:
+        ValueError: No URI, no media type, or annotations that MCP does not have.
+    """
 
     uri: str
     name: str
@@ -198,7 +187,18 @@ class ResourceLink(Content):
 
 @dataclass(frozen=True)
 class Embedded(Content):
-    """A resource with what is in it: either `text`, or `data` as bytes or as text that is base64 already."""
+    """A resource with what is in it, such as a file: `return Embedded("file:///notes.txt", text="Buy tea")`.
+
+    Args:
+        uri: Where it is from.
+        text: What is in it, where that is text.
+        data: What is in it, where it is not: bytes, or text that is base64 already.
+        mime_type: Its media type.
+        annotations: As those of `Image`.
+
+    Raises:
+        ValueError: Both or neither of `text` and `data`, or as for `Image`.
+    """
 
     uri: str
     text: str | None = None
@@ -226,36 +226,6 @@ class Embedded(Content):
         blob = None if self.data is None else _base64(self.data)
         resource = _set(uri=self.uri, mimeType=self.mime_type, text=self.text, blob=blob)
         return _set(type="resource", resource=resource, annotations=self.annotations)
-
-
-def is_content(type_: Any) -> bool:
-    """Whether a result of that type is MCP's content: content blocks and texts alone, one or a list, with at least one
-    kind of block among them. (A text by itself is an ordinary result.)"""
-    members = list(_members(type_, _SEVERAL))
-    blocks = [member for member in members if isinstance(member, type) and issubclass(member, Content)]
-    return bool(blocks) and all(member is str or member in blocks for member in members)
-
-
-_SEVERAL = (list, tuple, Sequence)
-
-
-def _members(type_: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
-    """The types that a type is made of, through unions, and through one level of lists: MCP's content is a flat list.
-    `lists` are the list types that may still be entered."""
-    origin, below = get_origin(type_), get_args(type_)
-    if isinstance(type_, TypeAliasType):
-        yield from _members(type_.__value__, lists)
-    elif origin is Annotated:
-        yield from _members(below[0], lists)
-    elif origin in (Union, types.UnionType):
-        for option in below:
-            yield from _members(option, lists)
-    elif origin in lists:
-        for member in below:
-            if member is not Ellipsis:
-                yield from _members(member, ())
-    else:
-        yield type_
 
 
 # --- checks --------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from ..model.errors import InvalidInput
 from ..model.json_value import FIRST_WITH_EXPONENT
 from ..model.run import Run
 from .binary import in_base64
-from .content import is_content
+from .content_block import is_content
 from .context import Context
+from .dependencies import Dependencies
 from .problems import problems_of
 from .schemas import NO_JSON_FORM, ForeignReference, Recursion, RecursiveType, Schemas, inline, reason_of
 from .signature import UNTYPED, origin_of, read_signature, refuse
@@ -36,6 +37,8 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
     float: float.__float__,
     bool: bool,
 }
+# What factories that are Python's own make, as JSON.
+_PLAIN_FACTORIES: dict[Any, Any] = {list: [], tuple: [], set: [], frozenset: [], dict: {}, str: "", int: 0, float: 0.0}
 
 
 class Function:
@@ -52,12 +55,17 @@ class Function:
         self.signature = read_signature(function, has_own_schema=has_own_schema)
         self._extra: Literal["forbid", "ignore"] = "ignore" if has_own_schema else "forbid"
         self._takes_more = self.signature.takes_more
+        self._context = self.signature.context
+        injected = self.signature.injected
+        self.dependencies = Dependencies(function, injected) if injected else None
+        self._properties = frozenset(p.property for p in self.signature.parameters) if has_own_schema else None
         self._recursion = recursion
         arguments, schema = self._arguments()
         self.input_schema = _object_schema(schema)
         for parameter in self.signature.parameters:
             if parameter.hidden:
                 self.input_schema["properties"][parameter.property]["x-non-inferrable"] = True
+        self.called_with = self._called_with()
         self.has_validators = has_code(arguments.core_schema)
         validator = _validator(arguments)
         self._bind: Callable[..., dict[str, Any]] = validator.validate_python
@@ -77,10 +85,15 @@ class Function:
         return None if code is None else max((line for *_, line in code.co_lines() if line), default=None)
 
     def bind(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        known = input
+        if self._properties is not None:
+            # The author's schema may let more through than the function names, and pydantic would find a parameter by
+            # its other aliases there: one that no rule about the parameter has looked at.
+            known = {name: value for name, value in input.items() if name in self._properties}
         try:
-            arguments = self._bind(input)
+            arguments = self._bind(known)
         except ValidationError:
-            arguments = self._bound_as_json(input)
+            arguments = self._bound_as_json(known)
         return {**self._more(input), **arguments} if self._takes_more else arguments
 
     def _bound_as_json(self, input: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,9 +109,23 @@ class Function:
         return {name: value for name, value in input.items() if name not in named}
 
     def invoke(self, arguments: dict[str, Any], run: Run) -> Any:
-        if self.signature.context is not None:  # set here, after validation: no input can bring a context
-            arguments[self.signature.context] = Context(run)
+        # Both are set here, after validation: no input can bring a context, or what only a dependency gives.
+        if self.dependencies is not None:
+            return self._with_dependencies(self.dependencies, arguments, run)
+        if self._context is not None:
+            arguments[self._context] = Context(run)
         return self.function(**arguments)
+
+    def _with_dependencies(self, dependencies: Dependencies, arguments: dict[str, Any], run: Run) -> Any:
+        """The same context for the tool and for all of its dependencies: questions are numbered by it."""
+        context: Context[Any] = Context(run)
+        if self._context is not None:
+            arguments[self._context] = context
+        for name in self.signature.injected:
+            arguments.pop(name, None)
+        if self.is_async:
+            return dependencies.call(arguments, context)
+        return dependencies.call_plain(arguments, context, run)
 
     def _arguments(self) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         """The adapter that makes the arguments from an input, and the input's schema."""
@@ -114,6 +141,15 @@ class Function:
             for parameter in parameters:
                 self._form_or_refuse(parameter.type, "validation", f"for parameter {parameter.name!r}")
             raise
+
+    def _called_with(self) -> dict[str, Any]:
+        """The signature's schema, for rules that judge what the function would be called with (`Tool.called_with`).
+        It has the defaults, too, that a schema for clients does not list because a plain factory makes them."""
+        properties = self.input_schema["properties"]
+        made = ((p.property, p.factory) for p in self.signature.parameters if isinstance(p.factory, type))
+        plain = {name: _PLAIN_FACTORIES[factory] for name, factory in made if factory in _PLAIN_FACTORIES}
+        filled = {name: {"default": default, **properties[name]} for name, default in plain.items()}
+        return {**self.input_schema, "properties": {**properties, **filled}}
 
     def _refuse_contradictions(self) -> None:
         """Refuses a default that its own type does not allow, neither as a Python value nor as the schema lists it."""

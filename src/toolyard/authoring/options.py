@@ -115,6 +115,14 @@ class ToolOptions:
         chosen: Runs = self._one_of("runs", get_args(Runs), "inline" if self._code.is_async else "thread")
         if chosen == "thread" and self._code.is_async:
             self._refuse('is async, which does not run in a thread; use runs="inline" or "process"')
+        dependencies = self._code.dependencies
+        if dependencies is None or self._code.is_async or chosen == "thread":
+            return chosen
+        if (maker := dependencies.first_async) is not None:
+            self._refuse(
+                f"is not async and has runs={chosen!r}, where its dependency {maker.__name__}, which is async, cannot "
+                'be awaited; make the tool async def, or use runs="thread"'
+            )
         return chosen
 
     @property

@@ -8,19 +8,51 @@ from .signature import author_place
 
 
 def authorization(provider: str, *, scopes: Iterable[str] = ()) -> Requirements:
-    """The user's account at a provider, with these scopes. Read it with `Context.token(provider)`."""
+    """Requires the user's account at a provider. `Context.token` then gives the tool an access token; whoever has not
+    connected the account is told where to.
+
+    Args:
+        provider: The provider's id, as the server's settings name it.
+        scopes: What the token must be good for.
+
+    Raises:
+        DefinitionError: The scopes are a text, and not a list.
+
+    >>> from toolyard import Context, Toolkit
+    >>> calendar = Toolkit("Calendar")
+    >>> @calendar.tool(requires=authorization("google", scopes=["calendar.readonly"]))
+    ... def today(ctx: Context) -> str:
+    ...     '''Says what is on today.'''
+    ...     return f"asked with {ctx.token('google')}"
+    """
     if isinstance(scopes, str):
         raise DefinitionError(f"scopes={scopes!r} is not a list; write scopes=[{scopes!r}]", author_place())
     return Requirements(authorization=(Authorization(provider, tuple(scopes)),))
 
 
 def secret(id: str) -> Requirements:
-    """A secret by its id. Read it with `Context.secret(id)`."""
+    """Requires a secret, such as an API key. `Context.secret` then gives its value: the one that the caller sent, or
+    the one that the operator keeps (`toolyard secrets set`). It is taken out of everything that the tool says.
+
+    Args:
+        id: The secret's name, such as `TWILIO_API_KEY`.
+
+    >>> from toolyard import Context, Toolkit
+    >>> from toolyard.testing import call
+    >>> sms = Toolkit("Sms")
+    >>> @sms.tool(requires=secret("SMS_KEY"))
+    ... def send(text: str, ctx: Context) -> int:
+    ...     '''Sends a text.'''
+    ...     return len(ctx.secret("SMS_KEY"))
+    >>> call(sms, "Sms.Send", {"text": "Hi"}, secrets={"SMS_KEY": "k-123"})
+    5
+    """
     return Requirements(secrets=(id,))
 
 
 user_id = Requirements(user_id=True)
-"""The end user's id. Read it with `Context.user_id`."""
+"""Requires that the caller says which end user it speaks for: `@toolkit.tool(requires=user_id)`. Read it with
+`Context.user_id`."""
 
 
 def combine(parts: Sequence[Requirements]) -> Requirements:

@@ -1,17 +1,14 @@
 """Reads a function's signature and docstring as those of a tool: which parameters, of which types, described how.
 
 What cannot be a tool is refused here with a sentence that says what to write instead, and the author's file and line.
-Docstrings may be in Google's, NumPy's or Sphinx's style.
 """
 
 import inspect
 import logging
 import types
 from collections.abc import Callable, Iterator
-from inspect import getdoc
 from typing import Annotated, Any, Never, Union, get_args, get_origin, get_type_hints
 
-from docstring_parser import ParseError, parse
 from msgspec import Struct
 from pydantic import AliasChoices, AliasPath
 from pydantic.fields import Field, FieldInfo
@@ -20,7 +17,8 @@ from typing_extensions import TypeAliasType
 
 from ..model.errors import DefinitionError, SourcePlace
 from ..model.tool import Origin
-from .context import Context, Hidden
+from .context import Context, Depends, Hidden
+from .docstrings import describe
 
 UNTYPED = inspect.Parameter.empty
 """Stands for a type or default that the author did not write; None may be one."""
@@ -39,6 +37,8 @@ class Parameter(Struct, frozen=True):
     """Its name in the schema, which differs where the author gave an alias."""
     default: Any = UNTYPED
     """The default itself. That of a `default_factory` is not known, as the factory is the author's code."""
+    factory: Callable[..., Any] | None = None
+    """The `default_factory`, if there is one."""
 
 
 class Signature(Struct, frozen=True):
@@ -50,6 +50,8 @@ class Signature(Struct, frozen=True):
     returns: Any
     summary: str
     returns_summary: str | None
+    injected: dict[str, Callable[..., Any]] = {}
+    """The parameters that are given what a function makes, and the functions: `Depends`."""
     takes_more: bool = False
     """Whether the function has `**more`, which takes what the author's own input schema allows besides."""
 
@@ -57,14 +59,16 @@ class Signature(Struct, frozen=True):
 def read_signature(function: Callable[..., Any], *, has_own_schema: bool = False) -> Signature:
     """The signature of a function as a tool. Raises DefinitionError, with file and line, for what cannot be a tool."""
     _refuse_what_cannot_be_a_tool(function)
-    hints, described = _type_hints(function), describe(function)
-    context, parameters, takes_more = None, [], False
+    hints, described = type_hints(function), describe(function)
+    context, parameters, injected, takes_more = None, [], {}, False
     for name, parameter in inspect.signature(function).parameters.items():
         if has_own_schema and parameter.kind is parameter.VAR_KEYWORD:
             takes_more = True
             continue
         _refuse_what_has_no_schema(function, parameter)
-        if not _is_context(hints[name]):
+        if (maker := dependency_in(function, parameter, hints[name])) is not None:
+            injected[name] = maker
+        elif not is_context(hints[name]):
             parameters.append(
                 _parameter(function, name, hints[name], parameter.default, described.parameters.get(name))
             )
@@ -84,6 +88,7 @@ def read_signature(function: Callable[..., Any], *, has_own_schema: bool = False
         returns=hints.get("return", UNTYPED),
         summary=described.summary,
         returns_summary=described.returns,
+        injected=injected,
         takes_more=takes_more,
     )
 
@@ -132,7 +137,8 @@ def _refuse_what_has_no_schema(function: Any, parameter: inspect.Parameter) -> N
         refuse(function, f"has a parameter {name!r} without a type; write for example {name}: str")
 
 
-def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+def type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's parameters and result, by name. Raises DefinitionError."""
     try:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
@@ -167,6 +173,7 @@ def _parameter(function: Any, name: str, type_: Any, default: Any, documented: s
         hidden=any(m is Hidden or isinstance(m, Hidden) for m in everywhere),
         property=next(filter(None, (_alias(function, field) for field in fields + extra)), name),
         default=next((field.default for field in fields + extra if _has_default(field)), UNTYPED),
+        factory=next((field.default_factory for field in reversed(fields + extra) if field.default_factory), None),
     )
 
 
@@ -196,48 +203,25 @@ def _alias(function: Any, field: FieldInfo) -> str | None:
     return alias
 
 
-def _is_context(type_: Any) -> bool:
+def is_context(type_: Any) -> bool:
+    """Whether a parameter of that type is given the call's Context."""
     if get_origin(type_) is Annotated:
-        return _is_context(get_args(type_)[0])
+        return is_context(get_args(type_)[0])
     # `ctx: Context | None = None`, for a function that is also called without a server.
     if get_origin(type_) in (Union, types.UnionType):
-        return any(option is Context for option in get_args(type_))
-    return type_ is Context
+        return any(is_context(option) for option in get_args(type_))
+    return type_ is Context or get_origin(type_) is Context
 
 
-# --- docstrings ----------------------------------------------------------------------------------
-
-
-class Described(Struct, frozen=True):
-    """A parsed docstring: what the author says of the function, its parameters and its result."""
-
-    summary: str = ""
-    parameters: dict[str, str] = {}
-    returns: str | None = None
-
-
-def describe(function: Any) -> Described:
-    """Parses a function's docstring. One that cannot be parsed is taken whole as the description."""
-    text = getdoc(function)
-    if not text:
-        return Described()
-    try:
-        parsed = parse(text)
-    except ParseError:
-        return Described(summary=text)
-    # The parser takes the summary and the rest apart; the model gets them as the author wrote them.
-    between = "\n\n" if parsed.blank_after_short_description else "\n"
-    return Described(
-        summary=between.join(part.strip() for part in (parsed.short_description, parsed.long_description) if part),
-        parameters={
-            name: _one_line(parameter.description)
-            for parameter in parsed.params
-            if parameter.description and parameter.args[0] != "attribute"
-            for name in parameter.arg_name.split(", ")  # NumPy style: `x, y : int`
-        },
-        returns=_one_line(parsed.returns.description) if parsed.returns and parsed.returns.description else None,
-    )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def dependency_in(function: Any, parameter: inspect.Parameter, type_: Any) -> Callable[..., Any] | None:
+    """The function that makes what a parameter is given, where the author wrote `Depends`."""
+    name = parameter.name
+    if isinstance(parameter.default, Depends):
+        refuse(
+            function, f"has {name}=Depends(…); write {name}: Annotated[…, Depends(…)], which type checkers understand"
+        )
+    metadata = list(_metadata(type_))
+    if any(each is Depends for each in metadata):
+        refuse(function, f"has Depends without a function at {name!r}; write Depends(function)")
+    found = [each for each in metadata if isinstance(each, Depends)]
+    return found[0].maker if found else None

@@ -17,8 +17,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Toolkit:
-    """A named, versioned collection of tools: `calculator = Toolkit("Calculator", version="1.0.0")`, then
-    `@calculator.tool`."""
+    """A named, versioned collection of tools. Its decorator `tool` makes a tool of a function; a server serves toolkits
+    as they are, or an `App` of them.
+
+    Args:
+        name: The first part of the tools' ids (`Calculator` in `Calculator.Add`): letters, digits and underscores.
+        version: The version of each tool that has none of its own: `"1.2.3"`.
+        description: What the tools are about, for people and models.
+
+    Raises:
+        DefinitionError: The name or the version cannot be used. The message begins with the file and line.
+
+    >>> from toolyard.testing import call
+    >>> calculator = Toolkit("Calculator", version="1.0.0")
+    >>> @calculator.tool
+    ... def add(a: int, b: int) -> int:
+    ...     '''Adds two numbers.'''
+    ...     return a + b
+    >>> call(calculator, "Calculator.Add", {"a": 10, "b": 5})
+    15
+    """
 
     def __init__(self, name: str, *, version: str = "0.1.0", description: str = "") -> None:
         place = author_place()
@@ -35,14 +53,24 @@ class Toolkit:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
+        """The tools, in the order in which they were added, every version of each."""
         return tuple(self._tools)
 
     def running(self) -> AbstractAsyncContextManager[Any]:
-        """The shared resources while tools run, as `App.running`. A toolkit by itself has none."""
+        """What a server enters while it serves the tools, as `App.running`. A toolkit by itself shares nothing, so this
+        gives None."""
         return nullcontext()
 
     def remove(self, name: str) -> None:
-        """Takes a tool away, all its versions, also while it is served. Raises LookupError where there is none."""
+        """Takes a tool away, with all its versions. Where a server is running, its clients are told that the list has
+        changed.
+
+        Args:
+            name: The tool's part of the id: `Add`, and not `Calculator.Add`.
+
+        Raises:
+            LookupError: There is no such tool.
+        """
         kept = [tool for tool in self._tools if tool.name != name]
         if len(kept) == len(self._tools):
             raise LookupError(f"{self.info.name} has no tool {name!r}")
@@ -50,7 +78,8 @@ class Toolkit:
         self._changed()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` whenever a tool was added or removed. Returns a function that ends that."""
+        """Calls `listener`, without arguments, each time a tool was added or removed. Returns a function that ends
+        this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -90,28 +119,48 @@ class Toolkit:
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:  # type: ignore[misc]
-        """Adds a function as a tool, and gives the function back unchanged.
+        """Makes a tool of a function, and returns the function unchanged. The parameters' types become the input
+        schema, the return type the output schema, and the docstring what a model reads. A running
+        server lists the tool at once.
 
-        name: the tool's part of the id (default: the function's name in CamelCase).
-        wire_name: what models see (default: the id with an underscore for the dot).
-        version: default the toolkit's.
-        timeout: seconds the tool may run without telling its progress.
-        concurrency: how many of it run at once, on all nodes together.
-        read_only, idempotent, destructive: hints for clients; the first two also say that a lost
-        attempt may simply be run again (`on_lost="rerun"`).
-        on_disconnect: whether a client that goes away ends its call ("cancel") or not ("continue"). Without it,
-        calls with a key go on and others are cancelled.
-        runs: "inline" on the event loop (the default of an async function), "thread" (the default
-        of any other), or "process" for work that keeps a processor busy.
-        input_schema: a JSON Schema of your own for the input, listed and checked as it is; what fits it is made
-        into the types of the signature (default: the schema of the signature).
-        task: whether MCP clients may, should or must have a call of it as a task. "optional": a client may ask for
-        one, and a slow call becomes one. "preferred": whoever can have a task gets one at once. "required": others
-        cannot call it. "forbidden": nobody gets one.
-        asks: what its questions need of a client ("form", "url", "sampling", "roots"): a client that cannot do that
-        is refused before the tool runs.
-        approval: "always" where a person has to agree to each call before it runs, or a function that is given the
-        input as keywords and says whether one has to.
+        It is written without parentheses, `@toolkit.tool`, or with options: `@toolkit.tool(read_only=True)`.
+
+        Args:
+            name: The tool's part of the id. Default: the function's name in CamelCase.
+            wire_name: What models see. Default: the id with an underscore for the dot.
+            version: The tool's version. Default: the toolkit's.
+            title: A name for people.
+            description: What the tool does, for models. Default: the docstring's text.
+            annotations: Further hints for clients, sent as they are.
+            requires: What it needs besides input: `authorization`, `secret`, `user_id`, one or a list.
+            timeout: Seconds that it may run without reporting progress. Default: the setting `call_timeout_s`.
+            concurrency: How many of it may run at once, on all nodes together.
+            idempotent: Calling it twice has the same effect as once. A lost attempt is then run again.
+            read_only: It changes nothing. A lost attempt is then run again.
+            destructive: It may destroy something, so that clients ask first.
+            on_lost: What becomes of a call whose attempt was lost, by a crash for instance: `"rerun"`, or `"unknown"`,
+                which leaves it to a person. Default: by the two hints above.
+            on_disconnect: What becomes of a call whose client goes away: `"cancel"` or `"continue"`. Default: calls
+                with a key go on, others are cancelled.
+            runs: `"inline"`, on the event loop, the default of an async function; `"thread"`, the default of any other;
+                or `"process"`, for work that keeps a processor busy or that must be stoppable.
+            tags: Words to group tools by; access rules can name them.
+            icons: Pictures that clients may show: addresses, or `Icon`.
+            recursion: What to do with a type that contains itself, for which the protocols have no exact schema:
+                `"refuse"` it, or leave the schema `"open"` where it would repeat.
+            input_schema: A JSON Schema of your own, listed and checked as it is. What fits it is then made into the
+                types of the signature. Default: the schema of the signature.
+            task: Whether MCP clients get a call of it as a task. `"optional"`: where they ask, and where it is slow.
+                `"preferred"`: at once, if they can. `"required"`: those that cannot, cannot call it. `"forbidden"`:
+                never.
+            asks: What its questions need of a client: `"form"`, `"url"`, `"sampling"`, `"roots"`. A client that cannot
+                do that is refused before the tool runs.
+            approval: `"always"` where a person has to agree to each call before it runs, or a function that is given
+                the input as keywords and says whether one has to.
+
+        Raises:
+            DefinitionError: The function cannot be a tool as it is written, or an option does not fit. The message
+                begins with the file and line, and says what to write instead.
         """
         if function is not None:
             self._add(function, options)
@@ -139,6 +188,7 @@ class Toolkit:
             input_schema=checked.input_schema,
             output_schema=code.output_schema,
             code=code,
+            called_with=code.called_with,
             host=self.host,
             hidden=code.hidden,
             requirements=combine(checked.several("requires", Requirements, "authorization(…), secret(…), user_id")),

@@ -49,12 +49,20 @@ class CallOptions(TypedDict, total=False):
     """The options of a call besides its input."""
 
     call_id: str | None
+    """The call's idempotency key: a second call with the same one is not run, and gets the first one's result. Without
+    it, one is made."""
     trace_id: str | None
+    """An id that joins the call to a trace of yours."""
     user_id: str | None
+    """The end user that the call is made for."""
     user_info: Mapping[str, Any]
+    """What the tool may know about that user."""
     secrets: Mapping[str, str]
+    """Secrets for the tool, by id."""
     tokens: Mapping[str, str]
+    """The user's tokens for the tool, by provider."""
     wait: bool
+    """Whether to wait for a call that is still running, however long it takes."""
 
 
 def command(tool_id: str, input: Mapping[str, Any] | None, **options: Unpack[CallOptions]) -> CallTool:
@@ -111,7 +119,25 @@ def drive(flow: Flow, transport: Transport) -> Any:
 
 
 class Client:
-    """A client of one server, for synchronous programs."""
+    """A client of one server, for synchronous programs. It is a context manager; outside of `with`, call `close`.
+
+    Args:
+        url: The server's address. MCP is spoken where it ends in `/mcp`.
+        key: An API key or a token.
+        wire: The protocol, where the address does not tell: `"oxp"`, `"otc"`, `"otc_draft"` or `"mcp"`. Default: OXP.
+        retries: How many times a call is made again where the server is busy, or the tool says that it may help.
+        timeout_s: How long to wait for an answer.
+        ca: A file of certificate authorities to trust instead of the system's.
+        confirm: Asked before each call, with the tool as it is listed and the input. Where it says no, nothing is sent
+            and `Declined` is raised.
+        trusted: Which hints `confirm` is shown: the server's own, or what MCP assumes of a stranger's. Default: only a
+            server on this machine is trusted.
+        sending: The transport, if not HTTP.
+
+    >>> with Client("http://127.0.0.1:8000") as client:
+    ...     client.call("Calculator.Add", {"a": 10, "b": 5})
+    15
+    """
 
     def __init__(
         self,
@@ -126,11 +152,6 @@ class Client:
         trusted: bool | None = None,
         sending: Transport | None = None,
     ) -> None:
-        """`key` is an API key or a token. Without a `wire` it is MCP where the address ends in /mcp, and else OXP. `ca`
-        is a file of certificate authorities to trust instead of the system's. `confirm` is asked before each call, with
-        the tool as it is listed and the input; where it says no, nothing is sent and Declined is raised. `trusted`
-        decides which hints it is shown: the server's own, or MCP's defaults; without it, only a server on this machine
-        is trusted. `sending` is the transport, if not HTTP."""
         self._protocol: ClientProtocol
         self._protocol, address = protocol_of(url, wire)
         self._url, self._retries, self._confirm = url, retries, confirm
@@ -144,20 +165,32 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Ends the session, where the protocol has one, and the connections."""
         with suppress(ServerError):  # a server that is gone needs no goodbye
             self._drive(self._protocol.end())
         self._transport.close()
 
     def call(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Any:
-        """Calls a tool and returns its result. Raises ToolError, InvalidInput, MissingRequirements, …
+        """Calls a tool and returns its result.
 
-        Options: call_id, trace_id, user_id, user_info, secrets={id: value}, tokens={provider: token}, and wait=True to
-        wait for a call that is still running, however long it takes.
+        Args:
+            tool_id: The tool: `Calculator.Add`, or with a version, `Calculator.Add@1` or `@1.2.3`.
+            input: Its parameters.
+            **options: Those of `CallOptions`: `client.call("Sms.Send", {…}, secrets={"SMS_KEY": "…"}, wait=True)`.
+
+        Raises:
+            ToolError: The tool failed.
+            InvalidInput: The input does not fit.
+            MissingRequirements: Something is missing besides input, or a person has to agree first.
+            RequestError: The request cannot be taken: `ToolNotFound`, `NotAuthenticated` and others.
+            ServerError: The server cannot take it, `Busy` where later it may; or nobody answered.
+            Declined: `confirm` said no.
         """
         return value_of(self.outcome(tool_id, input, **options))
 
     def outcome(self, tool_id: str, input: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> Outcome:
-        """Calls a tool and returns how the call ended, a tool's failure included. Raises where it was refused."""
+        """Calls a tool and returns how the call ended, a tool's failure included: `outcome.error` is then set.
+        Arguments are those of `call`, and so is what it raises, but for `ToolError`."""
         call, wait = command(tool_id, input, **options), bool(options.get("wait"))
         with logging_failures(self._url, call):
             if self._confirm is not None:
@@ -165,37 +198,66 @@ class Client:
                 tools = self.list(all_versions="@" in tool_id)
                 if not self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), call.input):
                     raise declined(tool_id)
-            outcome: Outcome = self._drive(self._protocol.call(call, self._retries, wait=wait))
+            outcome: Outcome = self._drive(self._called(call, wait))
         log_use(self._url, tool_id, outcome)
         return outcome
 
     def list(self, *, all_versions: bool = False, for_model: bool = False) -> Rows:
-        """The tools, as the wire describes them; `for_model` without the parameters that a model must not fill in."""
+        """The tools that this caller sees, as the protocol describes them.
+
+        Args:
+            all_versions: Every version, and not the newest alone.
+            for_model: Without the parameters that a model must not fill in.
+        """
         tools: Rows = self._drive(self._protocol.list_tools(all_versions=all_versions, for_model=for_model))
         return tools
 
     def show(self, call_id: str, wait_s: float = 0.0, family: str | None = None) -> dict[str, Any]:
-        """A call of this caller's, as the ledger has it. Where it is still running, waits up to `wait_s` seconds.
+        """A call of this caller's, as the ledger has it: its state, input, progress and result.
 
-        An id may mean several calls, one in each family: `oxp` (OTC 1.0, too), `otc_draft`, `mcp`, or a session's id.
-        Without `family` the newest is shown, and `otherFamilies` names the others.
+        Args:
+            call_id: The call's id.
+            wait_s: How long to wait for its end, if it is still running.
+            family: Which call, where an id means several: one each of `oxp` (OTC 1.0, too), `otc_draft`, `mcp`, or a
+                session's id. Without it the newest is shown, and `otherFamilies` names the others.
+
+        Raises:
+            RequestError: There is no such call of this caller's.
         """
         call: dict[str, Any] = self._drive(self._protocol.show_call(call_id, wait_s, family))
         return call
 
     def calls(self, *, state: str | None = None, tool: str | None = None, limit: int = 50) -> Rows:
-        """This caller's calls, newest first."""
+        """This caller's calls, newest first.
+
+        Args:
+            state: Only those that are `pending`, `processing`, `complete` or `error`.
+            tool: Only those of this tool.
+            limit: How many, at most.
+        """
         calls: Rows = self._drive(self._protocol.list_calls({"state": state, "tool": tool, "limit": str(limit)}))
         return calls
 
     def cancel(self, call_id: str, family: str | None = None) -> dict[str, Any]:
-        """Cancels a call of this caller's, unless it has ended. Returns the call after that. Where the id means several
-        calls, `family` says which; without it none is cancelled, and the request is refused."""
+        """Cancels a call of this caller's, unless it has ended, and returns the call after that.
+
+        Args:
+            call_id: The call's id.
+            family: Which call, where the id means several. Without it none of several is cancelled, and the request is
+                refused.
+
+        Raises:
+            RequestError: There is no such call of this caller's, or there are several.
+        """
         call: dict[str, Any] = self._drive(self._protocol.cancel_call(call_id, family))
         return call
 
     def challenge_status(self, challenge: Challenge) -> str:
-        """The status of an authorization or approval that a call waits for: pending, completed or failed."""
+        """The status of an authorization or approval that a call waits for: `pending`, `completed` or `failed`.
+
+        Args:
+            challenge: One of `MissingRequirements.missing.authorization`.
+        """
         status: str = self._drive(check_challenge(challenge))
         return status
 
@@ -203,12 +265,25 @@ class Client:
         """Whether the server takes calls."""
         return bool(self._drive(self._protocol.health()))
 
+    def _called(self, command: CallTool, wait: bool) -> Flow:
+        """The flow of a call."""
+        return self._protocol.call(command, self._retries, wait=wait)
+
     def _drive(self, flow: Flow) -> Any:
         return drive(flow, self._transport)
 
 
 class AsyncClient:
-    """A client of one server, for asynchronous programs. Parameters and methods are those of `Client`."""
+    """A client of one server, for asynchronous programs. Arguments and methods are those of `Client`; `confirm` may be
+    a coroutine function.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with AsyncClient("http://127.0.0.1:8000") as client:
+    ...         return await client.call("Calculator.Add", {"a": 10, "b": 5})
+    >>> asyncio.run(main())
+    15
+    """
 
     def __init__(
         self,
@@ -236,6 +311,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """As `Client.close`."""
         with suppress(ServerError):
             await self._drive(self._protocol.end())
         await self._transport.close()
@@ -255,7 +331,7 @@ class AsyncClient:
                 answer = self._confirm(shown(tools, tool_id, is_trusted=self._is_trusted), call.input)
                 if not (await answer if inspect.isawaitable(answer) else answer):
                     raise declined(tool_id)
-            outcome: Outcome = await self._drive(self._protocol.call(call, self._retries, wait=wait))
+            outcome: Outcome = await self._drive(self._called(call, wait))
         log_use(self._url, tool_id, outcome)
         return outcome
 
@@ -284,6 +360,10 @@ class AsyncClient:
     async def healthy(self) -> bool:
         """As `Client.healthy`."""
         return bool(await self._drive(self._protocol.health()))
+
+    def _called(self, command: CallTool, wait: bool) -> Flow:
+        """The flow of a call."""
+        return self._protocol.call(command, self._retries, wait=wait)
 
     async def _drive(self, flow: Flow) -> Any:
         reply: Reply | None = None

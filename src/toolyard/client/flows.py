@@ -17,6 +17,7 @@ from ..model.lifecycle import ENDED, State
 from ..wires.contract import OxpFamilyWire, Reply, Request
 from ..wires.lifecycle.calls import LIFECYCLE
 from ..wires.lifecycle.worker_client import encode_cancel_call
+from ..wires.oxp.client_replies import body_of
 
 
 class Pause(Struct, frozen=True):
@@ -128,8 +129,9 @@ def cancel_call(call_id: str, family: str | None) -> Flow:
 
 
 def check_challenge(challenge: Challenge) -> Flow:
+    """How it stands: `failed`, too, where what answers does not say."""
     reply: Reply = yield from _reply(Request("GET", urlsplit(challenge.check_url).path))
-    return str(decode(reply.body)["status"])
+    return str(body_of(reply).get("status", "failed"))
 
 
 def shown(encode: Callable[[float], Request], wait_s: float) -> Flow:

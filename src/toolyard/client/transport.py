@@ -15,6 +15,14 @@ from ..wires.contract import Reply, Request
 UNIX = "unix:"
 
 
+MOST_REPLY = 128 * 2**20
+"""Bytes. A result has 32 MiB at most unless a server's settings say more, and may be there in two forms."""
+
+
+class ReplyTooLarge(ServerError):
+    """The server sent more than anybody asked for."""
+
+
 class Unreachable(ServerError):
     """The server did not answer, or not in time."""
 
@@ -43,7 +51,11 @@ class HttpTransport:
 
     def send(self, request: Request) -> Reply:
         try:
-            return _reply(self._client.request(**_arguments(self._base, request)))
+            with self._client.stream(**_arguments(self._base, request)) as response:
+                body = _Body(self._url)
+                for piece in response.iter_bytes():
+                    body.add(piece)
+                return body.reply(response)
         except self._http.InvalidURL as error:
             raise _no_address(self._url, error) from None
         except self._http.TransportError as error:
@@ -66,7 +78,11 @@ class AsyncHttpTransport:
 
     async def send(self, request: Request) -> Reply:
         try:
-            return _reply(await self._client.request(**_arguments(self._url, request)))
+            async with self._client.stream(**_arguments(self._url, request)) as response:
+                body = _Body(self._url)
+                async for piece in response.aiter_bytes():
+                    body.add(piece)
+                return body.reply(response)
         except self._http.InvalidURL as error:
             raise _no_address(self._url, error) from None
         except self._http.TransportError as error:
@@ -109,8 +125,22 @@ def _arguments(url: str, request: Request) -> dict[str, Any]:
     }
 
 
-def _reply(response: Any) -> Reply:
-    return Reply(response.status_code, response.content, [(k.lower(), v) for k, v in response.headers.raw])
+class _Body:
+    """What comes of a reply. A server that is hostile may send without end, or a thousand times what it seems to be."""
+
+    def __init__(self, url: str) -> None:
+        self._url, self._pieces, self._size = url, list[bytes](), 0
+
+    def add(self, piece: bytes) -> None:
+        """Raises ReplyTooLarge."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > MOST_REPLY:
+            raise ReplyTooLarge(f"{self._url} sent more than {MOST_REPLY} bytes, and is not listened to any further")
+
+    def reply(self, response: Any) -> Reply:
+        headers = [(name.lower(), value) for name, value in response.headers.raw]
+        return Reply(response.status_code, b"".join(self._pieces), headers)
 
 
 def _no_address(url: str, error: Exception) -> SetupError:

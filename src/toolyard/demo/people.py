@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Person(Struct, frozen=True):
+class DemoPerson(Struct, frozen=True):
     """A person with an account, and a mailbox, at the demo provider."""
 
     id: str
@@ -16,7 +16,7 @@ class Person(Struct, frozen=True):
 PEOPLE = {
     person.id: person
     for person in (
-        Person("ada", "Ada", "ada@demo.example", ("The analytical engine", "Tea on Thursday?")),
-        Person("bob", "Bob", "bob@demo.example", ("Your parcel is on its way",)),
+        DemoPerson("ada", "Ada", "ada@demo.example", ("The analytical engine", "Tea on Thursday?")),
+        DemoPerson("bob", "Bob", "bob@demo.example", ("Your parcel is on its way",)),
     )
 }

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from .people import PEOPLE, Person
+from .people import PEOPLE, DemoPerson
 from .signing import ALG, Signer
 
 SCOPES = ("openid", "email", "offline_access", "mail.read")
@@ -74,7 +74,7 @@ class LoginQuestion(Struct, frozen=True):
 class Grant(Struct):
     """What a person has allowed. Every token knows the grant it came from, so that all end together (`is_over`)."""
 
-    person: Person
+    person: DemoPerson
     question: LoginQuestion
     until: float
     """When its code expires."""

@@ -80,7 +80,7 @@ class AccountWaits:
             wanted = Filter(None, state=State.PENDING, waiting_for=WaitingFor.AUTHORIZATION, before=last, limit=AT_ONCE)
             found = await self._store.listed(wanted)
             for listed in found:
-                call = listed if listed.input else await self._store.row(listed.seq)
+                call = listed if not listed.is_cut else await self._store.row(listed.seq)
                 if call is not None and call.waiting_for == WaitingFor.AUTHORIZATION:
                     await self._let_one_go(call)
             if len(found) < AT_ONCE:

@@ -1,6 +1,6 @@
 """How many of one tool may run at once, on all nodes together. Who comes too early waits in line: for a limited time,
 and not behind more than a limited number. Callers take turns, so that who sends much waits longer than who sends
-little. Whose credentials end meanwhile has lost its place, and is refused."""
+little. Whose credentials end meanwhile, or are for the tool no more, has lost its place, and is refused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable
@@ -10,7 +10,8 @@ from typing import Any
 
 from ..model.caller import Caller
 from ..model.channel import Audience
-from ..model.errors import Busy, NotAuthenticated
+from ..model.errors import Busy, Forbidden, NotAuthenticated
+from ..model.tool import Tool
 from ..runners.turns import TurnQueue, turn_of
 from ..store.contract import Store
 from ..store.values import StoreDown
@@ -32,8 +33,8 @@ class Slots:
     """The runs that one tool may have at once. On this node callers take turns; among nodes, whoever looks first.
     `async with slots.turn(caller, channel)`."""
 
-    def __init__(self, tool_id: str, size: int, wait_s: float, most_waiting: int, shared: Store | None) -> None:
-        self._tool_id, self._size, self._free, self._wait_s = tool_id, size, size, wait_s
+    def __init__(self, tool: Tool, size: int, wait_s: float, most_waiting: int, shared: Store | None) -> None:
+        self._tool, self._size, self._free, self._wait_s = tool, size, size, wait_s
         self._most_waiting, self._shared = most_waiting, shared
         self._line: TurnQueue[Place] = TurnQueue()
         self._running: set[asyncio.Task[Any] | None] = set()
@@ -41,9 +42,12 @@ class Slots:
 
     @asynccontextmanager
     async def turn(self, caller: Caller, client: Audience) -> AsyncIterator[None]:
-        """One of the runs, for as long as the block lasts, or until `end_run`. Raises Busy, and NotAuthenticated where
-        the credentials of the client that waits end first."""
+        """One of the runs, for as long as the block lasts, or until `end_run`. Raises Busy, NotAuthenticated where the
+        credentials of the client that waits end first, and Forbidden where they are for the tool no more."""
         await self._take(turn_of(caller), client)
+        if not caller.view.lists(self._tool):
+            self._give_all_back()
+            raise Forbidden(f"These credentials are not for {self._tool.id} any more")
         self._running.add(asyncio.current_task())
         try:
             yield
@@ -114,7 +118,7 @@ class Slots:
         now = asyncio.get_running_loop().time
         until = now() + self._wait_s
         try:
-            while not await store.take_slot(self._tool_id, self._size):
+            while not await store.take_slot(self._tool.id, self._size):
                 if (left := until - now()) <= 0:
                     raise self._too_long()
                 await asyncio.sleep(min(left, uniform(0.5, 1.5) * LOOK_AGAIN_S))
@@ -134,7 +138,7 @@ class Slots:
 
     async def _give_shared(self, store: Store) -> None:
         with suppress(StoreDown):
-            await store.give_slot(self._tool_id)
+            await store.give_slot(self._tool.id)
 
     def _give_back(self) -> None:
         while (place := self._line.next()) is not None:
@@ -157,7 +161,7 @@ class Slots:
 
     def _busy(self, why: str) -> Busy:
         return Busy(
-            f"{self._tool_id} is busy; try again later",
+            f"{self._tool.id} is busy; try again later",
             retry_after_ms=max(1, int(self._wait_s * 1000)),
             developer_message=why,
         )

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
@@ -29,7 +29,6 @@ from ..model.errors import (
     RequestError,
     StillRunning,
     ToolError,
-    Unavailable,
 )
 from ..model.lifecycle import ENDED, WaitingFor
 from ..model.record import CallKey, CallName, CallRecord, NewCall
@@ -40,12 +39,11 @@ from ..trust.approvals.links import ApprovalLinks
 from ..trust.approvals.rules import ApprovalRules
 from ..trust.limits.meters import Admitted
 from ..trust.limits.quotas import Quotas
-from ..trust.sealing.fingerprints import Fingerprints
+from ..trust.sealing.fingerprints import Fingerprints, Prints
 from .concurrency import Slots
 from .node import HeldAttempt, Node
-from .wait import Wait, holding, outcome_from_ledger, until_one_is_done
+from .wait import RETRY_AFTER_MS, Wait, holding, outcome_from_ledger, stopping, until_one_is_done
 
-RETRY_AFTER_MS = 1000
 LOOK_AGAIN_S = 0.1
 HOLD = "hold"
 """The kind of notes by which calls that wait and have no key are known again."""
@@ -126,6 +124,23 @@ class RunningCall(Struct):
     """Its number, once it is in the ledger: nothing is promised of it before."""
     is_here: bool = False
     """Whether this node runs it."""
+    clients: set[object] = field(default_factory=set)
+    """A mark for each client of this node that asked for it and has not left."""
+    stop: Callable[[], None] | None = None
+    """What ends it once all of them have left; None where it goes on without them."""
+
+    def asked_by(self, channel: Channel) -> None:
+        """One more client waits for it, or comes back for it: it is stopped only when that one has left, too."""
+        mark = object()
+        self.clients.add(mark)
+        channel.when_gone(partial(self._left, mark))
+
+    def _left(self, mark: object) -> None:
+        """A client may be said to have left more than once."""
+        if mark in self.clients:
+            self.clients.discard(mark)
+            if not self.clients and self.stop is not None:
+                self.stop()
 
 
 class DurableCalls:
@@ -200,7 +215,7 @@ class DurableCalls:
         if (running := self._joinable(key, prints)) is not None:  # it began while this one was prepared
             work.uncount()
             return await self._joined(key, running, waiter)
-        work.new.key, work.new.fingerprint, work.new.older = key, prints[0], prints[1:]
+        work.new.key, work.new.fingerprint, work.new.prints = key, prints[0], prints
         return await self._wait(key, self._start(work), waiter)
 
     def _joinable(self, key: CallKey, prints: tuple[bytes, ...]) -> RunningCall | None:
@@ -222,8 +237,8 @@ class DurableCalls:
             return known.seq
         if command.call_id is not None:
             work.new.key = _key(command, caller)
-            work.new.fingerprint, *older = self._prints(command)
-            work.new.older = tuple(older)
+            work.new.prints = self._prints(command)
+            work.new.fingerprint = work.new.prints[0]
         try:
             begun = await self._begun(work)
         except BaseException:
@@ -262,10 +277,15 @@ class DurableCalls:
     def print_of(self, command: CallTool) -> bytes:
         return self._prints(command)[0]
 
-    def _prints(self, command: CallTool) -> tuple[bytes, ...]:
+    def _prints(self, command: CallTool) -> Prints:
         """What the same call is known by."""
         command.keep_input()
         return self._fingerprints.all_of(command.tool_id, command.context.user_id, Raw(command.input_json))
+
+    @property
+    def runs_any(self) -> bool:
+        """Whether any attempt runs here."""
+        return any(running.is_here for running in self._running.values())
 
     def let_go(self) -> None:
         """Nobody waits any more for what runs elsewhere: who asked is told to come back."""
@@ -378,9 +398,7 @@ class DurableCalls:
 
     def _begun(self, work: PreparedCall) -> Awaitable[Begun]:
         """Records a call, if it is not there already."""
-        new = work.new
-        waits = new.queue != "node" or new.waiting_for is not None
-        return self._begun_waiting(work) if waits else self._store.begin(new)
+        return self._begun_waiting(work) if work.new.waits else self._store.begin(work.new)
 
     async def _begun_waiting(self, work: PreparedCall) -> Begun:
         """Recorded, if the caller may have one more that waits, or if it is there already. Raises LimitReached."""
@@ -395,20 +413,30 @@ class DurableCalls:
     def _here(self, seq: int, number: int, work: PreparedCall) -> Awaitable[Outcome]:
         if (running := self._running.get((work.new.key, work.new.fingerprint))) is not None:
             running.is_here = True
-        if work.stops_when_gone:
-            work.run.channel.when_gone(lambda: self._cancel_later(seq))
+        self._stop_when_left(seq, work)
         return HeldAttempt(self._node, seq, number, work.new.on_lost, work.run).through(work.attempt())
 
     async def _elsewhere(self, seq: int, work: PreparedCall) -> Outcome:
-        if work.stops_when_gone:
-            work.run.channel.when_gone(lambda: self._cancel_later(seq))
+        self._stop_when_left(seq, work)
         return await outcome_from_ledger(self._store, seq)
+
+    def _stop_when_left(self, seq: int, work: PreparedCall) -> None:
+        """Where the tool wants that: once the client that made the call has left, and all who joined it here."""
+        running = self._running.get((work.new.key, work.new.fingerprint))
+        if work.stops_when_gone and running is not None:
+            running.stop = partial(self._cancel_later, seq)
+            running.asked_by(work.run.channel)
+
+    def joined_by(self, call: CallRecord, channel: Channel) -> None:
+        """A client waits for a call in a way of its own (`RunningCall.asked_by`)."""
+        if (running := self._running.get((call.key, call.fingerprint))) is not None:
+            running.asked_by(channel)
 
     async def _collected(self, command: CallTool, waiter: Waiter, work: PreparedCall) -> Outcome:
         """A call that has to wait and has no key is known again by its input: made once more it is answered with what
         became of it. Who comes after that makes another; who joined it before its end has joined this one."""
         new, prints = work.new, self._prints(command)
-        new.fingerprint, new.older = prints[0], prints[1:]
+        new.fingerprint, new.prints = prints[0], prints
         while True:
             try:
                 begun = await self._begun_noted(work, prints)
@@ -468,7 +496,7 @@ class DurableCalls:
             return None
         known = begun.known
         if known is None or known.state in ENDED:
-            return _answer(begun, key)
+            return await self._answer(begun, key)
         if known.waiting_for == WaitingFor.APPROVAL:
             raise Undecided(known.name, known.tool, base_url)
         return await self._joined(key, self._followed(known, prints), waiter)
@@ -485,7 +513,7 @@ class DurableCalls:
         if not work.new.has(_fingerprint(begun)):
             raise _conflict(key)
         if known is None or known.state in ENDED:
-            return _answer(begun, key)
+            return await self._answer(begun, key)
         if known.waiting_for == WaitingFor.APPROVAL:
             raise _undecided(known.name, work)
         if self.is_nobodys(known):
@@ -493,10 +521,18 @@ class DurableCalls:
         with self._hearing(recorded, work.run.channel, work.run.caller):
             return await outcome_from_ledger(self._store, known.seq)
 
+    async def _answer(self, begun: Begun, key: CallKey) -> Outcome:
+        """What a call that has ended was answered with. Its payload may go while it is read."""
+        known = _known_call(begun, key)
+        if known.is_cut:
+            known = _known_call(Begun(0, known=await self._store.row(known.seq)), key)
+        return known.outcome()
+
     async def _joined(self, key: CallKey, running: RunningCall, waiter: Waiter) -> Outcome:
         """For who did not begin it: what it asks is not put to them by its run."""
         expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         forget = waiter.channel.when_expired(lambda: expired.set_result(None))
+        running.asked_by(waiter.channel)
         try:
             with self._hearing(running.recorded, waiter.channel, waiter.caller):
                 return await self._wait(key, running, waiter, expired=expired)
@@ -539,7 +575,7 @@ class DurableCalls:
         if task.done() and not task.cancelled():
             return task.result()
         if not recorded.done():
-            raise Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
+            raise stopping()
         return still_running(key.call_id) if can_join else ask_later(key.call_id)
 
 
@@ -598,10 +634,6 @@ def ask_later(call_id: str) -> Outcome:
         can_retry=False,
     )
     return Outcome(call_id, 0.0, error=error)
-
-
-def _answer(begun: Begun, key: CallKey) -> Outcome:
-    return _known_call(begun, key).outcome()
 
 
 def _known_call(begun: Begun, key: CallKey) -> CallRecord:

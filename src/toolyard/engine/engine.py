@@ -8,42 +8,28 @@ A call here makes no task and no lock: what it costs is what the bars in bench/ 
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw
 from msgspec.structs import replace
 
-from ..catalogue import Catalogue, CatalogueChange
 from ..model.asset import Asset
 from ..model.call import NO_CONTEXT, Brought, CallContext, CallTool, Outcome
 from ..model.caller import Caller
 from ..model.channel import Channel, QuietChannel
 from ..model.clock import SYSTEM_CLOCK, Clock
-from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError, ToolNotFound
+from ..model.errors import InvalidInput, LimitReached, MissingRequirements, Problem, ToolError
 from ..model.json_value import decode
 from ..model.lifecycle import WaitingFor
 from ..model.record import CallRecord, NewCall, new_call
-from ..model.run import Run, Runner
+from ..model.run import Run
 from ..model.tool import Host, Tool
 from ..model.writes import DIRECT
-from ..runners.attempt import (
-    AttemptBounds,
-    Recipe,
-    ResultTurn,
-    ResultTurns,
-    attempt,
-    hidden,
-    recipe_of,
-    resumed,
-    too_large,
-    unexpected,
-)
-from ..runners.sandbox import Sandbox, Whose
-from ..runners.validation import compile_schema, explain
+from ..runners.attempt import attempt, resumed, unexpected
+from ..runners.validation import explain
 from ..store.values import StoreDown
 from ..store.write_behind import WriteBehind
 from ..text.scrubber import scrubber_of
@@ -59,7 +45,7 @@ from .concurrency import Slots
 from .durable import DurableCalls, InputCheck, PreparedCall
 from .node import Node
 from .own_calls import OwnCalls
-from .plan import Plan, Timeouts
+from .plans import Plan, ToolPlans
 from .promotion import Promotions
 from .questions import Questions
 
@@ -68,73 +54,44 @@ _encode, _decode = msgspec.json.Encoder().encode, decode
 T = TypeVar("T")
 LARGEST_KEPT_CONTEXT = 64 * 2**10
 """Of tokens, secrets and what is said of the user, where a call has to wait or may be run again."""
-NOTHING = {"type": "null"}
-"""The output schema of a tool that has none."""
-
-
-class _Plans(dict[Tool, Plan]):
-    """The plan of each tool that there is. A worker may go between two steps of a call of its tool: then the call is
-    told what it would have been told a moment later."""
-
-    def __missing__(self, tool: Tool) -> Plan:
-        raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="it was removed just now")
 
 
 class Engine:
     """Takes calls of the catalogue's tools, whichever wire they came over: the fast lane here, what is recorded first
-    through `DurableCalls`. It keeps a plan for each tool, and asks a tool's runner how its calls are handled."""
+    through `DurableCalls`. How a tool is called stands in its plan."""
 
     def __init__(
         self,
-        catalogue: Catalogue,
-        runners: dict[str, Runner],
+        plans: ToolPlans,
         requirer: Requirer,
-        limits: Timeouts,
         node: Node,
         recorded: DurableCalls,
         recorder: WriteBehind | None,
         ring: KeyRing,
         quotas: Quotas,
         questions: Questions,
-        sandbox: Sandbox,
         clock: Clock = SYSTEM_CLOCK,
         limiter: Limiter | None = None,
-        turns: ResultTurns | None = None,
     ) -> None:
-        """`runners` are by the names that tools have for them (`Tool.runs`); `limiter` is None where nothing is
-        limited, and `turns` where large results wait for nobody."""
-        self.sandbox, self.questions = sandbox, questions
-        self._catalogue = catalogue
-        self._runners = runners
+        """`limiter` is None where nothing is limited."""
+        self.plans, self.questions = plans, questions
+        self._catalogue, self._limits = plans.catalogue, plans.limits
         self._requirer, self._approvals = requirer, recorded.approvals
-        self._limits, self._node, self._recorded, self._recorder = limits, node, recorded, recorder
-        self.own_calls = OwnCalls(node.store, catalogue)
-        self._bounds = AttemptBounds(limits.run_s, limits.total_s, limits.show_exceptions, limits.result_bytes)
+        self._node, self._recorded, self._recorder = node, recorded, recorder
+        self.own_calls = OwnCalls(node.store, plans.catalogue)
+        limits = plans.limits
         self._long = Promotions(node, recorder, limits.sync_wait_s, self._described, quotas)
         self._seal = partial(ring.seal, "context")
         self._ask = questions.ask
         self._new_id, self._monotonic = clock.new_id, clock.monotonic
-        self._limiter, self._patience, self._quotas, self._turns = limiter, Backoff(), quotas, turns
+        self._limiter, self._patience, self._quotas = limiter, Backoff(), quotas
         self._retries = AccountRetries(node.store, limits.sync_wait_s, clock.monotonic)
-        self._plans = _Plans()
         self.resources: dict[Host, Any] = {}
         """What each app's lifespan made, while the server runs."""
-        self._follow(CatalogueChange(tuple(catalogue.all()), ()))
-        catalogue.subscribe(self._follow)
 
-    def adopt(self, plans: Mapping[Tool, Plan]) -> None:
-        """Of tools that are about to come into the catalogue: then nothing has to be worked out when they do."""
-        self._plans.update(plans)
-
-    def forget(self, tool: Tool) -> None:
-        """One that did not come after all."""
-        self._plans.pop(tool, None)
-
-    def _follow(self, change: CatalogueChange) -> None:
-        """A plan for each tool that came and has none. Raises DefinitionError for a schema that cannot be checked."""
-        self._plans.update({tool: self.plan(tool) for tool in change.added if tool not in self._plans})
-        for tool in change.removed:
-            self._plans.pop(tool, None)
+    def limit_by(self, limiter: Limiter) -> None:
+        """Has calls be limited from now on, where they were not."""
+        self._limiter = limiter
 
     def resolve(self, reference: str, caller: Caller, *, latest: bool = False) -> Tool:
         """The tool that a caller means. Raises ToolNotFound, or Forbidden where its credentials are not for it."""
@@ -147,7 +104,7 @@ class Engine:
     ) -> Coroutine[Any, Any, Outcome]:
         """Raises RequestError or ServerError when the tool was not run; afterwards always an Outcome."""
         command.keep_input()
-        plan = self._plans[tool]
+        plan = self.plans.by_tool[tool]
         if plan.has_accounts:
             which = which_call(command, caller, self._recorded.print_of(command))
             make = partial(self._call, plan, tool, command, caller, channel, base_url)
@@ -178,34 +135,14 @@ class Engine:
         may_wait: bool = False,
     ) -> InputCheck:
         prepare = partial(self.prepare, tool, command, caller, channel, base_url, may_wait=may_wait)
-        return InputCheck(prepare, base_url, self.looks_first(tool))
-
-    def looks_first(self, tool: Tool) -> bool:
-        """Whether a call with a key is looked up in the ledger before it is prepared."""
-        return self._plans[tool].looks_first
-
-    def needs_filling(self, tool: Tool) -> bool:
-        """Whether `prepare` waits for others, and may take its time."""
-        return self._plans[tool].needs_filling
-
-    def waits_for_claim(self, tool: Tool) -> bool:
-        """Whether calls of it wait in the ledger for a worker."""
-        return self._runners[tool.runs].waits_for_claim
-
-    def can_ask(self, tool: Tool) -> bool:
-        """Whether it can put questions to its client while it runs."""
-        return self._runners[tool.runs].can_ask
-
-    def place_of(self, tool: Tool) -> str:
-        """Where it runs, in words for people."""
-        return self._runners[tool.runs].place
+        return InputCheck(prepare, base_url, self.plans.looks_first(tool))
 
     async def _filled(self, plan: Plan, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         """A call with what `_checked` needs to know of it: what is wrong with input for a stranger's schema, and what
         is kept here for the call. Anew for each attempt, as what is kept may have been renewed or taken away."""
         if plan.has_foreign_schemas:
             whose = (caller.tenant, caller.subject)
-            command = replace(command, problems=await self.sandbox.check(tool.input_schema, command.input, whose))
+            command = replace(command, problems=await self.plans.sandbox.check(tool.input_schema, command.input, whose))
         return await self._requirer.fill(tool, command, caller) if plan.has_requirements else command
 
     async def _has_accounts(self, tool: Tool, command: CallTool, caller: Caller) -> bool:
@@ -215,7 +152,7 @@ class Engine:
 
     async def context(self, tool: Tool, command: CallTool, caller: Caller) -> CallContext:
         """What a worker is given with a call that it has claimed. Raises MissingRequirements and Unavailable."""
-        if self._plans[tool].has_requirements:
+        if self.plans.by_tool[tool].has_requirements:
             command = await self._requirer.fill(tool, command, caller)
             user = command.context.user_id
             self._requirer.check(tool, command, caller if user is None else replace(caller, user_id=user), str)
@@ -330,7 +267,7 @@ class Engine:
         except InvalidInput:
             raise
         except BaseException as raised:  # an author's validator
-            raise unexpected(self._bounds, tool, command.call_id or "", raised) from None
+            raise unexpected(self.plans.bounds, tool, command.call_id or "", raised) from None
         if context.user_id is not None:
             caller = caller.speaking_for(context.user_id)
         if plan.has_requirements and base_url is not None:
@@ -356,7 +293,7 @@ class Engine:
     async def kept(self, tool: Tool, command: CallTool, caller: Caller, outcome: Outcome) -> bool:
         """Whether a call that has ended is in the ledger, for whoever is told to come back for its result. One that is
         only to be written behind is written now."""
-        if command.call_id is not None or self.waits_for_claim(tool):
+        if command.call_id is not None or self.plans.waits_for_claim(tool):
             return True
         store = self._node.store
         try:
@@ -380,6 +317,10 @@ class Engine:
     async def known(self, command: CallTool, caller: Caller) -> CallRecord | None:
         """The call that was made before with the same key, tool, user and input."""
         return await self._recorded.known(command, caller)
+
+    def joined_by(self, call: CallRecord, channel: Channel) -> None:
+        """A client waits for a call that another one made: it is not stopped while this one is there."""
+        self._recorded.joined_by(call, channel)
 
     async def on_collected(self, call: CallRecord) -> None:
         """Its caller has been told how it ended."""
@@ -410,7 +351,7 @@ class Engine:
         all says `uncount()`. With `may_wait` a user's account that is not connected is not wrong: the call waits for
         it."""
         command.keep_input()
-        plan = self._plans[tool]
+        plan = self.plans.by_tool[tool]
         if plan.needs_filling:
             command = await self._filled(plan, tool, command, caller)
         self._quotas.refuse_full(caller)
@@ -445,7 +386,7 @@ class Engine:
         kept here is filled in again then: it may have been renewed, or taken away."""
         new, tool = new_call(command, run), run.tool
         new.total_s = self._limits.total_s
-        if self.waits_for_claim(tool):
+        if self.plans.waits_for_claim(tool):
             new.queue, new.session, new.offer = "worker", DIRECT, tool.offer
             new.queue_s, new.run_s = self._limits.claim_s, tool.timeout or self._limits.run_s
         if waiting_for is not None:
@@ -462,81 +403,3 @@ class Engine:
                 raise InvalidInput((Problem("context", f"Has at most {most} where it is kept with the call"),))
             new.sealed = self._seal(encoded, run.call_id.encode())
         return new
-
-    def too_large(self, name: str, value: Raw) -> ToolError | None:
-        """What is wrong with the size of a result that came from elsewhere."""
-        most = self._bounds.result_bytes
-        return too_large(name, len(value), most) if len(value) > most else None
-
-    async def check_result(self, tool: Tool, value: Any, whose: Whose) -> ToolError | None:
-        """What is wrong with a result that came from elsewhere."""
-        schema = NOTHING if tool.output_schema is None else tool.output_schema
-        problems = await self.sandbox.check(schema, value, whose)
-        if not problems:
-            return None
-        where = f"{problems[0].path or 'the result'}: {problems[0].sentence}"
-        _log.error("%s gave a result that breaks its output schema at %s", tool.reference, where)
-        return hidden(self._bounds, tool, f"the result breaks the output schema at {where}")
-
-    def plan(self, tool: Tool) -> Plan:
-        """From any thread: a large schema takes a while. Raises DefinitionError for one that cannot be checked."""
-        runner = self._runners[tool.runs]
-        is_foreign = runner.has_foreign_schemas
-        input_check = None if is_foreign else compile_schema(tool.input_schema, tool)
-        may_need_approval = self._approvals.may_be_needed(tool)
-        needs_filling = is_foreign or bool(tool.requirements)
-        slots = self._slots(tool.id, tool.concurrency) if tool.concurrency else None
-        turns = self._turns if slots is None or self._turns is None else _OutsideSlots(self._turns, slots)
-        return Plan(
-            bind=tool.code.bind,
-            input_check=input_check,
-            accepts=_no_value if input_check is None else input_check.is_valid,
-            recipe=self._sandboxed(tool, runner, turns) if is_foreign else recipe_of(tool, runner, self._bounds, turns),
-            slots=slots,
-            has_requirements=bool(tool.requirements),
-            has_accounts=bool(tool.requirements.authorization),
-            has_foreign_schemas=is_foreign,
-            needs_filling=needs_filling,
-            may_need_approval=may_need_approval,
-            is_durable=may_need_approval or runner.waits_for_claim,
-            looks_first=may_need_approval or needs_filling or tool.code.has_validators,
-        )
-
-    def _sandboxed(self, tool: Tool, runner: Runner, turns: ResultTurns | None) -> Recipe:
-        """A recipe whose result is checked as part of its run, because no validator of this process may do it."""
-
-        async def run_checked(arguments: dict[str, Any], run: Run) -> Any:
-            value = await runner.run(arguments, run)
-            broken = await self.check_result(tool, value, (run.caller.tenant, run.caller.subject))
-            if broken is not None:
-                raise broken
-            return value
-
-        return Recipe(run_checked, None, _any_value, tool.timeout or self._bounds.silent_s, self._bounds, turns)
-
-    def _slots(self, tool_id: str, size: int) -> Slots:
-        shared = self._node.store if self._node.store.shared else None
-        return Slots(tool_id, size, self._limits.queue_s, self._limits.most_waiting, shared)
-
-
-class _OutsideSlots:
-    """The turns of results whose tool has a few runs at once (`ResultTurns`): a result that waits for its turn, or for
-    its caller's clients to read, is no run any more."""
-
-    def __init__(self, turns: ResultTurns, slots: Slots) -> None:
-        self._turns, self._slots = turns, slots
-        self.may_be_large = turns.may_be_large
-
-    async def turn(self, run: Run) -> ResultTurn:
-        self._slots.end_run()
-        return await self._turns.turn(run)
-
-
-def _no_value(value: Any) -> bool:
-    """Input that the sandbox has to check first: `_checked` reads what it found."""
-    return False
-
-
-def _any_value(value: Any) -> bool:
-    """A result that the sandbox has checked already."""
-    return True

@@ -17,10 +17,21 @@ from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
 from ..model.caller import Caller
 from ..model.channel import Audience
-from ..model.errors import Forbidden, MissingRequirements, PathNotFound, Refused, ToolError, ToolNotFound, Unavailable
-from ..model.judge import Judged, ended_by, reason_of
+from ..model.errors import (
+    Forbidden,
+    InvalidInput,
+    MissingRequirements,
+    PathNotFound,
+    Problem,
+    Refused,
+    ToolError,
+    ToolNotFound,
+    Unavailable,
+)
+from ..model.judge import Verdict, ended_by, reason_of
 from ..model.lifecycle import ENDED, Move, WaitingFor
 from ..model.record import CallRecord, Ending, ending_of
+from ..model.tool_patterns import MOST_TRIES, tries
 from ..model.worker import Claim, Heartbeat, Renewal, Response
 from ..model.writes import DIRECT, Answer, Claimant, HandBack, HeartbeatWrite, Reason, WaitForAccount
 from ..runners.result import to_json
@@ -30,6 +41,8 @@ from ..store.hints import Topic
 from ..store.values import ClaimFilter, StoreDown
 from ..trust.sealing.ring import BrokenSeal
 from .account_wait import AccountNeeds
+from .caller_turns import CallerTurns
+from .claim_looks import ClaimLooks
 from .engine import Engine
 from .rebuild import NO_INPUT, NO_KEY, UNREADABLE
 from .wait import Wait, holding
@@ -62,12 +75,13 @@ class Requests:
     ) -> None:
         self._store, self._catalogue, self._engine = store, catalogue, engine
         self._given, self._lacking = given, lacking
+        self._looks, self._renewing = ClaimLooks(store), CallerTurns()
 
     async def heartbeat(self, at: "At", said: Heartbeat) -> int:
         """Claims or renews; with an error, ends it. The attempt's number."""
         if said.error is None:
-            (judged,) = await self._store.beat([at.beat(said.heartbeat)])
-            return await self._verdict(at, judged)
+            (verdict,) = await self._store.beat([at.beat(said.heartbeat)])
+            return await self._attempt(at, verdict)
         digest = digest_of({"error": said.error.members()})
         scrubber = await self._given.scrubber(at.who, at.session, at.request, at.attempt)
         error = said.error if scrubber is None else await scrubbed_error(scrubber, said.error)
@@ -81,10 +95,10 @@ class Requests:
 
     async def leave(self, at: "At") -> int:
         """Gives it back to whoever comes next."""
-        judged = await self._store.leave(HandBack(at.session, at.request, at.who, at.attempt))
-        return await self._verdict(at, judged)
+        verdict = await self._store.leave(HandBack(at.session, at.request, at.who, at.attempt))
+        return await self._attempt(at, verdict)
 
-    async def renew(self, who: Claimant, renewals: Sequence[Renewal]) -> list[tuple[str, Judged | None]]:
+    async def renew(self, who: Claimant, renewals: Sequence[Renewal]) -> list[tuple[str, Verdict | None]]:
         """Many heartbeats at once. None of them claims."""
         beats = [
             HeartbeatWrite(
@@ -92,8 +106,9 @@ class Requests:
             )
             for each in renewals
         ]
-        judged = await self._store.beat(beats)
-        return [(each.request, verdict) for each, verdict in zip(renewals, judged, strict=True)]
+        async with self._renewing.of(who):
+            verdicts = await self._store.beat(beats)
+        return [(each.request, verdict) for each, verdict in zip(renewals, verdicts, strict=True)]
 
     async def _said(self, who: Claimant, renewal: Renewal) -> bytes | None:
         """How far it is, without what it was given."""
@@ -107,21 +122,26 @@ class Requests:
     ) -> Claims:
         """Waits for work, if need be. `who` says each time what the worker serves by now: it may come before its own
         registration; `note` writes down what it is given. Whoever has gone meanwhile, or has lost its credentials, is
-        given none: it goes back, for another to claim."""
+        given none, nor is who serves less by then: it goes back, for another to claim. Raises InvalidInput for too many
+        patterns."""
+        _refuse_loose(who(), claim.tools)
         wait = Wait(claim.wait_s, audience)
         given: Claims = []
+
+        def has_lost(claimant: Claimant) -> bool:
+            return wait.is_given_up or not claimant.serves <= who().serves
 
         async def came() -> bool:
             nonlocal given
             claimant = who()
-            calls = await self._store.claim(ClaimFilter(claimant, claim.tools, limit=claim.limit))
+            calls = await self._looks.look(ClaimFilter(claimant, claim.tools, limit=claim.limit))
             # Each step takes time in which the worker may go: what comes of it is looked at after each.
-            if calls and not wait.is_given_up:
+            if calls and not has_lost(claimant):
                 contexts = await self._contexts(calls, claimant)
                 given = [(call, each) for call, each in zip(calls, contexts, strict=True) if each is not None]
-            if given and not wait.is_given_up:
+            if given and not has_lost(claimant):
                 await note(given)
-            if wait.is_given_up:
+            if has_lost(claimant):
                 given = []
                 for call in calls:
                     await self._hand_back(call, claimant)
@@ -157,12 +177,13 @@ class Requests:
             await self._lacking.hold(call, error)
         return None
 
-    async def listed(self, wanted: ClaimFilter, wait: Wait) -> list[CallRecord]:
+    async def listed(self, wanted: Callable[[], ClaimFilter], wait: Wait) -> list[CallRecord]:
+        """`wanted` says each time what there is for whoever asks by now."""
         found: list[CallRecord] = []
 
         async def came() -> bool:
             nonlocal found
-            found = await self._store.requests(wanted)
+            found = await self._looks.listed(wanted())
             return bool(found)
 
         await holding(self._store, ((Topic.PENDING, ""),), wait, came, LOOK_AGAIN_S)
@@ -188,10 +209,10 @@ class Requests:
         return await self._store.row(record.seq) or record
 
     async def _answer(self, at: "At", ending: Ending, digest: bytes) -> int:
-        judged = await self._store.answer(Answer(at.session, at.request, at.who, ending, digest, at.attempt))
-        if judged is not None and judged.reason is None:
-            await self._given.forget(judged.standing)
-        return await self._verdict(at, judged)
+        verdict = await self._store.answer(Answer(at.session, at.request, at.who, ending, digest, at.attempt))
+        if verdict is not None and verdict.reason is None:
+            await self._given.forget(at.session, at.request)
+        return await self._attempt(at, verdict)
 
     async def _ending(self, record: CallRecord, response: Response, who: Claimant) -> Ending:
         """A worker's result is its `value`, or all that it said; a session's is all that was said."""
@@ -205,14 +226,14 @@ class Requests:
             try:
                 tool = self._catalogue.resolve(record.reference)
                 if record.is_of(tool):
-                    broken = await self._engine.check_result(tool, value, (who.tenant, who.subject))
+                    broken = await self._engine.plans.check_result(tool, value, (who.tenant, who.subject))
             except ToolNotFound:
                 pass  # its worker is about to go; the result counts all the same
         else:
             broken = await self._session_check(record, value)
         if broken is None:
             result = to_json(value)
-            broken = self._engine.too_large(record.tool, result)
+            broken = self._engine.plans.too_large(record.tool, result)
         return ending_of(Outcome("", 0.0, None if broken else result, broken))
 
     async def _session_check(self, record: CallRecord, value: Mapping[str, Any]) -> ToolError | None:
@@ -221,24 +242,31 @@ class Requests:
             if tool.name != record.tool or tool.output_schema is None:
                 continue
             whose = (record.key.tenant, record.key.subject)
-            if await self._engine.sandbox.check(tool.output_schema, value, whose):
+            if await self._engine.plans.sandbox.check(tool.output_schema, value, whose):
                 return ToolError(f"{tool.name} gave a result that does not fit its output schema", can_retry=False)
         return None
 
-    async def _verdict(self, at: "At", judged: Judged | None) -> int:
+    async def _attempt(self, at: "At", verdict: Verdict | None) -> int:
         """The attempt, or why it was refused. What cannot be seen is not there."""
-        if judged is None:
+        if verdict is None:
             record = await self._visible(at)
             raise _refused("held" if record.state not in ENDED else reason_of(record.state, record.code))
-        if judged.reason is not None:
-            raise _refused(judged.reason)
-        return judged.standing.attempt
+        if verdict.reason is not None:
+            raise _refused(verdict.reason)
+        return verdict.attempt
 
     async def _visible(self, at: "At") -> CallRecord:
         record = await self._store.request(at.who, at.session, at.request)
         if record is None:
             raise PathNotFound(NOT_THERE)
         return record
+
+
+def _refuse_loose(who: Claimant, patterns: Sequence[str]) -> None:
+    """Raises InvalidInput where patterns that have to be tried on each tool are too many for so many tools."""
+    if (wanted := tries(who.serves, patterns)) > MOST_TRIES:
+        why = f"With {len(who.serves)} tools they have to be tried {wanted} times, and {MOST_TRIES} is the most"
+        raise InvalidInput((Problem("tools", f"{why}; name tools, or have the only * at the end of a pattern"),))
 
 
 class At:

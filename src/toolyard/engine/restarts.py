@@ -99,7 +99,7 @@ class Restarts:
             if self._store.shared:
                 return False  # another node may have it
             return await self._end(call, Move.UNKNOWN, _why_not(call, error))
-        if not self._engine.needs_filling(tool):
+        if not self._engine.plans.needs_filling(tool):
             return await self._begin(call, tool)
         # To prepare it takes time, such as the provider of a token may need: the others do not wait for that.
         self._beginning[call.seq] = task = asyncio.get_running_loop().create_task(self._begin(call, tool))
@@ -110,7 +110,7 @@ class Restarts:
         """The tool, if this node runs it. Where the server does not have it any more, a worker may have taken its name
         since; the call was not made to that worker. Raises ToolNotFound."""
         tool = self._catalogue.resolve(call.reference)
-        if self._engine.waits_for_claim(tool):
+        if self._engine.plans.waits_for_claim(tool):
             raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="a worker has its name now")
         return tool
 

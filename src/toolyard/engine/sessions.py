@@ -25,10 +25,10 @@ from ..store.hints import Topic
 from ..store.values import Begun, StoreDown
 from ..trust.limits.meters import CountedCall
 from ..trust.limits.quotas import Quotas
-from ..trust.sealing.fingerprints import Fingerprints
+from ..trust.sealing.fingerprints import Fingerprints, Prints
 from .durable import DurableCalls, PreparedCall
 from .engine import Engine
-from .plan import Timeouts
+from .plans import Timeouts
 from .wait import Wait, holding
 
 LOOK_AGAIN_S = 1.0
@@ -117,6 +117,9 @@ class Sessions:
             raise PathNotFound("There is no such session")
         return standing
 
+    async def metadata(self, id: str) -> bytes:
+        return await self._store.session_metadata(id)
+
     async def requests(self, id: str) -> list[RequestEvent]:
         return await self._store.request_standings(id)
 
@@ -140,7 +143,7 @@ class Sessions:
         for each, found in zip(planned, begun, strict=True):
             self._go_on(each, found)
         numbers = [found.known.seq if found.known else found.seq for found in begun]
-        rows = await asyncio.gather(*map(self._store.row, numbers))  # together: one after another, each waits its turn
+        rows = await asyncio.gather(*map(self._store.glance, numbers))  # together: else each waits its turn
         return [row for row in rows if row is not None]
 
     async def results(self, caller: Caller, id: str, wait: Wait) -> "TurnResults | None":
@@ -173,7 +176,7 @@ class Sessions:
 
     async def _room(self, planned: Sequence[Use], caller: Caller) -> None:
         """For those that will wait for somebody and are new. Raises LimitReached."""
-        waiting = [use for use in planned if use.new.ending is None and (use.work is None or use.new.queue != "node")]
+        waiting = [use for use in planned if use.new.ending is None and use.new.waits]
         if not waiting:
             return
         try:
@@ -189,7 +192,7 @@ class Sessions:
         problems = []
         for member, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
             try:
-                await self._engine.sandbox.prove(schema or {}, (caller.tenant, caller.subject))
+                await self._engine.plans.sandbox.prove(schema or {}, (caller.tenant, caller.subject))
             except ValueError as error:
                 problems.append(Problem(f"{path}.{member}", f"Cannot be checked: {error}"))
         return problems
@@ -219,21 +222,20 @@ class Sessions:
         return self._keyed(planned, session, caller, use, prints)
 
     def _keyed(self, planned: Use, session: Session, caller: Caller, use: ToolUse, prints: tuple[bytes, ...]) -> Use:
-        fingerprint, *older = prints
         planned.new.key = CallKey(caller.tenant, caller.subject, session.id, use.id)
-        planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, fingerprint, True
-        planned.new.older = tuple(older)
+        planned.new.session, planned.new.fingerprint, planned.new.keyed = session.id, prints[0], True
+        planned.new.prints = prints
         return planned
 
     async def _accepted(self, session: Session, caller: Caller, use: ToolUse, base_url: Callable[[], str]) -> Use:
         for tool in session.tools:
             if tool.name == use.name:
                 whose = (caller.tenant, caller.subject)
-                if problems := await self._engine.sandbox.check(tool.input_schema, use.input, whose):
+                if problems := await self._engine.plans.sandbox.check(tool.input_schema, use.input, whose):
                     raise InvalidInput(problems)
                 return Use(self._new(session, use))
         hosted = self._hosted(use.name, caller)
-        if self._engine.looks_first(hosted) and await self._is_known(session, caller, use):
+        if self._engine.plans.looks_first(hosted) and await self._is_known(session, caller, use):
             return Use(self._new(session, use))
         command = CallTool(hosted.id, use.input, use.id, wire=WIRE, family=session.id)
         work = await self._engine.prepare(hosted, command, caller, QuietChannel(), base_url, may_wait=True)
@@ -247,7 +249,7 @@ class Sessions:
             return False
         return begun.known.fingerprint in self._prints(use)
 
-    def _prints(self, use: ToolUse) -> tuple[bytes, ...]:
+    def _prints(self, use: ToolUse) -> Prints:
         return self._fingerprints.all_of(use.name, None, use.input if use.raw is None else {"": use.raw})
 
     def _hosted(self, name: str, caller: Caller) -> Tool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..model.call import Outcome
 from ..model.channel import Audience, QuietChannel
-from ..model.errors import KeyConflict
+from ..model.errors import KeyConflict, Unavailable
 from ..model.lifecycle import ENDED
 from ..model.record import CallRecord
 from ..store.contract import Store
@@ -20,6 +20,7 @@ from ..store.values import StoreDown
 
 TRY_STORE_AGAIN_S = 0.25
 LOOK_AGAIN_S = 0.5
+RETRY_AFTER_MS = 1000
 LOOK_SELDOM_S = 5.0
 """While somebody waits for a person: a hint from another node may be lost."""
 Came = Callable[[], Awaitable[bool]]
@@ -29,10 +30,11 @@ class Wait:
     """How long somebody waits: so many seconds from now (None: for ever), and only while they are there and may be
     told."""
 
-    def __init__(self, seconds: float | None, who: Audience, *, stays: bool = False) -> None:
-        """Who `stays` is told in another way that the server leaves."""
+    def __init__(self, seconds: float | None, who: Audience, *, stays: bool = False, only_waits: bool = False) -> None:
+        """Who `stays` is told in another way that the server leaves. A request that `only_waits` would come again at
+        once if a server that leaves answered it at once: such a one is told when to."""
         self._until = math.inf if seconds is None else _now() + seconds
-        self._who, self.stays = who, stays
+        self._who, self.stays, self.only_waits = who, stays, only_waits
         self.is_given_up = False
         """Whether the client has left or lost its credentials: nothing is for it any more."""
         self.bell = Bell()
@@ -65,6 +67,11 @@ class Wait:
         self.bell.ring()
 
 
+def stopping() -> Unavailable:
+    """What whoever comes too late is told, whose request has changed nothing."""
+    return Unavailable("The server is stopping; send the request again", retry_after_ms=RETRY_AFTER_MS)
+
+
 async def holding(
     store: Store,
     topics: Sequence[tuple[Topic, Hashable]],
@@ -73,12 +80,16 @@ async def holding(
     look_s: float = LOOK_SELDOM_S,
 ) -> bool:
     """Holds a request that has nothing new to say until what it waits for has come, and no longer than it waits.
-    Whether it came: each hint of one of the topics has `came` look, and every `look_s` seconds do."""
+    Whether it came: each hint of one of the topics has `came` look, and every `look_s` seconds do. Raises Unavailable
+    for a request that only waits, and came to a server that leaves."""
+    is_late = store.hints.is_leaving and wait.only_waits
     with ExitStack() as watching:
         watching.enter_context(wait.while_valid())
         for topic, key in topics:
             watching.enter_context(store.hints.waiting(topic, key, wait.bell))
         while not await came():
+            if is_late:
+                raise stopping()
             if wait.is_over or (store.hints.is_leaving and not wait.stays):
                 return False
             await wait.bell.wait(min(wait.left(), look_s))
@@ -133,8 +144,8 @@ async def until_ended(store: Store, seq: int, wait: Wait) -> CallRecord | None:
 
     async def came() -> bool:
         nonlocal row
-        row = await store.row(seq)
+        row = await store.glance(seq)
         return row is None or row.state in ENDED
 
     await holding(store, ((Topic.ENDED, seq),), wait, came, LOOK_AGAIN_S)
-    return row
+    return await store.row(seq) if row is not None and row.is_cut else row

@@ -17,7 +17,7 @@ from ..model.errors import MissingRequirements, ToolNotFound
 from ..model.json_value import decode_as
 from ..model.record import CallName, CallRecord
 from ..model.tool import Tool
-from ..model.writes import CallState, Claimant
+from ..model.writes import Claimant
 from ..store.contract import Store
 from ..store.values import Note
 from ..text.scrubber import Scrubber
@@ -99,11 +99,11 @@ class WorkerContexts:
             gift = self._remember(call, kept)
         return self._scrubber(gift)
 
-    async def forget(self, call: CallState) -> None:
+    async def forget(self, session: str, request: str) -> None:
         """It has ended: nothing more will be said of it."""
-        gift = self._calls.pop((call.session or "", call.request or ""), None)
+        gift = self._calls.pop((session, request), None)
         if gift is not None and gift.kept is not None:
-            await self._store.drop_note(*_place(call.tenant, call.seq))
+            await self._store.drop_note(*_place(gift.name.key.tenant, gift.name.seq))
 
     def may_be_kept(self, call: CallRecord) -> bool:
         """Whether the server gives it anything of its own."""

@@ -35,7 +35,7 @@ from ..store.values import StoreDown
 from ..trust.access.worker_rules import WorkerRule, WorkerRules
 from ..trust.limits.quotas import Quotas
 from .engine import Engine
-from .plan import Plan
+from .plans import Plan
 from .worker_lock import ToolLock, WorkerLock
 
 LOOK_AGAIN_S = 2.0
@@ -418,8 +418,8 @@ class WorkerTools:
     async def _prove(self, definition: ToolDefinition, whose: tuple[str, str]) -> None:
         """Before anything else walks through its schemas. Raises ValueError with the reason, and Busy."""
         try:
-            await self._engine.sandbox.prove(definition.input_schema, whose)
-            await self._engine.sandbox.prove(definition.output_schema or {}, whose)
+            await self._engine.plans.sandbox.prove(definition.input_schema, whose)
+            await self._engine.plans.sandbox.prove(definition.output_schema or {}, whose)
         except ValueError as error:
             raise ValueError(f"{definition.id} has a schema that cannot be checked: {error}") from None
 
@@ -566,7 +566,7 @@ class WorkerTools:
         """Everything that serving a tool takes. Raises DefinitionError."""
         try:
             tool = offer.tool()
-            plan = self._engine.plan(tool)
+            plan = self._engine.plans.make(tool)
             self._check(tool)
             locked(tool)
             return ReadyTool(offer.made(), tool, plan)
@@ -580,7 +580,7 @@ class WorkerTools:
         if not gone and not new:
             return
         self._theirs.update(each.tool for each in new.values())
-        self._engine.adopt({each.tool: each.plan for each in new.values()})
+        self._engine.plans.adopt({each.tool: each.plan for each in new.values()})
         try:
             self._catalogue.change(add=[each.tool for each in new.values()], remove=[each.tool for each in gone])
             self._offered |= new
@@ -607,7 +607,7 @@ class WorkerTools:
                 self._add(new[len(new) // 2 :])
                 return
             for reference, each in new:
-                self._engine.forget(each.tool)
+                self._engine.plans.forget(each.tool)
                 self._theirs.discard(each.tool)
                 _tell_unservable(reference, error)
 

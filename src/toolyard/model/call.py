@@ -95,9 +95,13 @@ class ListTools(Struct, frozen=True):
 
 
 class Outcome(Struct):
-    """How a call ended: with a `value`, as encoded JSON, or with an error of its tool."""
+    """How a call ended: with a value, or with an error of its tool."""
 
     call_id: str
+    """The call's id."""
     duration_ms: float
+    """How long the tool ran."""
     value: Raw | None = None
+    """The result as encoded JSON; None where the tool failed."""
     error: ToolError | None = None
+    """What the tool failed with; None where it did not."""

@@ -30,6 +30,20 @@ class Visibility(Struct, frozen=True):
 ALL = Visibility(True, rule="there are no rules")
 
 
+class Reach(Struct, frozen=True):
+    """How far credentials reach, among those of one caller."""
+
+    allow: tuple[str, ...] = ()
+    """Patterns of the tools that they are for; none where they are for all of them."""
+    scopes: frozenset[str] | None = None
+    """The scopes that they have, of those that rules ask for. None: scopes do not limit them."""
+
+    def covers(self, other: "Reach") -> bool:
+        """Whether these are for all that the others are for."""
+        allows = not self.allow or (bool(other.allow) and {*other.allow} <= {*self.allow})
+        return allows and (self.scopes is None or (other.scopes is not None and other.scopes <= self.scopes))
+
+
 class View:
     """Which tools, prompts and resources exist for a caller. This one is the view without rules: everything. Access
     rules make others (`trust.access`). Its methods are called for every call, so a view answers as cheaply as it
@@ -37,6 +51,8 @@ class View:
 
     limits: tuple[int, ...] = ()
     """The numbers of the limits that apply to the caller."""
+    reach: Reach = Reach()
+    """How far the credentials reach that the caller has."""
     asks: tuple[int, ...] = ()
     """The numbers of the approval rules that apply to the caller."""
 
@@ -72,18 +88,35 @@ class View:
 EVERYTHING = View()
 
 
+class CurrentView:
+    """The view of somebody as the rules are now. What waits on a caller's behalf sees no more than a new request of
+    the same caller would, so the rules give it another view when they change."""
+
+    __slots__ = ("__weakref__", "view")
+
+    def __init__(self, view: View = EVERYTHING) -> None:
+        self.view = view
+
+
+UNLIMITED = CurrentView()
+
+
 class Caller(Struct, frozen=True):
-    """Who sends a request: `subject` is whom the server authenticated, `tenant` is the organisation it belongs to, and
-    `user_id` is the end user that the caller says it speaks for."""
+    """Who sends a request, as the server authenticated it. A tool has it as `Context.caller`, a hook as
+    `Run.caller`."""
 
     tenant: str
+    """The organisation it belongs to: `default` where there is one alone."""
     subject: str
+    """Who it is: a key's subject, the `sub` of a token, or `local` without authentication."""
     user_id: str | None = None
-    view: View = EVERYTHING
+    """The end user that the caller says it speaks for."""
+    current: CurrentView = UNLIMITED
+    """What there is for it."""
     is_operator: bool = True
     """Whether it may read the server's counters, which are about every caller."""
     how: str = "none"
-    """How it was authenticated: none, key or token."""
+    """How it was authenticated: `none`, `key` or `token`."""
     key: str | None = None
     """The name of its API key."""
     address: str = ""
@@ -96,6 +129,11 @@ class Caller(Struct, frozen=True):
     """When its credentials expire, in seconds since 1970."""
     issuer: str | None = None
     """The issuer of its token, where the token is a person's."""
+
+    @property
+    def view(self) -> View:
+        """What there is for it now. It may be another view after each await."""
+        return self.current.view
 
     @property
     def names(self) -> tuple[str, str, str | None]:

@@ -14,7 +14,11 @@ from ..text.scrubber import Scrubber
 
 
 class ToolyardError(Exception):
-    """Base of everything toolyard raises on purpose."""
+    """The base of everything that toolyard raises on purpose.
+
+    `message` is one sentence for people and models. `developer_message`, where there is one, is for logs: do not show
+    it to a model.
+    """
 
     def __init__(self, message: str, *, developer_message: str | None = None) -> None:
         super().__init__(message)
@@ -26,7 +30,7 @@ class ToolyardError(Exception):
 
 
 class RequestError(ToolyardError):
-    """The request cannot be taken as it is."""
+    """The request cannot be taken as it is, and the caller must act: the same request would fail again."""
 
 
 class MalformedRequest(RequestError):
@@ -38,7 +42,8 @@ class UnsupportedProtocol(RequestError):
 
 
 class NotAuthenticated(RequestError):
-    """The request has no credentials, or none that are valid. `challenge` is the value of `WWW-Authenticate`."""
+    """The request has no credentials, or none that are valid: give `Client` a `key`. `challenge` is the value of
+    `WWW-Authenticate`."""
 
     challenge = "Bearer"
 
@@ -75,7 +80,8 @@ class Refused(RequestError):
 
 
 class ToolNotFound(RequestError):
-    """There is no such tool or version for this caller, or the text is no tool id at all."""
+    """There is no such tool or version for this caller, or the text is no tool id at all. What a caller may not see is
+    answered in the same way."""
 
 
 class Problem(Struct, frozen=True):
@@ -96,7 +102,22 @@ def path_of(parts: Iterable[str | int]) -> str:
 
 
 class InvalidInput(RequestError):
-    """The input does not fit the tool's input schema."""
+    """The input does not fit the tool's input schema. `problems` has everything that is wrong with it, each with the
+    `path` of the parameter (`address.city`) and a `sentence` that a model can act on.
+
+    >>> from toolyard import Toolkit
+    >>> from toolyard.testing import call
+    >>> greeter = Toolkit("Greeter")
+    >>> @greeter.tool
+    ... def greet(name: str) -> str:
+    ...     '''Greets somebody.'''
+    ...     return f"Hello, {name}"
+    >>> try:
+    ...     call(greeter, "Greeter.Greet", {})
+    ... except InvalidInput as error:
+    ...     print(error.problems[0].path, error.problems[0].sentence)
+    name Is required
+    """
 
     def __init__(self, problems: tuple[Problem, ...], message: str = "Some input parameters are invalid") -> None:
         super().__init__(message)
@@ -134,7 +155,9 @@ class Missing(Struct, frozen=True):
 
 
 class MissingRequirements(RequestError):
-    """The tool needs an authorization, a secret, a user id or an approval that nobody gave."""
+    """The tool needs something besides input that nobody gave. `missing` has all of it: `authorization`, each with the
+    `url` that a person has to open and the `check_url` that says whether they did; the ids of `secrets`; and whether a
+    `user_id` is missing."""
 
     def __init__(self, message: str, missing: Missing, *, developer_message: str) -> None:
         super().__init__(message, developer_message=developer_message)
@@ -175,7 +198,22 @@ class UnsupportedMediaType(RequestError):
 
 
 class ToolError(ToolyardError):
-    """A failure of a tool, which its author raises on purpose. Everything in it reaches the caller."""
+    """A failure of a tool, which its author raises on purpose. Everything in it reaches the caller. Anything else that
+    a tool raises is a mistake: the caller is told that the tool failed, and its text stays in the server's log.
+
+    Args:
+        message: One sentence that a model can act on.
+        developer_message: Details for the caller's log.
+        can_retry: Whether trying again may help. Not said means that it will not.
+        retry_after_ms: How long to wait first.
+        additional_prompt_content: What the model should know before it tries again: valid values, a hint.
+
+    >>> def unlock(door: str) -> str:
+    ...     '''Unlocks a door.'''
+    ...     if door not in {"back", "front"}:
+    ...         raise ToolError(f"There is no door '{door}'", additional_prompt_content="doors: back, front")
+    ...     return f"{door} is open"
+    """
 
     code = "tool_failed"
     """Why the call ended, as the ledger records it."""
@@ -234,7 +272,8 @@ def scrub_error(scrubber: Scrubber, error: ToolError) -> ToolError:
 
 
 class Declined(ToolError):
-    """A person declined a tool's question (`action` is "decline"), or closed it ("cancel"). A tool may catch this."""
+    """A person said no. In a tool: they declined its question (`action` is `"decline"`) or closed it (`"cancel"`), and
+    the tool may catch this. In a program: the `confirm` of its `Client` did, and nothing was sent."""
 
     def __init__(self, message: str, *, action: str = "decline", developer_message: str | None = None) -> None:
         super().__init__(message, developer_message=developer_message, can_retry=False)
@@ -269,11 +308,12 @@ class OutcomeUnknown(ToolError):
 
 
 class ServerError(ToolyardError):
-    """The request was fine, and this server cannot take it."""
+    """The request was fine and this server cannot take it, or nobody answered: whoever runs the server must act."""
 
 
 class Busy(ServerError):
-    """The server cannot take the request now; the client may send it again after `retry_after_ms`."""
+    """The server cannot take the request now. It may be sent again after `retry_after_ms`, which `Client` does by
+    itself a few times."""
 
     def __init__(self, message: str, *, retry_after_ms: int, developer_message: str | None = None) -> None:
         super().__init__(message, developer_message=developer_message)

@@ -86,9 +86,14 @@ class NewCall(Struct):
     """Of a call that ended before it began: its tool is not there, its input does not fit."""
     offer: str | None = None
     """Of a call of a worker's tool: to whom it is made, and by which definition (`model.worker.offer_of`)."""
-    older: tuple[bytes, ...] = ()
-    """The fingerprints of the same input by older keys of the ring: what was recorded before the keys changed is still
+    prints: tuple[bytes, ...] = ()
+    """The fingerprints of the same input by all keys of the ring: what was recorded before the keys changed is still
     the same call."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody else has to come before it runs: a worker, whoever works on its session, or a person."""
+        return self.queue != "node" or self.waiting_for is not None
 
     def name(self, seq: int) -> CallName:
         """Once it is recorded under that number."""
@@ -96,7 +101,7 @@ class NewCall(Struct):
 
     def has(self, fingerprint: bytes | None) -> bool:
         """Whether what is known by this fingerprint is the same call."""
-        return fingerprint == self.fingerprint or fingerprint in self.older
+        return fingerprint == self.fingerprint or fingerprint in self.prints
 
     def is_like(self, call: "CallRecord") -> bool:
         """Whether that is a call of the same caller, over the same wires, for the same."""
@@ -160,6 +165,8 @@ class CallRecord(Struct):
     progress: bytes | None = None
     effects: str | None = None
     offer: str | None = None
+    is_cut: bool = False
+    """Its input or its result is large and was not read with it: it is empty, or None, here."""
 
     def is_of(self, tool: Tool) -> bool:
         """Whether this is the very tool that it was made to. Another may have its name by now: of another caller, or
@@ -182,6 +189,8 @@ class CallRecord(Struct):
 
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""
+        if self.is_cut:
+            raise RuntimeError("the result of this call was not read")
         if self.state is State.COMPLETE:
             return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"))
         return Outcome(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -14,10 +14,7 @@ from ..text.scrubber import Scrubber
 from .caller import Caller
 from .channel import Channel, Question, scrub_question, tellable
 from .errors import ToolError
-from .tool import Host, Proceed
-
-if TYPE_CHECKING:
-    from .tool import Tool
+from .tool import Host, Proceed, Tool
 
 
 class ResultPlace(Protocol):
@@ -32,18 +29,25 @@ class ResultPlace(Protocol):
 
 
 class Run(Struct, eq=False):
-    """One attempt at one call: everything a tool may know of it."""
+    """One attempt at one call, as the hooks of an app are given it (`App.around`)."""
 
-    tool: "Tool"
+    tool: Tool
+    """The tool that runs: `run.tool.id` is `Calculator.Add`."""
     call_id: str
+    """The call's id: the caller's, or one that the server made."""
     caller: Caller
+    """Whom the server authenticated."""
     input: dict[str, Any]
+    """The input, checked."""
     channel: Channel
     trace_id: str | None = None
+    """The caller's trace id."""
     user_info: Mapping[str, Any] = {}
+    """What the caller says about the end user."""
     secrets: Mapping[str, str] = {}
     tokens: Mapping[str, str] = {}
     resources: Any = None
+    """What the app's lifespan yielded."""
     last_sign_of_life: float = 0.0
     """When it last said how far it is, by the monotonic clock."""
     last_progress: tuple[float, float | None, str | None] | None = None
@@ -54,7 +58,7 @@ class Run(Struct, eq=False):
     seq: int = 0
     """Its number in the ledger; 0 while it is not there."""
     attempt: int = 0
-    """Which attempt at the recorded call this is."""
+    """Which attempt at the recorded call this is, from 1; 0 where the call is not recorded."""
     open_questions: int = 0
     """How many of its questions nobody has answered. A run that waits for an answer is not stuck."""
     task: "asyncio.Task[Any] | None" = None
@@ -66,18 +70,21 @@ class Run(Struct, eq=False):
     """Keeps the secrets and tokens it was given out of what it says; None where it was given none."""
     input_json: bytes = b""
     """The input as it came, for a process elsewhere. `input` may have been changed by the author's validators."""
+    loop: "asyncio.AbstractEventLoop | None" = None
+    """The event loop of its call, where it runs in a thread: there, what is async has to be handed over."""
     place: ResultPlace | None = None
     """What its result holds, where that is large. Whoever made the run gives it back."""
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """To whoever waits, and to the ledger; and a sign that it is not stuck. From any thread. What is not a finite
-        number cannot be told."""
+        """Reports how far it is to whoever waits, and to the ledger; and is a sign that it is not stuck. From any
+        thread. What is not a finite number cannot be told, and what is a secret must not be: no text can stand in a
+        number's place."""
         self.last_sign_of_life = time.monotonic()
-        done_now = _finite(done)
+        done_now = self._tellable_number(done)
         if done_now is None:
             return
         said = None if message is None else self._without_secrets(tellable(message))
-        self.last_progress = done_now, _finite(total), said
+        self.last_progress = done_now, self._tellable_number(total), said
         self.channel.progress(*self.last_progress)
 
     async def ask(self, question: Question) -> Any:
@@ -109,13 +116,17 @@ class Run(Struct, eq=False):
             self.promoted.set_result(seq)
 
     def log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        """To the server's log, and to the channel."""
+        """Writes to the server's log, and to the client where its protocol has log messages, without secrets."""
         said = self._without_secrets(f"{message} {dict(fields)}" if fields else message)
         _log.log(_LEVELS.get(level, logging.INFO), "%s %s: %s", self.tool.id, self.call_id, said)
         plain = {tellable(name): _plain(value) for name, value in fields.items()}
         if self.scrubber is not None:
             plain = self.scrubber.value(plain)
         self.channel.log(level, self._without_secrets(tellable(message)), plain)
+
+    def _tellable_number(self, number: Any) -> float | None:
+        finite = _finite(number)
+        return None if finite is None or (self.scrubber is not None and self.scrubber.is_number(finite)) else finite
 
     def _without_secrets(self, text: str) -> str:
         return text if self.scrubber is None else self.scrubber.text(str(text))
@@ -172,7 +183,7 @@ class Source(Protocol):
     host: Host
 
     @property
-    def tools(self) -> "tuple[Tool, ...]": ...
+    def tools(self) -> tuple[Tool, ...]: ...
 
     def running(self) -> AbstractAsyncContextManager[Any]:
         """Makes what the tools share, gives it, and closes it."""

@@ -69,10 +69,12 @@ class SessionCounts(Struct):
 
 
 class SessionStanding(Struct, frozen=True):
-    """How far a session is, for whoever asks again and again: without its tools and inputs, which may be megabytes."""
+    """How far a session is, for whoever asks again and again: without its tools, its metadata and inputs, which may be
+    megabytes."""
 
     id: str
-    metadata: dict[str, Any]
+    size: int
+    """Of its tools and its metadata, in bytes."""
     turn: int
     open: int
 

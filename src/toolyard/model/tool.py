@@ -147,11 +147,14 @@ class ToolHints(Struct, frozen=True):
 
 
 class Icon(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A picture that a client may show beside a tool, as MCP has it."""
+    """A picture that a client may show beside a tool: `@toolkit.tool(icons=[Icon("https://example.com/a.svg")])`."""
 
     src: str
+    """Its address: https:, or data: with the picture itself."""
     mime_type: str | None = None
+    """Its media type, such as `image/svg+xml`."""
     sizes: tuple[str, ...] = ()
+    """The sizes that it is made for, such as `48x48` or `any`."""
 
 
 class ToolkitInfo(Struct, frozen=True):
@@ -174,6 +177,10 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     input_schema: Schema
     output_schema: Schema | None
     code: Code[Any]
+    called_with: Schema | None = None
+    """Of a tool whose function is here: the schema of what the function is called with. The defaults in it are the
+    function's own, whatever the author's `input_schema` says of them; what may be left out and has none there has one
+    that is not known before the call."""
     host: Host
     title: str | None = None
     hidden: tuple[str, ...] = ()

@@ -16,8 +16,7 @@ from ..model.errors import SetupError, ToolyardError
 from ..server.admin import table as operator_table
 from ..server.admin.operation import OperatorParts
 from ..server.approvals.decisions import AuditedApprovals
-from ..server.console.login import code_maker
-from ..server.console.login_sessions import Codes
+from ..server.console.login import new_code
 from ..server.http.exchange import Exchange
 from ..server.http.routes import RouteTable
 from ..server.ledger import open_store
@@ -67,8 +66,7 @@ class LedgerTransport:
             loaded: Accounts = load("connecting")(settings, store, ring, now, _not_noted).connections
             return loaded
 
-        console_code = code_maker(Codes(store, ring), lambda _: _address(settings))
-        return OperatorParts(store, ring, now, decisions, accounts, console_code)
+        return OperatorParts(store, ring, now, decisions, accounts, lambda _: new_code(store, ring, _address(settings)))
 
     async def _open(self) -> None:
         await self._store.open()

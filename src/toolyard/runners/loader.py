@@ -1,16 +1,19 @@
 """Loads an author's file or module and finds what it offers.
 
-A target is `file.py`, `package.module`, or either with `:name`. Whatever goes wrong is said in one sentence with
-the author's file and line; the traceback stays behind it for `--debug`.
+A target is `file.py`, `package.module`, either with `:name`, or the name of an installed package whose metadata says
+where its tools are (entry points of the group `toolyard.tools`). Whatever goes wrong is said in one sentence with the
+author's file and line; the traceback stays behind it for `--debug`.
 """
 
 import importlib
 import importlib.util
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
 from hashlib import sha256
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +22,8 @@ from ..model.errors import DefinitionError, SetupError, SourcePlace
 from ..model.raised import text_of
 from ..model.run import Source
 
+ENTRY_POINTS = "toolyard.tools"
+"""The group of entry points by which a package says where its tools are: `shop = "shop.tools:toolkit"`."""
 _log = logging.getLogger("toolyard.loading")
 
 
@@ -28,10 +33,49 @@ def sources_of(targets: Iterable[str]) -> list[Source]:
 
 
 def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> list[Source]:
-    """The sources at a target: its app, or else its toolkits; with `:name`, that one."""
+    """The sources at a target: its app, or else its toolkits; with `:name`, that one. What an installed package says
+    of itself comes before a module of the same name."""
+    if is_package_name(target) and (named := entry_points_of(target)):
+        return [source for entry in named for source in _entry(target, entry, say)]
     path, _, name = target.partition(":")
-    is_file = path.endswith(".py") or "/" in path
+    is_file = is_file_name(path)
     module = _load_file(Path(path)) if is_file else _load_module(path)
+    return _sources(module, path, name, say, is_file=is_file)
+
+
+def is_file_name(path: str) -> bool:
+    """Whether a target's path is that of a file, and not of a module."""
+    return path.endswith(".py") or "/" in path
+
+
+def is_package_name(target: str) -> bool:
+    """Whether a target may be the name of an installed package. Names with dots are left to modules: to look for
+    packages takes time, which every start would pay."""
+    return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", target))
+
+
+def entry_points_of(package: str) -> list[EntryPoint]:
+    """Where an installed package says that its tools are; nothing where it says nothing, or is not installed."""
+    try:
+        return list(distribution(package).entry_points.select(group=ENTRY_POINTS))
+    except PackageNotFoundError:
+        return []
+
+
+def _entry(package: str, entry: EntryPoint, say: Callable[[str], None]) -> list[Source]:
+    path, _, name = entry.value.partition(":")
+    try:
+        return _sources(_imported(path), path, name, say)
+    except DefinitionError:
+        raise
+    except SetupError as error:
+        sentence = f"{package} says in its entry points that its tools are at {entry.value}, and {error.message}"
+        raise SetupError(sentence) from error
+
+
+def _sources(
+    module: ModuleType, path: str, name: str, say: Callable[[str], None], *, is_file: bool = False
+) -> list[Source]:
     sources = [_named(module, path, name)] if name else _found(module, path, say)
     for source in sources:
         source.host.target = f"{Path(path).resolve() if is_file else path}{':' if name else ''}{name}"
@@ -74,6 +118,8 @@ def _found(module: ModuleType, path: str, say: Callable[[str], None]) -> list[So
     for name, value in named.items() if apps else ():
         if value is not apps[0] and value not in apps[0].toolkits and value.tools:
             say(f"{path}: {name} is not served: it is not in the app; write App(…, {name}), or serve {path}:{name} too")
+    if not unique and is_installed(path):
+        raise SetupError(_without_tools(path))
     if not unique:
         raise DefinitionError(
             'has no tools; write: from toolyard import Toolkit, then kit = Toolkit("Name") and @kit.tool',
@@ -112,6 +158,33 @@ def _load_module(name: str) -> ModuleType:
         raise SetupError(f"{name} is not a Python file")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    try:
+        return _imported(name)
+    except DefinitionError:
+        raise
+    except SetupError as error:
+        raise SetupError(_without_tools(name)) if is_installed(name) else error from error
+
+
+def is_installed(package: str) -> bool:
+    """Whether there is an installed package of that name, with tools or without."""
+    try:
+        return is_package_name(package) and distribution(package) is not None
+    except PackageNotFoundError:
+        return False
+
+
+def _without_tools(package: str) -> str:
+    module = re.sub("[^a-z0-9]+", "_", package.lower())
+    return (
+        f"{package} is installed and does not say where its tools are; write in its pyproject.toml: "
+        f'[project.entry-points."{ENTRY_POINTS}"] and below it {module} = "{module}.tools:toolkit", '
+        "and install it again"
+    )
+
+
+def _imported(name: str) -> ModuleType:
+    """The module of that name, with what goes wrong in it explained. Raises SetupError where there is none."""
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:

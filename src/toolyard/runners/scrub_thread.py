@@ -1,4 +1,5 @@
-"""Scrubbing of what is large happens beside the loop: a text of a few megabytes, escaped all over, takes seconds."""
+"""Scrubbing of what is large, and making it safe for models, happens beside the loop: a text of a few megabytes,
+escaped or hidden all over, takes seconds."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,6 +13,11 @@ from .schema_cost import measured
 T = TypeVar("T")
 LARGE = 8_000
 """Parts, and eight characters of text count as one: up to 64 KB, which take at most about 30 ms."""
+
+
+async def beside_loop(work: Callable[[], T], size: int) -> T:
+    """`work()`, in a thread where the text that it works on has so many bytes that it would hold others up."""
+    return work() if size <= LARGE * 8 else await asyncio.to_thread(work)
 
 
 async def scrubbed(scrub: Callable[[T], T], said: T, size: Any = None) -> T:

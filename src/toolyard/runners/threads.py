@@ -50,7 +50,7 @@ class Threads:
         """The run of each busy thread: for naming who keeps the loop waiting."""
 
     async def run(self, arguments: dict[str, Any], run: Run) -> Any:
-        loop = asyncio.get_running_loop()
+        run.loop = loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._move_to(loop)
         context, who = contextvars.copy_context(), turn_of(run.caller)

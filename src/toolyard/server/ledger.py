@@ -36,13 +36,21 @@ def open_store(settings: Settings, clock: Clock, supervisor: Supervisor | None =
         # Without the setting, each node would make a key in its own folder: nodes that share a ledger need the same
         # one.
         shared: Store = load("postgres")(settings.store, clock.new_id(), retention, terms, supervisor)
-        return shared, ring_from(settings.secret_key, Path("toolyard.key"))
+        return shared, ring_of(settings)
     if kind != "sqlite" or not path:
         raise SettingsError(f"store must be sqlite:FILE or postgresql://…, got {settings.store!r}")
     store = SqliteStore(path, clock.new_id(), retention, terms, now=clock.now, supervisor=supervisor)
+    return store, ring_of(settings)
+
+
+def ring_of(settings: Settings) -> KeyRing:
+    """The ring of keys of the ledger that the settings name."""
+    path = ledger_file(settings.store)
     if settings.store == MEMORY:  # its key is gone with it
-        return store, KeyRing(lambda: secrets.token_bytes(LENGTH))
-    return store, ring_from(settings.secret_key, Path(path).with_suffix(".key"), Path(path))
+        return KeyRing(lambda: secrets.token_bytes(LENGTH))
+    if path is None:
+        return ring_from(settings.secret_key, Path("toolyard.key"))
+    return ring_from(settings.secret_key, path.with_suffix(".key"), path)
 
 
 def is_shared(settings: Settings) -> bool:

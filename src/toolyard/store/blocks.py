@@ -104,6 +104,8 @@ class BlockSummary(Struct):
 
     def may_have(self, wanted: Filter) -> bool:
         """Whether a call that is looked for may be in the block."""
+        if wanted.state is State.ERROR and self.codes == [SUCCESS]:
+            return False
         code = SUCCESS if wanted.state is State.COMPLETE else None
         asked = (
             (self.tenants, wanted.tenant),
@@ -304,18 +306,46 @@ def _fits(line: CallLine, wanted: Filter) -> bool:
     return all(value is None or value == has for value, has in asked)
 
 
+OPENED_AT_ONCE = 16
+"""Blocks that are looked into in one step of a list: that takes some 30 ms."""
+
+
+class ListStep(NamedTuple):
+    """What one step of a list has found, and the number before which it has not looked; None: it has seen all."""
+
+    calls: list[CallRecord]
+    left_off: int | None = None
+
+
 class NewestCalls:
     """The newest calls that a filter wants: first of the rows, `calls`, and then of one block after the other, of which
-    each ends before the last."""
+    each ends before the last; so many blocks, and no more."""
 
     def __init__(self, wanted: Filter, calls: list[CallRecord]) -> None:
         self._wanted, self.calls = wanted, calls
         self.may_be_in_blocks = wanted.waiting_for is None and wanted.state in (None, State.COMPLETE, State.ERROR)
         """Whether a call that has ended, and waits for nothing, can be meant."""
+        self._opened = 0
 
     def has_all(self, last: int) -> bool:
         """Whether nothing that ends at that number, or before, can be among them any more."""
         return len(self.calls) >= self._wanted.limit and self.calls[-1].seq > last
+
+    def page(self, next_block: int | None = None) -> ListStep:
+        """What there is, where the block that ends at that number was not looked into; None: where all were."""
+        if next_block is None:
+            return ListStep(self.calls)
+        return ListStep([call for call in self.calls if call.seq > next_block], next_block + 1)
+
+    def is_to_leave_off(self, last: int) -> bool:
+        """Whether others get their turn before the block that ends at that number. One that the step before has looked
+        into, too, does not count: else two that reach into each other could be all that there is to a step. A call by
+        its id is in one or two."""
+        if self._wanted.call_id is not None:
+            return False
+        is_new = self._wanted.before is None or last < self._wanted.before
+        self._opened += is_new
+        return is_new and self._opened > OPENED_AT_ONCE
 
     def look_into(self, block: CallBlock, offset: float) -> None:
         found = islice(_found_in(block, self._wanted, offset), self._wanted.limit)

@@ -10,12 +10,12 @@ every write here can be made twice and has its effect once. Where that cannot be
 raised, and the call is settled later like one whose holder is gone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from ..model.api_key import ApiKey
 from ..model.audit import AuditBlock, Chain, Mark
-from ..model.judge import Judged
+from ..model.judge import Judged, Verdict
 from ..model.lifecycle import State
 from ..model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ..model.sealed import Sealed
@@ -144,7 +144,8 @@ class CallStore(Protocol):
         ...
 
     async def find(self, key: CallKey) -> Begun | None:
-        """What has this key, if anything does."""
+        """What has this key, if anything does. As with everything that begins a call, what is known of one is there
+        without an input and a result that are large (`CallRecord.is_cut`); `row` brings them."""
         ...
 
     async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
@@ -153,7 +154,11 @@ class CallStore(Protocol):
         ...
 
     async def row(self, seq: int) -> CallRecord | None:
-        """A call by its number."""
+        """A call by its number. What is large of it is read in its caller's turn (`read_turns.py`)."""
+        ...
+
+    async def glance(self, seq: int) -> CallRecord | None:
+        """The same, without an input and a result that are large: it `is_cut` then."""
         ...
 
     async def listed(self, wanted: Filter) -> list[CallRecord]:
@@ -223,15 +228,15 @@ class RequestStore(Protocol):
         to two. It is done with fewer once they have `most_bytes`."""
         ...
 
-    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
+    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Verdict | None]:
         """Renews, or claims. One verdict each, in order; None: there is no such request."""
         ...
 
-    async def answer(self, answer: Answer) -> Judged | None:
-        """Ends a request."""
+    def answer(self, answer: Answer) -> Awaitable[Verdict | None]:
+        """Ends a request. Those that are begun before one of them is awaited may be written together."""
         ...
 
-    async def leave(self, hand_back: HandBack) -> Judged | None:
+    async def leave(self, hand_back: HandBack) -> Verdict | None:
         """Gives a request back."""
         ...
 
@@ -266,7 +271,11 @@ class SessionStore(Protocol):
         ...
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
-        """The same, without its tools."""
+        """How far a session of the caller's is."""
+        ...
+
+    async def session_metadata(self, id: str) -> bytes:
+        """JSON, as it came; of a session that is not there, nothing."""
         ...
 
     async def request_standings(self, session: str) -> list[RequestEvent]:

@@ -5,6 +5,7 @@ once; one that is shared by many nodes also tells of theirs, at the latest when 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -36,6 +37,10 @@ class Topic(StrEnum):
     challenge's id."""
     KEPT = "kept"
     """Something new was put into the vault; its key is the kind of thing."""
+    OFFERED = "offered"
+    """The prompts or resources of an author's own server changed; its key says which."""
+    FOLLOWED = "followed"
+    """A client follows other resources than before; its key is the client's session."""
     HEARD = "heard"
     """There is something to be told to a client; its key is the client's session."""
 
@@ -65,7 +70,10 @@ class Hints:
 
     def __init__(self) -> None:
         self._listeners: dict[tuple[Topic, Hashable], list[Callable[[], None]]] = {}
+        self._by_topic: dict[Topic, list[Callable[[Hashable], None]]] = {}
         self._bells: set[Bell] = set()
+        self.told: Counter[Topic] = Counter()
+        """How many hints there were of each topic: who has looked since the last one has nothing new to see."""
         self.is_leaving = False
         """Whoever only waits should stop waiting: the server leaves."""
 
@@ -82,7 +90,16 @@ class Hints:
 
         return forget
 
+    def watch_all(self, topic: Topic, listener: Callable[[Hashable], None]) -> Callable[[], None]:
+        """Calls `listener` with the key of each hint of a topic, until what this returns is called."""
+        there = self._by_topic.setdefault(topic, [])
+        there.append(listener)
+        return lambda: there.remove(listener)
+
     def tell(self, topic: Topic, key: Hashable = "") -> None:
+        self.told[topic] += 1
+        for hear in list(self._by_topic.get(topic, ())):
+            hear(key)
         for listener in list(self._listeners.get((topic, key), ())):
             listener()
 

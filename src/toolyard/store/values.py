@@ -1,7 +1,6 @@
 """Values that go into a store and come out of it, beside those of the model: what to look for, what was found, how long
 things are kept, and the errors that only a store raises."""
 
-from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
@@ -9,6 +8,7 @@ from msgspec import Struct
 from ..model.errors import Busy, KeyConflict, SetupError, Unavailable
 from ..model.lifecycle import State, WaitingFor
 from ..model.record import CallKey, CallRecord
+from ..model.tool_patterns import offers_named
 from ..model.worker import reference_of
 from ..model.writes import Claimant, LeaseTerms
 
@@ -53,7 +53,8 @@ class Begun(Struct):
     seq: int
     """Of the call that was recorded; 0 if there was one already."""
     known: CallRecord | None = None
-    """The call that has this key. Its payload may be gone, and then it is a `tombstone`."""
+    """The call that has this key, without what is large of it. Its payload may be gone, and then it is a
+    `tombstone`."""
     tombstone: bytes | None = None
     """The fingerprint of a call whose payload was removed, but whose key is still taken."""
 
@@ -145,17 +146,12 @@ class ClaimFilter(Struct, frozen=True):
     @property
     def offers(self) -> list[str]:
         """Of what `who` serves, that which is asked for."""
-        return [offer for offer in sorted(self.who.serves) if self._fits(reference_of(offer))]
+        return offers_named(self.who.serves, self.tools)
 
     @property
     def references(self) -> list[str]:
         """Of the same tools."""
         return sorted(set(map(reference_of, self.offers)))
-
-    def _fits(self, reference: str) -> bool:
-        names = (reference, reference.partition("@")[0])
-        patterns = map(only_stars, self.tools)
-        return not self.tools or any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 class Usage(Struct, frozen=True):

@@ -135,8 +135,6 @@ _WORTH_A_LOOK = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last, _ in RA
 )
 """`RANGES`, with few and wide ranges beyond the first plane: a regular expression tries the ranges one by one, and what
 is caught in a wide one is looked at again, exactly."""
-_suspects = re.compile(f"[{_WORTH_A_LOOK}]")
-_has_no_suspect = re.compile(f"[^{_WORTH_A_LOOK}]*+").fullmatch
 _ends_a_line = re.compile("[\t\n\r]")
 _PLAIN = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _BACKSLASH, _DELETE = b"\\\x7f"
@@ -150,14 +148,26 @@ def has_hidden(text: str) -> bool:
     if text.isascii():
         if (len(text) <= _SHORT and text.isprintable()) or not text.encode().translate(None, _PLAIN):
             return False
-    elif _has_no_suspect(text):
+    elif _unsuspicious()(text):
         return False
     return next(positions(text), None) is not None
 
 
 def positions(text: str) -> Iterator[int]:
     """The positions of a text's hidden characters."""
-    return (found.start() for found in _suspects.finditer(text) if _is_hidden(found))
+    return (found.start() for found in _suspects().finditer(text) if _is_hidden(found))
+
+
+@cache
+def _suspects() -> re.Pattern[str]:
+    """Characters that may be hidden. This and the next two take long to compile, and a server whose texts are ASCII
+    never needs them, so they are compiled on first use."""
+    return re.compile(f"[{_WORTH_A_LOOK}]")
+
+
+@cache
+def _unsuspicious() -> Callable[[str], re.Match[str] | None]:
+    return re.compile(f"[^{_WORTH_A_LOOK}]*+").fullmatch
 
 
 def _is_hidden(found: re.Match[str]) -> bool:
@@ -170,8 +180,7 @@ def _is_hidden(found: re.Match[str]) -> bool:
 
 @cache
 def _fine() -> Callable[[str, int], re.Match[str] | None]:
-    """Matches where the character at that position of a text may stand. It takes long to compile and most texts never
-    need it, so it is compiled on first use."""
+    """Matches where the character at that position of a text may stand."""
     return re.compile("|".join((f"[^{_TABLE}]", *FINE.values(), rf"(?=[\U000e0000-\U000e007f])(?:{_IN_FLAGS})"))).match
 
 
@@ -219,7 +228,7 @@ def escaped_json(text: str) -> str:
 
 
 def _with_spelled(text: str, spell: Callable[[str], str]) -> str:
-    return _suspects.sub(lambda found: spell(found[0]) if _is_hidden(found) else found[0], text)
+    return _suspects().sub(lambda found: spell(found[0]) if _is_hidden(found) else found[0], text)
 
 
 @cache

@@ -39,9 +39,11 @@ class Scrubber:
     def __init__(self, given: Iterable[tuple[str, str]]) -> None:
         # By each form that a secret may take: what is shown in its place.
         self._names: dict[str, str] = {}
+        self._numbers: dict[int | float, str] = {}
         self._escapable: list[_Escapable] = []
         for name, value in given:
             shown = f"[secret {name}]"
+            self._numbers |= dict.fromkeys(_as_numbers(value), shown)
             for form in dict.fromkeys(_forms(value)):
                 self._names[form] = shown
                 if not _needs_no_escape(form) and len(read := Reading(form).text) >= SHORTEST:
@@ -91,8 +93,12 @@ class Scrubber:
         if isinstance(value, bytes):
             return self.text(base64.b64encode(value).decode())
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return self._names.get(str(value), value)
+            return self._names.get(str(value)) or self._numbers.get(abs(value), value)
         return value
+
+    def is_number(self, value: float) -> bool:
+        """Whether a number is a secret, however a program has come by it."""
+        return str(value) in self._names or abs(value) in self._numbers
 
 
 def scrubber_of(secrets: Mapping[str, str], tokens: Mapping[str, str]) -> Scrubber | None:
@@ -110,6 +116,19 @@ def _forms(value: str) -> Iterator[str]:
             yield written.decode("latin-1")  # as bytes, which Python shows escaped
             yield from (written.hex(), written.hex().upper())
             yield from _in_base64(written)
+
+
+def _as_numbers(value: str) -> Iterator[int | float]:
+    """The numbers that programs make of a secret of digits. As a float it may have lost its last digits, and a zero in
+    front is lost in any case; what has fewer than `SHORTEST` digits then is not looked for."""
+    for read in (int, float):
+        try:
+            number = abs(read(value))
+        except ValueError:
+            continue
+        digits = str(number).removesuffix(".0").replace(".", "").lstrip("0")
+        if digits[:1].isdigit() and len(digits) >= SHORTEST:  # and not `inf` or `nan`
+            yield number
 
 
 def _longest(form: str, read: str) -> str:

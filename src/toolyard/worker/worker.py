@@ -45,19 +45,31 @@ class Options(Struct, frozen=True):
     """The options of a worker: which server it works for, as whom, and how much at once."""
 
     url: str
+    """The server's address."""
     name: str
+    """The worker's name, by which the server knows it again: one for each process."""
     key: str | None = None
+    """An API key or a token."""
     concurrency: int = 32
+    """How many calls to run at once."""
     grace_s: float = 30.0
+    """How long running calls have to end when the worker leaves."""
     ca: str | None = None
+    """A file of certificate authorities to trust instead of the system's."""
     core_files: bool = True
     """Whether a crash of the process may leave a core file, which could have secrets in it. Only whoever owns the whole
     process can decide that, so it is an option."""
 
 
 class Worker:
-    """Works for one server with the tools of these sources. `live` runs it, on one event loop; `stop` ends it, from any
-    thread or signal handler."""
+    """Runs tools here for a server elsewhere, as `toolyard worker` does: claims their calls, runs them, submits the
+    results. `live` runs it, on one event loop; `stop` ends it, from any thread or signal handler.
+
+    Args:
+        sources: Toolkits or apps.
+        options: Which server it works for, as whom, and how much at once.
+        announce: Called once, when the server has taken the worker.
+    """
 
     def __init__(self, sources: Sequence[Source], options: Options, announce: Callable[[], None]) -> None:
         self._sources, self._options, self._announce = sources, options, announce
@@ -67,14 +79,19 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self) -> None:
-        """Makes the worker leave: it claims no more calls, and those that run may end."""
+        """Makes the worker leave: it claims no more calls, and those that run may end, for `Options.grace_s`."""
         if self._loop is None:
             self._leaving.set()  # it has not begun
         else:
             self._loop.call_soon_threadsafe(self._leaving.set)
 
     async def live(self) -> None:
-        """Works until `stop`, or until the server refuses the worker: then raises the refusal."""
+        """Works until `stop`. A server that does not answer is asked again, for as long as it takes.
+
+        Raises:
+            ToolyardError: The server refuses the worker: wrong credentials, or tools that it may not offer.
+            SetupError: What the tools share cannot be made.
+        """
         scrub_logs()
         if not self._options.core_files:
             no_core_files()

@@ -123,6 +123,33 @@ def test_a_new_token_is_kept_also_if_all_was_sealed_anew_meanwhile(own: Provider
     asyncio.run(story())
 
 
+def test_what_a_refresh_brings_after_the_account_was_disconnected_is_taken_back_too(own: Provider) -> None:
+    async def story() -> None:
+        async with scene(own) as stage:
+            await stage.connect()
+            connections = stage.yard.connecting.connections  # type: ignore[union-attr]
+            provider = stage.yard.connecting._providers["idp"]  # type: ignore[union-attr]
+            refresh, revoke, taken_back, brought = provider.refresh, provider.revoke, [], []
+
+            async def disconnected_meanwhile(token: str) -> Any:
+                tokens = await refresh(token)
+                brought.append(tokens.refresh)
+                await connections.disconnect("default", "local", "idp")
+                return tokens
+
+            async def revoked(token: str, kind: str) -> bool:
+                taken_back.append(token)
+                return await revoke(token, kind)
+
+            provider.refresh = disconnected_meanwhile  # type: ignore[method-assign]
+            provider.revoke = revoked  # type: ignore[method-assign]
+            stage.clock.ahead = AN_HOUR
+            assert (await stage.call())["status"] == 400, "nobody has the account any more"
+            assert brought[0] in taken_back
+
+    asyncio.run(story())
+
+
 def test_a_refresh_token_that_is_dead_leads_to_a_new_challenge(own: Provider) -> None:
     async def story() -> None:
         async with scene(own) as stage:

@@ -194,7 +194,7 @@ def test_a_slow_call_goes_on_and_is_collected() -> None:
 
 def test_the_console_says_where_it_runs_and_a_stopping_server_closes_it() -> None:
     async def scene(yard: Yard, catapult: Catapult) -> None:
-        assert yard.engine.place_of(THROW) == "over the wall"
+        assert yard.engine.plans.place_of(THROW) == "over the wall"
         assert not catapult.is_closed
 
     assert play(scene).is_closed

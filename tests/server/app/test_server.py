@@ -4,7 +4,9 @@ import asyncio
 import logging
 import re
 import threading
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import pytest
@@ -167,6 +169,35 @@ def test_it_mounts_into_starlette_with_its_lifespan() -> None:
         assert life == ["made", "closed"]
 
     asyncio.run(live())
+
+
+@pytest.mark.parametrize("public_url", [None, "http://127.0.0.1:8000/agents"])
+def test_below_a_mount_every_link_and_form_of_its_pages_is_below_it_too(public_url: str | None, tmp_path: Path) -> None:
+    asking = Toolkit("Asking")
+
+    @asking.tool(approval="always")
+    async def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    more = {} if public_url is None else {"public_url": public_url}
+    tools = App(asking).asgi(store=f"sqlite:{tmp_path}/yard.db", **more)
+    outer = FastAPI(lifespan=tools.lifespan)
+    outer.mount("/agents", tools)
+    with TestClient(outer, base_url="http://127.0.0.1:8000") as browser:
+        missing = browser.post("/agents/tools/call", json={"tool_id": "Asking.Pay"}).json()["missing_requirements"]
+        approval = urlsplit(missing["authorization"][0]["url"]).path
+        pages = {path: browser.get(path) for path in ("/agents/", "/agents/docs", approval, "/agents/console/login")}
+        for path, page in pages.items():
+            for link in re.findall(r"(?:href|src|action)=['\"]([^'\"#]+)", page.text):
+                assert urlsplit(urljoin(f"http://127.0.0.1:8000{path}", link)).path.startswith("/agents/"), (path, link)
+        assert "<form" in pages[approval].text
+        form = re.search(r"action='([^']+)'.*name='form' value='([^']+)'", pages[approval].text)
+        assert form is not None
+        fields = {"form": form[2], "code": "AAAA-AAAA", "say": "yes"}
+        sent = browser.post(form[1], data=fields, headers={"origin": "http://127.0.0.1:8000"})
+        assert (sent.status_code, "This is not the code" in sent.text) == (403, True), sent.text
+        assert browser.get("/agents/openapi.json").json()["servers"] == [{"url": "http://127.0.0.1:8000/agents"}]
 
 
 def test_a_mounted_app_can_be_started_again() -> None:

@@ -29,7 +29,8 @@ OWN = {
     "postgres": {
         "node lease", "hints to other nodes", "hints of other nodes", "a look at other nodes' writes",
         "ledger writes: calls that begin", "ledger writes: calls that ran", "ledger writes: calls that end",
-        "ledger writes: heartbeats", "ledger writes: answers", "ledger writes: decisions",
+        "ledger writes: heartbeats", "ledger writes: heartbeats, 2", "ledger writes: answers",
+        "ledger writes: answers, 2", "ledger writes: decisions",
     },
 }  # fmt: skip
 PROVIDERS = [{"id": "github", "preset": "github", "client_id": "c", "client_secret": "s"}]

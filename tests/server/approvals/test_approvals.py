@@ -306,7 +306,7 @@ def test_what_is_left_out_counts_as_what_the_tool_takes(cents: dict[str, int], w
 
 @pytest.mark.parametrize(
     ("amount", "waits"),
-    [(501, True), (500.5, True), ("500.01", True), ("1e9", True), ("500", False), (None, False), (True, True)],
+    [(501, True), (500.5, True), ("500.01", True), ("1e9", True), ("500", False), (None, True), (True, True)],
 )
 def test_an_amount_may_be_text_and_what_is_none_is_looked_at(amount: Any, waits: bool) -> None:
     async def scene(made: Scene) -> None:
@@ -732,6 +732,24 @@ def test_who_has_the_code_decides_at_the_page() -> None:
             late = await page.send("no", code)
             assert (late.status, b"Nothing was decided" in late.body) == (403, True), "a code ends with its call"
         assert len(paid) == 1 or (await ended(made, approval["callId"]))["state"] == "COMPLETE"
+
+    run(scene)
+
+
+@pytest.mark.parametrize("say", ["approve", "reject"])
+def test_the_link_of_a_call_that_has_ended_shows_nothing_of_it(say: str) -> None:
+    async def scene(made: Scene) -> None:
+        challenge_of(await oxp(made, input={"order": "a-secret-order", "cents": 1}, call_id="the-call"))
+        (approval,) = await waiting(made)
+        page = page_of(made, approval)
+        assert "a-secret-order" in await page.open()
+        await made.send("operator", "POST", f"/v1/admin/approvals/{approval['id']}/{say}", {"reason": "a-bad-reason"})
+        await ended(made, "the-call")
+        late = [(await page.send("yes", approval["code"])).body.decode(), await page.open()]
+        for shown in late:
+            assert "has ended" in shown
+            for told in ("a-secret-order", "a-bad-reason", "the-call", "ada", "Pay.Refund"):
+                assert told not in shown, told
 
     run(scene)
 

@@ -23,9 +23,7 @@ async def refund(order: str) -> str:
 
 
 def console_routes() -> list[Route]:
-    routes = Yard([kit], settings()).asgi._table._by_path.values()
-    found = [route for path in routes for method, route in path.items() if method == route.method]
-    return [route for route in found if route.path.startswith("/console")]
+    return [route for route in Yard([kit], settings()).asgi._table.all() if route.path.startswith("/console")]
 
 
 INSIDE = [route for route in console_routes() if route.path not in ("/console/enter", "/console/leave")]

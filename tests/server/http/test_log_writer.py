@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,14 @@ class Piped:
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
-        self.writer = LogWriter(os.fdopen(self._writing, "w"))
+        # The stream does not close it: by then the number may be another file's.
+        self.writer = LogWriter(os.fdopen(self._writing, "w", closefd=False))
+        self._is_closed = False
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            os.close(self._writing)
 
     def log(self, first: int, last: int) -> None:
         for number in range(first, last):
@@ -44,6 +52,7 @@ def piped() -> Iterator[Piped]:
     yield piped
     os.close(piped.reading)
     piped.writer.stop()
+    piped.close()
 
 
 def numbers(lines: list[str]) -> list[int]:
@@ -104,7 +113,7 @@ def test_what_cannot_be_written_costs_nothing(place: str) -> None:
 
 
 def test_a_stream_that_a_tool_closes_is_written_on(piped: Piped) -> None:
-    os.close(piped._writing)
+    piped.close()
     piped.log(0, 3)
     assert numbers(piped.read("2 ")) == [0, 1, 2]
 
@@ -164,3 +173,32 @@ def test_a_process_ends_though_nobody_reads_its_log(end: str) -> None:
     with run(BEGIN + ENDS[end], subprocess.PIPE) as process:
         code = process.wait(DEADLINE_S)
         assert code == {"returns": 0, "exits": 3}.get(end, 1)
+
+
+SHARED = """
+import logging, pathlib, sys
+from toolyard.server.http.log_writer import LogWriter
+writer = LogWriter(sys.stderr, pathlib.Path(sys.argv[1]))
+for _ in range(5):
+    writer.emit(logging.LogRecord("shared", logging.INFO, "", 0, sys.argv[2] * 100_000, None, None))
+print("writes", flush=True)
+writer.wait(60)
+"""
+
+
+def test_processes_that_share_a_log_write_whole_lines(tmp_path: Path) -> None:
+    """Longer than what a pipe holds, and nobody reads until both are at it."""
+    reading, writing = os.pipe()
+    command = [sys.executable, "-c", SHARED, str(tmp_path / "lock")]
+    processes = [
+        subprocess.Popen([*command, letter], stdout=subprocess.PIPE, stderr=writing, text=True) for letter in "xy"
+    ]
+    os.close(writing)
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writes\n"
+    with open(reading, encoding="utf-8") as log:
+        lines = log.read().splitlines()
+    for process in processes:
+        process.communicate()
+    assert sorted(lines) == ["x" * 100_000] * 5 + ["y" * 100_000] * 5

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from toolyard.server.http import fast_path
+from toolyard.server.http import fast_path, outbox
 from toolyard.server.http.outbox import LARGEST, MOST_TOGETHER, Outbox
 from toolyard.server.http.uvicorn_protocol import Cycle, PoliteProtocol
 from toolyard.wires.contract import Reply
 
 from .connection import Line, connection
+
+
+@pytest.fixture(autouse=True)
+def _there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy may stand still for longer than replies are collected."""
+    monkeypatch.setattr(outbox, "LONGEST_S", 60.0)
 
 
 class Written:
@@ -56,6 +62,17 @@ def test_those_that_came_together_are_answered_when_the_last_one_is() -> None:
         assert [name for name, _ in written] == ["a", "b", "c"]
 
     in_a_loop(together)
+
+
+def test_replies_are_not_collected_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "LONGEST_S", -1.0)
+
+    async def slow(box: Outbox, written: list[tuple[str, bytes]], to: Callable[[str], Any]) -> None:
+        box.starting = 2
+        box.put(to("a"), b"1")
+        assert written == [("a", b"1")]
+
+    in_a_loop(slow)
 
 
 def test_nobody_waits_for_one_that_waits() -> None:

@@ -8,9 +8,13 @@ from fastapi import FastAPI
 
 from tests.system.hardening.raw import Reply as Received
 from tests.system.hardening.raw import ask, request
+from toolyard.lazy import load
+from toolyard.model.errors import PathNotFound
+from toolyard.server.accounts.routes import LED_TO, SHOWN
 from toolyard.server.app.compose import Yard
+from toolyard.server.approvals.routes import PAGES
 from toolyard.server.http.exchange import Exchange
-from toolyard.server.http.routes import Route, variables_of
+from toolyard.server.http.routes import LateRoutes, Route, RouteTable, variables_of
 from toolyard.server.openapi.document import document
 from toolyard.server.settings.table import exactly
 from toolyard.wires.contract import Reply
@@ -153,3 +157,51 @@ def test_the_document_lists_every_variable() -> None:
             listed = [each for each in operation.get("parameters", ()) if each["in"] == "path"]
             assert [each["name"] for each in listed] == variables_of(path)
             assert all(each["required"] for each in listed)
+
+
+# --- routes that are made late --------------------------------------------------------------------
+
+
+def test_late_routes_are_made_with_the_first_request_below_their_path_and_once() -> None:
+    made: list[str] = []
+
+    def make() -> list[Route]:
+        made.append("made")
+        return [tells("GET", "/desk"), tells("POST", "/desk/{drawer}/open")]
+
+    table = RouteTable([tells("GET", "/desks"), LateRoutes("/desk", frozenset({"GET", "POST"}), make)])
+    assert table.find("GET", "/desks")[0].path == "/desks"
+    with pytest.raises(PathNotFound):
+        table.find("GET", "/desktop/x")
+    assert made == []
+    assert table.find("POST", "/desk/top/open")[1] == {"drawer": "top"}
+    assert table.find("GET", "/desk")[0].path == "/desk"
+    assert made == ["made"]
+
+
+def test_a_table_of_late_routes_is_whole_when_somebody_asks_for_all() -> None:
+    table = RouteTable([tells("GET", "/x"), LateRoutes("/desk", frozenset({"PUT"}), lambda: [tells("PUT", "/desk")])])
+    for _ in range(2):
+        assert [(route.method, route.path) for route in table.all()] == [("GET", "/x"), ("PUT", "/desk")]
+
+
+def test_a_server_knows_all_its_methods_before_all_routes_are_made() -> None:
+    yard = Yard([], exactly())
+    for table in (yard.asgi._table, yard._operator_socket._shell._table):
+        before = table.methods
+        table.all()
+        assert before == table.methods
+
+
+def test_late_routes_are_all_below_their_path() -> None:
+    late = Yard([], exactly()).asgi._table._late
+    assert {each.at for each in late} == {"/console", "/v1/admin"}
+    assert [route.path for each in late for route in each.make() if not each.has(route.path)] == []
+
+
+def test_every_page_that_has_an_address_has_a_handler() -> None:
+    yard = Yard([], exactly())
+    approvals = load("approval_pages")(yard._decisions, yard._ring, yard.catalogue, yard._clock.now)
+    accounts = load("account_handlers")(None, yard._ring, None, yard.witness)
+    assert approvals.handlers().keys() == set(PAGES)
+    assert accounts.handlers().keys() == {*SHOWN, *LED_TO}

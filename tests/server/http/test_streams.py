@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.hardening.raw import DEADLINE_S, Closed
+from tests.system.hardening.raw import DEADLINE_S
 from toolyard.server.http.exchange import Exchange
 from toolyard.server.http.streams import BrokenOff
 from toolyard.wires.contract import ALWAYS, Stream
@@ -156,7 +156,7 @@ def test_open_streams_do_not_hold_up_the_end(stoppable: Talking) -> None:
         stoppable.process.wait(DEADLINE_S)
 
 
-def test_a_stream_that_begins_at_the_end_is_over(stoppable: Talking) -> None:
+def test_a_stream_that_would_begin_at_the_end_is_told_when_to_come_back(stoppable: Talking) -> None:
     with stoppable.line() as idle, stoppable.line() as line:
         idle.send(stoppable.request("/told/nothing/now"))
         assert idle.reply().body == b"no"
@@ -166,10 +166,9 @@ def test_a_stream_that_begins_at_the_end_is_over(stoppable: Talking) -> None:
         stoppable.process.send_signal(signal.SIGTERM)
         assert idle.wait_until_closed() == b""
         line.send(asked[-1:])
-        assert line.reply().status == 200
-        assert line.chunk() == b""
-        with pytest.raises(Closed):
-            line.chunk()
+        reply = line.reply()
+        assert (reply.status, reply.headers["retry-after"], reply.headers["connection"]) == (400, "1", "close")
+        assert line.wait_until_closed() == b""
         stoppable.process.wait(DEADLINE_S)
 
 
@@ -275,9 +274,12 @@ def test_all_streams_are_ended_at_once() -> None:
         for asked in open_ones:
             await asked.messages(2)
         await served.streams.end_endless()
-        for asked in [*open_ones, Asked(served, "/stream/ended-later")]:
+        for asked in open_ones:
             await asked.end()
             assert asked.sent[-1] == body(b"", more=False)
+        later = Asked(served, "/stream/ended-later")
+        await later.end()
+        assert later.sent[0]["status"] == 400
         assert not journal.has("ended-later.started")
 
     run(scenario)

@@ -5,9 +5,11 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
 
+import pytest
+
 from toolyard.model.caller import Caller
 from toolyard.server.http.exchange import Exchange, Gone
-from toolyard.server.http.turns import ROUNDS, Turns
+from toolyard.server.http.turns import DENSE_BODY, LARGE_BODY, MOST_S, MOST_VALUES, ROUNDS, Turns, takes_turns
 
 
 def on_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -68,6 +70,29 @@ async def test_between_two_turns_the_loop_goes_round() -> None:
     assert seen.count(2) >= ROUNDS
 
 
+def test_who_takes_the_loop_for_long_leaves_it_to_others_for_half_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_s = iter([0.0, 0.6, 1.0, 1.001, 2.0, 9.0])
+    monkeypatch.setattr("toolyard.server.http.turns.time.thread_time", lambda: next(taken_s))
+
+    async def scenario() -> None:
+        loop, left_s = asyncio.get_running_loop(), list[float]()
+
+        def call_later(delay: float, callback: Callable[..., object], *arguments: object) -> asyncio.Handle:
+            if callback == requests.turns._give:
+                left_s.append(delay)
+            return loop.call_soon(callback, *arguments)
+
+        requests = Requests()
+        monkeypatch.setattr(loop, "call_later", call_later)
+        await asyncio.gather(*(requests.start(name) for name in ("a1", "a2", "a3")))
+        for _ in range(2 * ROUNDS):
+            await asyncio.sleep(0)
+        assert left_s == [0.3, MOST_S], "a thousandth of a second is not worth it, and no more than that is enough"
+        assert len(requests.notes) == 6
+
+    asyncio.run(scenario())
+
+
 @on_a_loop
 async def test_a_request_that_only_waits_holds_nobody_up() -> None:
     requests, answered = Requests(), asyncio.Event()
@@ -100,13 +125,19 @@ async def test_whoever_leaves_or_is_stopped_loses_its_turn_and_nobody_elses() ->
 
 @on_a_loop
 async def test_a_turn_that_came_as_its_request_was_stopped_goes_to_the_next() -> None:
-    requests = Requests()
-    running = [requests.start(name) for name in ("a1", "b1", "c1")]
-    while "a1" not in requests.notes[1:]:
+    requests, given = Requests(), list["asyncio.Future[None]"]()
+    first = requests.start("a1")
+    stopped = asyncio.create_task(requests.turns.wait_for(Caller("t", "b"), given.append))
+    running = [first, stopped, requests.start("c1")]
+    while not given or not given[0].done():
         await asyncio.sleep(0)
-    turn = requests.turns._waiting["t", "b"][0]
-    while not turn.done():
-        await asyncio.sleep(0)
-    running[1].cancel()
+    stopped.cancel()
     await asyncio.gather(*running, return_exceptions=True)
     assert requests.notes == ["a1", "a1", "c1", "c1"]
+
+
+def test_a_body_of_many_values_takes_turns_though_it_is_not_large() -> None:
+    dense = b"[" + b"1," * (MOST_VALUES + 1) + b"1]"
+    dense += b" " * (DENSE_BODY - len(dense) + 1)
+    text = b'"' + b"x" * (LARGE_BODY - 2) + b'"'
+    assert (takes_turns(dense), takes_turns(text), takes_turns(text + b" ")) == (True, False, True)

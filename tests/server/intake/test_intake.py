@@ -50,6 +50,9 @@ WAYS: dict[str, Way] = {"oxp": oxp, "mcp": mcp, "session": session}
 def test_a_server_that_leaves_takes_no_call_whichever_way_it_comes(way: str) -> None:
     async def scene(made: Scene) -> None:
         made.yard.readiness.drain()
+        assert (await made.send("owner", "GET", "/ready")).status == 503
+        assert "The server is not ready" not in (await WAYS[way](made)).body.decode(), "it was only to be sent no more"
+        made.yard.readiness.refuse_calls()
         answer = await WAYS[way](made)
         assert "The server is not ready" in answer.body.decode(), answer.body
         made.yard.readiness.take_calls()

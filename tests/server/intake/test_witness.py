@@ -172,9 +172,12 @@ def test_a_strict_server_without_its_log_answers_nothing() -> None:
             raise StoreDown("down", retry_after_ms=1)
 
         made.yard.store.audit.add = down  # type: ignore[method-assign, assignment]
-        reply = await oxp(made, "Safe.Keep")
-        assert reply.status == 400
-        assert reply.json["retry_after_ms"] > 0
+        asked_again = await oxp(made, "Safe.Keep", call_id="strict")
+        assert asked_again.status == 400
+        assert asked_again.json["retry_after_ms"] > 0
+        told = (await oxp(made, "Safe.Keep")).json
+        assert (told["success"], told["error"]["can_retry"], "value" in told) == (False, False, False)
+        assert (await oxp(made, "Safe.Miss")).status == 400
         del made.yard.store.audit.add
 
     run(scene)

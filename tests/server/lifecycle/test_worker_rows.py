@@ -87,13 +87,13 @@ def test_a_registration_is_one_change_and_its_tools_are_looked_at_off_the_loop()
     async def story() -> None:
         async with Scene(Yard([kit], settings(max_tools_per_worker=300, max_tools_per_caller=500))) as made:
             here, engine, changes, planned = threading.get_ident(), made.yard.engine, list[int](), list[int]()
-            plan = engine.plan
+            plan = engine.plans.make
 
             def seen(tool: Tool) -> Any:
                 planned.append(threading.get_ident())
                 return plan(tool)
 
-            engine.plan = seen  # type: ignore[method-assign]
+            engine.plans.make = seen  # type: ignore[method-assign]
             made.yard.catalogue.subscribe(lambda change: changes.append(len(change.added)))
             assert (await made.send("owner", "PUT", AT, many(300))).status == 200
             assert (changes, len(planned), here in planned) == ([300], 300, False)

@@ -1,14 +1,14 @@
 """Real servers of the tools, which can be killed and started again."""
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 from ... import warm
-from ...conformance.serving import command, environment, free_port, wait_until_healthy
+from ...conformance.serving import POLL_S, command, environment, free_port, wait_until_healthy
 from .stage import Stage
 
 TOOLS = f"{Path(__file__).with_name('tools.py')}:app"
@@ -41,16 +41,17 @@ class Server:
         self.process.wait()
 
     def terminate(self) -> None:
-        """Returns when it takes no more connections."""
+        """Returns when nobody may wait on it any more, or it takes no connections."""
         assert self.process is not None
         self.process.terminate()
         until = time.monotonic() + DEADLINE_S
         while time.monotonic() < until:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
+                with urlopen(f"{self.root}/v1/tools/requests?wait=0.001"):
+                    time.sleep(POLL_S)
+            except OSError:  # a refusal is one, too
                 return
-        raise AssertionError("it still takes connections")
+        raise AssertionError("it still lets clients wait")
 
     def wait(self) -> int:
         """Its exit code."""

@@ -14,6 +14,7 @@ from toolyard.lazy import load
 from toolyard.model.api_key import ApiKey
 from toolyard.model.caller import Caller
 from toolyard.server.app.compose import Yard
+from toolyard.server.mcp.transports.older_http import MOST_TOLD_TOGETHER
 from toolyard.store.values import StoreDown
 
 from ..asking import Asked, run
@@ -43,6 +44,11 @@ class Play:
         kit.tool(name="Alone", concurrency=1)(wait)
         kit.tool(name="GoesOn", on_disconnect="continue")(wait)
         kit.tool(name="Guarded")(wait)
+
+        @kit.tool(name="Long")
+        async def long() -> str:
+            return "x" * (MOST_TOLD_TOGETHER // 2)
+
         self.made = Scene(Yard([kit], settings(access=RULES)))
 
     def gate(self, name: str) -> asyncio.Event:
@@ -126,6 +132,25 @@ def test_a_message_that_the_ledger_fails_does_not_spoil_the_others() -> None:
         reply = await played.send([ping("a"), level, ping("c")], mcp_session_id=session)
         assert reply.status == 200
         assert [(each["id"], "error" in each) for each in reply.json] == [("a", False), ("b", True), ("c", False)]
+
+    play(story)
+
+
+def test_answers_that_are_too_large_together_end_a_batch_and_nothing_more_of_it_begins() -> None:
+    async def story(played: Play) -> None:
+        made = {"name": "Kit_Long", "arguments": {}, "_meta": {"toolyard/callId": "long"}}
+        await played.send([{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": made}])
+        played.gate("last").set()
+        uri = {"uri": "toolyard://calls/long/content"}
+        first, second, third = ({"jsonrpc": "2.0", "id": id, "method": "resources/read", "params": uri} for id in "abc")
+        noticed = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "none"}}
+        reply = await played.send([first, second, noticed, third, call("last")])
+        told = {each["id"]: each for each in reply.json}
+        assert {id: "result" in each for id, each in told.items()} == {"a": True, "b": True, "c": False, "last": False}
+        assert "send it by itself" in told["c"]["error"]["message"]
+        assert played.ran == []
+        (again,) = (await played.send([call("last")])).json
+        assert "result" in again
 
     play(story)
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.cli.processes import toolyard
 from tests.conformance.serving import running
-from toolyard.catalogue import Catalogue
 from toolyard.lazy import load
 from toolyard.model.asset import Asset
-from toolyard.server.http.streams import StreamCount
-from toolyard.server.mcp.methods.subscriptions import Subscriber, Subscriptions
+from toolyard.server.app.compose import Yard
+from toolyard.server.mcp.methods.subscriptions import Subscriber
+from toolyard.server.settings.table import exactly
 from toolyard.trust.access.access import Access, CallerPattern, Rule, read_rules
 from toolyard.trust.access.identity import Identity
 from toolyard.trust.access.worker_rules import read_worker_rules
@@ -250,15 +250,18 @@ def test_nobody_is_told_that_something_changed_that_is_not_there_for_them() -> N
     told: list[str] = []
 
     def subscriber(subject: str) -> Subscriber:
-        view = Access(read_rules(ACCESS)).view(Identity("default", subject, "token", frozenset()))
-        return Subscriber(SubscriptionFilter(uris=["safe://gold"]), lambda *_: told.append(subject), view=view)
+        caller = Access(read_rules(ACCESS)).caller(Identity("default", subject, "token", frozenset()))
+        return Subscriber(
+            SubscriptionFilter(uris=["safe://gold"]), lambda *_: told.append(subject), current=caller.current
+        )
 
     async def scenario() -> None:
-        nothing: Any = None
-        subscriptions = Subscriptions(Catalogue([]), nothing, nothing, nothing, StreamCount(), 10)
-        with subscriptions.hearing(subscriber("ada")), subscriptions.hearing(subscriber("chief")):
+        subscriptions = Yard([], exactly()).mcp.subscriptions
+        with subscriptions.open(), subscriptions.hearing(subscriber("ada")), subscriptions.hearing(subscriber("chief")):
             subscriptions.resource_updated("safe://gold")
-            await asyncio.sleep(0)
+            async with asyncio.timeout(10):
+                while not told:
+                    await asyncio.sleep(0)
 
     asyncio.run(scenario())
     assert told == ["chief"]

@@ -171,6 +171,18 @@ def test_where_there_are_no_errors_the_output_is_clean_all_the_same(tmp_path: Pa
         assert piped.hear() is None
 
 
+def test_the_tools_of_another_project_have_a_ledger_of_their_own(tmp_path: Path) -> None:
+    ledgers = set[str]()
+    for project, count in (("one", 1), ("other", 2), ("one", 2)):
+        folder = tmp_path / project
+        folder.mkdir(exist_ok=True)
+        (folder / "tools.py").write_text("from toolyard import Toolkit\nkit = Toolkit('Kit')\n")
+        ended = toolyard("stdio", "tools.py", folder=folder, variables={"XDG_STATE_HOME": str(tmp_path / "state")})
+        assert ended.code == 0, ended.err
+        ledgers |= {each.name for each in (tmp_path / "state" / "toolyard").glob("stdio-*.db")}
+        assert len(ledgers) == count, ledgers
+
+
 def test_a_ledger_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     ended = toolyard("stdio", TOOLS, folder=tmp_path, variables={"XDG_STATE_HOME": "/proc/nothing"})
     assert ended.code == 2

@@ -139,11 +139,14 @@ ENOUGH = 600
 
 
 def fill(piped: Piped) -> tuple[list[str], bytes]:
-    """Has large results made that nobody reads, and then sends requests until no more are read: their ids, and what is
-    still to be sent of the last one."""
-    for _ in range(6):
-        piped.call("Kit_Large", {"size": 2_000_000})
+    """Has a large result made that nobody reads, and, once it is, sends requests until no more are read: their ids, and
+    what is still to be sent of the last one."""
+    piped.call("Kit_Large", {"size": 10_000_000})
     assert piped.process.stdin is not None
+    assert piped.process.stdout is not None
+    comes = select.poll()
+    comes.register(piped.process.stdout.fileno(), select.POLLIN)
+    assert comes.poll(DEADLINE_S * 1000)
     input = piped.process.stdin.fileno()
     os.set_blocking(input, False)
     has_room, ids, rest = select.poll(), list[str](), b""
@@ -158,7 +161,7 @@ def fill(piped: Piped) -> tuple[list[str], bytes]:
 
 
 def test_no_more_is_read_than_there_is_room_for_and_nothing_is_lost(tmp_path: Path, stage: Stage) -> None:
-    with piping(tmp_path, stage, is_reading=False, max_output_bytes="4000000") as piped:
+    with piping(tmp_path, stage, is_reading=False, max_output_bytes="20000000") as piped:
         ids, rest = fill(piped)
         assert len(ids) < ENOUGH
         piped.read()
@@ -169,7 +172,7 @@ def test_no_more_is_read_than_there_is_room_for_and_nothing_is_lost(tmp_path: Pa
 
 
 def test_the_end_of_input_is_seen_also_where_no_more_is_read(tmp_path: Path, stage: Stage) -> None:
-    with piping(tmp_path, stage, grace_s="0.5", is_reading=False, max_output_bytes="4000000") as piped:
+    with piping(tmp_path, stage, grace_s="0.5", is_reading=False, max_output_bytes="20000000") as piped:
         ids, _ = fill(piped)
         assert len(ids) < ENOUGH
         close_input(piped)

@@ -5,7 +5,7 @@ from typing import Any
 
 from toolyard import Toolkit
 from toolyard.catalogue import Catalogue
-from toolyard.model.caller import View
+from toolyard.model.caller import CurrentView, View
 from toolyard.model.tool import Tool
 from toolyard.server.mcp.methods.subscriptions import Subscriber, Subscriptions
 from toolyard.wires.mcp.params import SubscriptionFilter
@@ -38,7 +38,7 @@ def test_a_change_is_told_to_those_whose_list_it_changes() -> None:
         def tell(method: str, params: dict[str, Any]) -> None:
             heard[name].append(method)
 
-        return Subscriber(SubscriptionFilter(tools=True), tell, view=view)
+        return Subscriber(SubscriptionFilter(tools=True), tell, current=CurrentView(view))
 
     async def scenario() -> None:
         catalogue = Catalogue()

@@ -160,6 +160,7 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "queue_wait_s": (1, "1", 1.0),
     "threads": (1, "1", 1),
     "processes": (1, "1", 1),
+    "serve_processes": (2, "2", 2),
     "max_body_bytes": (1, "1", 1),
     "safe_text": ("flag", "flag", "flag"),
     "max_output_bytes": (2048, "2048", 2048),
@@ -171,6 +172,7 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "header_timeout_s": (1, "1", 1.0),
     "body_timeout_s": (1, "1", 1.0),
     "keep_alive_s": (1, "1", 1.0),
+    "drain_s": (0, "0", 0.0),
     "grace_s": (1, "1", 1.0),
 }
 

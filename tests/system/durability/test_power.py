@@ -160,7 +160,8 @@ WRITES: dict[str, Callable[[Store, Prepared], Awaitable[Any]]] = {
 
 OTHERS = {
     "open", "close", "check", "find", "get", "row", "listed", "unstarted", "request", "requests", "session",
-    "session_requests", "rollups", "merge", "superseded","session_standing", "request_standings",
+    "session_requests", "rollups", "merge", "superseded", "session_standing", "session_metadata",
+    "glance", "request_standings",
     "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
     "call_events", "share_usage", "counted", "tell", "count_held", "full", "waiting_calls",
     "api_keys.listed", "api_keys.note_use", "audit.chains", "audit.chain", "audit.blocks",

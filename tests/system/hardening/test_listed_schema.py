@@ -185,7 +185,7 @@ def listed(app: InProcess) -> dict[str, Any]:
     return {item["name"]: jsonschema_rs.validator_for(item["input_schema"], validate_formats=True) for item in items}
 
 
-@settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(input=inputs())
 @example(input={"text": "", "whole": 1.0})
 @example(input={"text": "", "choice": 1.0})

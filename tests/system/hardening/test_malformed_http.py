@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from toolyard.server.http.uvicorn_protocol import FREE_CHUNKS, LEAST_CHUNK, LONGEST_URL
+
 from .raw import ask, assert_refused, assert_serves, call, connected, refusal, request
 
 MAX_BODY_BYTES = 4 * 2**20
@@ -126,15 +128,25 @@ def test_a_path_beyond_ascii_is_refused(server: str, path: str) -> None:
     [
         request(headers={"X-Large": "x" * MAX_HEADER_BYTES}),
         request(headers={f"X-{number}": "x" * 100 for number in range(1000)}),
-        request(path="/" + "x" * MAX_HEADER_BYTES),
-        request(path="/health?" + "x" * MAX_HEADER_BYTES),
+        request(headers={f"X-{number}": "" for number in range(300)}),
         request(headers={"X-Huge": "x" * 50 * MAX_HEADER_BYTES}),
         request("POST", "/tools/call", {"X-Large": "x" * MAX_HEADER_BYTES}, b"{}"),
     ],
-    ids=["one line", "many lines", "path", "query", "far too large", "with a body"],
+    ids=["one line", "many lines", "many short lines", "far too large", "with a body"],
 )
 def test_a_header_that_is_too_large_is_431(server: str, data: bytes) -> None:
     refusal(server, data, 431)
+
+
+@pytest.mark.parametrize("start", ["/", "/health?"])
+def test_an_address_that_is_too_long_is_414(server: str, start: str) -> None:
+    for length in (LONGEST_URL + 1, MAX_HEADER_BYTES - 1000, MAX_HEADER_BYTES):
+        refusal(server, request(path=start.ljust(length, "x")), 414)
+    assert ask(server, request(path="/health?".ljust(LONGEST_URL, "x"))).status == 200
+
+
+def test_parameters_that_are_too_many_are_refused_before_anybody_is_let_in(server: str) -> None:
+    refusal(server, request(path="/tools?" + "%=%&" * 1000), 400, 422)
 
 
 def test_a_large_body_does_not_count_as_header(server: str) -> None:
@@ -177,6 +189,24 @@ def test_a_call_in_chunks_is_a_call(server: str) -> None:
 )
 def test_broken_chunks_are_refused(server: str, body: bytes) -> None:
     refusal(server, CHUNKED + body, 400)
+
+
+def test_a_body_in_many_chunks_that_are_too_small_is_refused(server: str) -> None:
+    body = GOOD.partition(b"\r\n\r\n")[2]
+    padded = body.replace(b"hi", b"h" * 3 * FREE_CHUNKS)
+    refusal(server, CHUNKED + chunks(*(padded[at : at + 1] for at in range(len(padded)))), 400)
+    few = [padded[at : at + 4] for at in range(0, len(padded), 4)]
+    assert len(few) < FREE_CHUNKS
+    assert value_of(ask(server, CHUNKED + chunks(*few)).body) == "h" * 3 * FREE_CHUNKS
+    large = body.replace(b"hi", b"h" * 2000 * LEAST_CHUNK)
+    many = [large[at : at + LEAST_CHUNK] for at in range(0, len(large), LEAST_CHUNK)]
+    assert len(many) > FREE_CHUNKS
+    assert ask(server, CHUNKED + chunks(*many)).status == 200
+
+
+@pytest.mark.parametrize("start", [b"2;a=", b"0", b"1\r\n{\r\n0"], ids=["extension", "zeros", "zeros after a chunk"])
+def test_a_chunks_first_line_that_has_no_end_is_refused(server: str, start: bytes) -> None:
+    refusal(server, CHUNKED + start + b"0" * 3 * MAX_HEADER_BYTES, 400, 431)
 
 
 def test_broken_chunks_after_the_answer_end_the_connection(server: str) -> None:

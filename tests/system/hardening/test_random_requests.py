@@ -24,7 +24,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 documents = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
 )
-randomly = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+randomly = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ The limit is far above what a check takes (milliseconds) and far below what a ca
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -55,24 +55,26 @@ def test_a_pattern_that_cannot_be_checked_in_linear_time_is_refused_when_it_is_w
 
 @pytest.mark.parametrize("doubled", [False, True])
 @pytest.mark.parametrize(
-    ("tool_id", "items"),
+    ("tool_id", "item"),
     [
-        ("Kit.Strings", [f"{number:x}" for number in range(MANY)]),
-        ("Kit.Numbers", list(range(MANY))),
-        ("Kit.Numbers", [number / 7 for number in range(MANY)]),
-        ("Kit.Numbers", [2**63 + number for number in range(MANY)]),
-        ("Kit.Numbers", [10**30 + number for number in range(MANY)]),
-        ("Kit.Numbers", [PRIME * (number + 1) for number in range(MANY)]),
-        ("Kit.Numbers", [1e200 * (number + 1) for number in range(MANY)]),
-        ("Kit.Objects", [{"id": number, "of": [number]} for number in range(MANY // 2)]),
-        ("Kit.Objects", [{f"k{number}": None} for number in range(MANY)]),
-        ("Kit.Objects", [{"a": PRIME * number} for number in range(MANY)]),
+        ("Kit.Strings", lambda number: f"{number:x}"),
+        ("Kit.Numbers", lambda number: number),
+        ("Kit.Numbers", lambda number: number / 7),
+        ("Kit.Numbers", lambda number: 2**63 + number),
+        ("Kit.Numbers", lambda number: 10**30 + number),
+        ("Kit.Numbers", lambda number: PRIME * (number + 1)),
+        ("Kit.Numbers", lambda number: 1e200 * (number + 1)),
+        ("Kit.Objects", lambda number: {"id": number, "of": [number]}),
+        ("Kit.Objects", lambda number: {f"k{number}": None}),
+        ("Kit.Objects", lambda number: {"a": PRIME * number}),
     ],
-    ids=lambda value: value if isinstance(value, str) else f"{value[1]!r}"[:30],
+    ids=lambda value: value if isinstance(value, str) else f"{value(1)!r}"[:30],
 )
 def test_many_items_that_must_differ_are_compared_quickly(
-    server: str, tool_id: str, items: list[Any], doubled: bool
+    server: str, tool_id: str, item: Callable[[int], Any], doubled: bool
 ) -> None:
+    count = MANY // 2 if "of" in str(item(0)) else MANY  # a body may have so many values, and no more
+    items = [item(number) for number in range(count)]
     given = [*items, items[0]] if doubled else items
     assert status_of(server, tool_id, {"items": given}) == (422 if doubled else 200)
 

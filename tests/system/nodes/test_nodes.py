@@ -50,10 +50,11 @@ class Node:
         self.yard, self._direct = yard, InProcessTransport(yard)
         self.client = AsyncClient(sending=self._direct, retries=0)
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Reply:
+    async def ask(self, method: str, path: str, body: Any = None, headers: Any = None) -> Reply:
         path, _, query = path.partition("?")
         content = b"" if body is None else msgspec.json.encode(body)
-        return await self._direct.send(Request(method, path, dict([JSON]), content, query.encode()))
+        given = dict([JSON, (b"accept", b"*/*"), *(headers or {}).items()])
+        return await self._direct.send(Request(method, path, given, content, query.encode()))
 
     async def told(self, method: str, path: str, body: Any = None) -> Any:
         reply = await self.ask(method, path, body)
@@ -178,6 +179,57 @@ def test_a_session_is_at_every_node(nodes: Nodes) -> None:
         assert [each["content"] for each in content] == ['{"n":1}', "x b"]
 
     nodes(scenario)
+
+
+def test_a_resource_that_a_session_follows_may_be_named_and_change_on_another_node(nodes: Nodes) -> None:
+    """Its stream is at one, it subscribes at the other, and there the author's server says that it changed."""
+
+    async def scenario(one: Node, other: Node) -> None:
+        session = {b"mcp-session-id": await opened_session(one), b"accept": b"text/event-stream"}
+        stream = Stream(one.yard, session)
+        await until(lambda: b": changes" in stream.heard)
+        follow = {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": "x://y"}}
+        assert (await other.ask("POST", "/mcp", follow, session)).status == 200
+        async with asyncio.timeout(20):
+            while b"resources/updated" not in stream.heard:  # until the first node has heard of the subscription
+                other.yard.mcp.subscriptions.resource_updated("x://y")
+                await asyncio.sleep(0.01)
+        other.yard.mcp.subscriptions.prompts_changed()
+        await until(lambda: b"prompts/list_changed" in stream.heard)
+        assert b'"uri":"x://y"' in stream.heard
+        stream.leave.set()
+        await stream.task
+
+    nodes(scenario)
+
+
+async def opened_session(node: Node) -> bytes:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    reply = await node.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client})
+    return dict(reply.headers)[b"mcp-session-id"]
+
+
+class Stream:
+    """A stream that a client opens by itself, and what it has heard on it."""
+
+    def __init__(self, yard: Yard, headers: dict[bytes, bytes]) -> None:
+        self.heard, self.leave, self._has_asked = b"", asyncio.Event(), False
+        scope = {
+            "type": "http", "method": "GET", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"", "root_path": "",
+            "http_version": "1.1", "scheme": "http", "headers": [(b"host", b"127.0.0.1"), *headers.items()],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+        }  # fmt: skip
+        self.task = asyncio.create_task(yard.asgi(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if not self._has_asked:
+            self._has_asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.leave.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.heard += message.get("body", b"")
 
 
 def test_a_full_line_is_told_so_at_every_node(postgres_url: str) -> None:

@@ -23,7 +23,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def snippet(key: str, name: str, entry: dict[str, Any]) -> str:
-    lines = [f"[{key}.{name}]", *(f"{member} = {_value(value)}" for member, value in entry.items() if _is_flat(value))]
+    lines = [f"[{key}.{name}]", *(f"{member} = {_value(value)}" for member, value in entry.items() if _is_line(value))]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -36,9 +36,15 @@ def put(text: str, key: str, name: str, entry: dict[str, Any]) -> str:
     if span is None:
         gap = "" if not text else end if text.endswith("\n") else end * 2
         return text + gap + snippet(key, name, entry).replace("\n", end)
+    for member in _REACHED - entry.keys():  # a table that had a command and now has an address, or the other way
+        _drop(lines, span, member)
     for member, value in entry.items():
-        if _is_flat(value):
-            _set(lines, span, member, value, end)
+        inner = _span(lines, key, f"{name}.{member}")
+        if inner is not None and isinstance(value, dict):
+            for each, text in value.items():
+                _set(lines, inner, each, text, end)
+        elif inner is None and _is_line(value):
+            _set(lines, _span(lines, key, name) or span, member, value, end)
     return "".join(lines)
 
 
@@ -49,6 +55,16 @@ def take_out(text: str, key: str, name: str) -> str:
         start, end = span
         del lines[start - 1 if start > 0 and not lines[start - 1].strip() else start : end]
     return "".join(lines)
+
+
+_REACHED = frozenset({"command", "args", "url"})
+"""How a server is reached: what our entry does not have of these, nobody's has."""
+
+
+def _drop(lines: list[str], span: tuple[int, int], member: str) -> None:
+    for number in range(*span):
+        if re.match(rf"\s*{member}\s*=", lines[number]):
+            lines[number] = ""
 
 
 def _set(lines: list[str], span: tuple[int, int], member: str, value: Any, end: str) -> None:
@@ -81,11 +97,15 @@ def _span(lines: list[str], key: str, name: str, *, inner: bool = False) -> tupl
     return start, end
 
 
-def _is_flat(value: Any) -> bool:
-    """Whether a value is one line of the table. A table within it has lines of its own, which stay as they are."""
+def _is_line(value: Any) -> bool:
+    """Whether a value is one line of the table: a text, or texts in a list or by names. Others stay as they are."""
+    if isinstance(value, dict):
+        value = list(value.values())
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
 
 
 def _value(value: Any) -> str:
     """A value as TOML. JSON's texts and lists of texts are TOML's, too, but for one character."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

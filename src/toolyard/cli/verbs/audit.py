@@ -76,7 +76,10 @@ def export(
     server: OperatedServer = None,
     store: Store = None,
 ) -> None:
-    """Print entries as lines of JSON, chain by chain; or heads, for a later verify."""
+    """Print entries as lines of JSON, or the chains' heads.
+
+    Entries come chain by chain. Heads are for a later 'toolyard audit verify --heads'.
+    """
     now, since_s = time.time(), seconds_in(since, "--since")
     until_s = 0.0 if until is None else seconds_in(until, "--until")
     if until_s >= since_s:

@@ -104,7 +104,7 @@ def show(
         float, typer.Option(parser=seconds("--wait"), metavar="SECONDS", help="Seconds to wait for its end.")
     ] = 0.0,
 ) -> None:
-    """Show a call: what was asked, how far it has come, how it ended."""
+    """Show a call: its input, how far it is, how it ended."""
     with complaints(), looking_after(server, key, store, caller) as client:
         shown = client.show(call_id, wait, family)
         say(pretty(shown))

@@ -47,7 +47,10 @@ def disconnect(
     server: OperatedServer = None,
     store: Store = None,
 ) -> None:
-    """Forget a user's tokens at a provider, and have the provider take them back where it does that."""
+    """Forget a user's tokens at a provider.
+
+    The provider is asked to take them back, where it does that.
+    """
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         ended = operator.ask(wire.encode_disconnect(provider, user, tenant))
         account = f" ({ended['account']})" if ended["account"] else ""

@@ -25,9 +25,10 @@ Open = Annotated[bool, typer.Option("--open", help="Open the address in a browse
 
 
 def console(open: Open = False, server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
-    """Print the address of the operator's pages, and a code that lets one browser in.
+    """Let a browser into the operator's pages.
 
-    The code is good once, for ten minutes; the browser is then known for eight hours.
+    Prints their address, and a code that lets one browser in. The code is good once, for ten minutes; the browser is
+    then known for eight hours.
     """
     with complaints(), _operator(server, store) as operator:
         made = operator.ask(encode_ask())

@@ -15,8 +15,9 @@ def demo(
         typer.Option(metavar="FOLDER", help="Run in this folder, new or empty, and leave it there afterwards."),
     ] = None,
 ) -> None:
-    """See secrets, accounts, approvals and the audit log at work, in a minute, on this machine alone.
+    """Take a tour of secrets, accounts, approvals and auditing.
 
-    It starts a server and an identity provider of its own on free ports, says what to do, and ends both.
+    It takes a minute, on this machine alone. It starts a server and an identity provider of its own on free ports, says
+    what to do, and ends both.
     """
     raise typer.Exit(load("demo")(auto=auto, keep=keep))

@@ -25,9 +25,10 @@ def explain(
     store: Annotated[str | None, typer.Option(help="The ledger of the server (sqlite:toolyard.db).")] = None,
     json: Json = False,
 ) -> None:
-    """Say whether a caller sees a tool and may call it, and which rule, limit or requirement says so.
+    """Say whether a caller may call a tool, and why.
 
-    The exit code is 0 where it may, and 1 where it may not.
+    Names the access rule that decides whether the caller sees the tool and may call it, and the limits, requirements
+    and approvals that a call of it would meet. The exit code is 0 where it may, and 1 where it may not.
     """
     if as_ is None and key is None:
         raise SetupError("say who would call it, with --as SUBJECT or --key NAME")

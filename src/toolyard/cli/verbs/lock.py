@@ -37,7 +37,7 @@ def lock(
     store: Annotated[str | None, typer.Option(help="The ledger that knows the workers (sqlite:toolyard.db).")] = None,
     config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
 ) -> None:
-    """Write down the tools as they are, so that a change does not go unseen.
+    """Write down the tools as they are, so that changes are seen.
 
     A server that finds a lock serves no tool that differs from it. Each difference is breaking (a call that was right
     may fail now), additive, or wording (what people and models read).

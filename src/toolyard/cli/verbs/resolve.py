@@ -30,7 +30,10 @@ def resolve(
     family: Family = None,
     json: Json = False,
 ) -> None:
-    """Settle a call that ended as outcome_unknown: --done JSON, --failed [MESSAGE] or --rerun.
+    """Settle a call of which nobody knows whether it was done.
+
+    It ended as outcome_unknown, because its server or worker was lost while the tool ran. Find out what happened, and
+    say it with one of --done JSON, --failed [MESSAGE] and --rerun.
 
     toolyard resolve order-7 --done '{"receipt": 42}'
     """

@@ -57,7 +57,9 @@ def set_secret(
     server: OperatedServer = None,
     store: Store = None,
 ) -> None:
-    """Set a secret: its value is asked for, or read from standard input. It is kept sealed, and never shown.
+    """Set a secret.
+
+    Its value is asked for, or read from standard input. It is kept sealed, and never shown.
 
     toolyard secrets set TWILIO_AUTH_TOKEN --tool 'Sms.*' < token.txt
     """
@@ -82,7 +84,11 @@ def set_secret(
 
 @secrets.command("list")
 def list_secrets(server: OperatedServer = None, store: Store = None, json: Json = False) -> None:
-    """List the secrets, and what tools of a running server declare and nobody has set. Never their values."""
+    """List the secrets, also those that tools lack.
+
+    The tools are those of a running server: what they declare and nobody has set is listed, too. Values are never
+    shown.
+    """
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         listed = operator.ask(wire.encode_list())["secrets"]
         say(pretty(listed) if json else table(COLUMNS, map(_row, listed)))
@@ -101,9 +107,10 @@ def remove(
 
 @secrets.command()
 def rotate(server: OperatedServer = None, store: Store = None) -> None:
-    """Seal everything anew with the first of the keys in secret_key, or of the key file.
+    """Seal everything anew with the newest key.
 
-    Put the new key in front of the old one and start the server again; then run this.
+    That is the first of the keys in secret_key, or in the key file. Put the new key in front of the old one and start
+    the server again; then run this.
     """
     with complaints(), operator_of(server, store, NO_LEDGER) as operator:
         done = operator.ask(wire.encode_rotate())

@@ -1,10 +1,12 @@
 """`toolyard serve`: an operator serves tools over every wire, and a newcomer is shown how to call the first of them."""
 
 import logging
+import os
 import shlex
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -14,8 +16,10 @@ from ...lazy import load
 from ...runners.loader import sources_of
 from ...server.app.compose import Yard
 from ...server.app.run import listen, listening_at
+from ...server.app.settings_reload import SettingsReload, in_force
+from ...server.group.member import GroupMember, News, ParentLine, TakesCalls, check_group, log_of, share_of
 from ...server.http.logs import set_up_logging
-from ...server.settings.table import load_settings
+from ...server.settings.table import Settings, SettingsReader
 from ...version import VERSION
 from ..support.example_input import example_input
 from ..support.screen import say
@@ -28,37 +32,88 @@ def serve(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|MODULE]...", help="What to serve: tools.py, package.module, or either with :name."
+            metavar="[FILE|MODULE|PACKAGE]...",
+            help="What to serve: tools.py, package.module, either with :name, or an installed package.",
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Where to listen (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="The port (8000); 0 takes a free one.")] = None,
     store: Annotated[str | None, typer.Option(help="The ledger (sqlite:toolyard.db).")] = None,
+    serve_processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", metavar="N", help="How many processes serve, one a core (1). Several need PostgreSQL.", min=1
+        ),
+    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a file changes.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
     fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+    member: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve tools over every wire. Without a file: the reference tools, to look around.
 
     Every setting can also come from TOOLYARD_* or toolyard.toml; 'toolyard settings' lists them.
+    SIGHUP reads them again; SIGTERM drains, then stops; Ctrl-C stops.
     """
     flags: dict[str, Any] = {"tools": targets or None, "host": host, "port": port, "store": store}
-    flags["log_level"] = log_level
+    flags |= {"log_level": log_level, "serve_processes": serve_processes}
     flags = {name: value for name, value in flags.items() if value is not None}
-    settings = load_settings({**flags, **({"reload": True} if reload else {})}, config=config)
-    set_up_logging(settings.log_level, settings.log_format)
-    served = settings.tools or [REFERENCE]
-    if settings.reload and fd is None:
-        arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
-        load("reload")(arguments, served, listen(settings))
+    flags |= {"reload": True} if reload else {}
+    read = SettingsReader(flags, config)
+    if member is not None:
+        _serve_in_group(read, GroupMember.read(member))
         return
+    settings = read()
+    served = settings.tools or [REFERENCE]
+    check_group(settings)
+    if settings.serve_processes > 1:
+        raise SystemExit(_supervise(settings, read.written))
+    set_up_logging(settings.log_level, settings.log_format)
+    if settings.reload and fd is None:
+        load("reload")(sys.argv[1:], served, listen(settings))
+        return
+    following = SettingsReload(read)
     listener = socket.socket(fileno=fd) if fd is not None else listen(settings)
     listening = listening_at(listener, settings)
     yard = Yard(sources_of(served), settings, listening=listening)
+    _until_stopped(yard, listener, lambda: show(announcement(yard, served, listening.address)), following)
+
+
+def _supervise(settings: Settings, written: str) -> int:
+    """Has several processes serve, until told to stop. Returns the exit code."""
+    with load("group_folder")() as folder:
+        set_up_logging(settings.log_level, settings.log_format, log_of(folder))
+        code: int = load("group")(sys.argv[1:], listen(settings), settings.serve_processes, folder, written, show)
+    return code
+
+
+def _serve_in_group(read: SettingsReader, member: GroupMember) -> None:
+    """Serves as one of several processes, which the parent has started. It is the parent that says where, and which
+    settings they all follow."""
+    given = member.read_settings()
+    settings = in_force(read.as_if(given.started), read.as_if(given.followed))
+    served = settings.tools or [REFERENCE]
+    set_up_logging(settings.log_level, settings.log_format, member.log)
+    listener, line = member.take(member.listener), ParentLine(member)
+    following = SettingsReload(lambda: share_of(read(), member), lambda: line.tell(News(follows=read.written)))
+    listening = listening_at(listener, settings)
+    yard = Yard(sources_of(served), share_of(settings, member), listening=listening, member=member)
+    line.watch(yard.supervisor)
+
+    def announce() -> None:
+        text = announcement(yard, served, listening.address, member.of)
+        line.tell(News(TakesCalls(os.getpid(), yard.store.node, text)))
+
+    _until_stopped(yard, listener, announce, following)
+
+
+def _until_stopped(
+    yard: Yard, listener: socket.socket, announce: Callable[[], None], following: SettingsReload
+) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
-    load("serve")(yard, listener, lambda: announce(yard, served, listening.address))
+    load("serve")(yard, listener, announce, following)
 
 
 def _leave(*_: object) -> None:
@@ -67,13 +122,14 @@ def _leave(*_: object) -> None:
     raise SystemExit(0)
 
 
-def announce(yard: Yard, served: list[str], address: str) -> None:
-    """Prints the addresses of all wires and a first call, ready to paste."""
+def announcement(yard: Yard, served: list[str], address: str, processes: int = 1) -> str:
+    """The addresses of all wires and a first call, ready to paste."""
     count = len(yard.catalogue)
     tools = f"{count} tool{'' if count == 1 else 's'}"
     origin = "the reference toolkits" if served == [REFERENCE] else ", ".join(served)
+    how = "" if processes == 1 else f" in {processes} processes"
     lines = [
-        f"toolyard {VERSION} serves {tools} from {origin}",
+        f"toolyard {VERSION} serves {tools} from {origin}{how}",
         "",
         f"  OXP 1.0    {address}",
         f"  OTC 1.0    {address}/otc",
@@ -84,10 +140,16 @@ def announce(yard: Yard, served: list[str], address: str) -> None:
         *_first_call(yard, address),
         "Stop with Ctrl-C.",
     ]
+    return "\n".join(lines) + "\n"
+
+
+def show(text: str) -> None:
+    """Prints it. A server does not need anybody who reads this."""
     try:
-        say("\n".join(lines) + "\n")
+        say(text)
         sys.stdout.flush()
-    except OSError as error:  # a server does not need anybody who reads this
+    except OSError as error:
+        address = next(line.split()[-1] for line in text.splitlines() if "OXP" in line)
         _log.warning("serves at %s; standard output cannot be written: %s", address, error.strerror)
 
 

@@ -7,7 +7,11 @@ from ..support.screen import say
 
 
 def settings() -> None:
-    """List every setting: its name in toolyard.toml, its environment variable, default and meaning."""
+    """List every setting, with its default and meaning.
+
+    Each is shown by its name in toolyard.toml and by its environment variable. A flag of 'toolyard serve' wins over the
+    environment, the environment over the file.
+    """
     for row in rows():
         default = row.default if row.default is not MISSING else []
         shown = "none" if default in (None, []) else default

@@ -16,16 +16,18 @@ def stdio(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|MODULE]...", help="What to serve: tools.py, package.module, or either with :name."
+            metavar="[FILE|MODULE|PACKAGE]...",
+            help="What to serve: tools.py, package.module, either with :name, or an installed package.",
         ),
     ] = None,
     store: Annotated[str | None, typer.Option(help="The ledger (one of this user's own, in the state folder).")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error, on standard error.")] = None,
     config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
 ) -> None:
-    """Serve tools to one MCP client over standard input and output, as desktop clients start them.
+    """Serve tools to the MCP client that starts this process.
 
-    Nothing but the protocol is written to standard output: what tools print goes to standard error.
+    MCP is spoken over standard input and output, as desktop clients do; 'toolyard install' sets one up. Nothing but the
+    protocol is written to standard output: what tools print goes to standard error.
     """
     pipes = own_pipes()
     given = {"tools": targets or None, "store": store, "log_level": log_level}

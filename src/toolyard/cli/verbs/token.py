@@ -28,7 +28,9 @@ def token(
     claim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Another claim; JSON or text.")] = None,
     config: Annotated[str | None, typer.Option(help="The settings file (toolyard.toml).")] = None,
 ) -> None:
-    """Print a bearer token, signed with the shared secret that the settings name (jwt_secret).
+    """Print a bearer token for a caller.
+
+    It is signed with the shared secret that the settings name (jwt_secret).
 
     toolyard token --sub user-1 --ttl 5m
     """

@@ -30,7 +30,10 @@ _name = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
 def worker(
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="FILE|MODULE...", help="What to offer: tools.py, package.module, or either with :name."),
+        typer.Argument(
+            metavar="FILE|MODULE|PACKAGE...",
+            help="What to offer: tools.py, package.module, either with :name, or an installed package.",
+        ),
     ],
     server: Server = DEFAULT_URL,
     key: Key = None,
@@ -49,7 +52,9 @@ def worker(
     log_level: Annotated[Level, typer.Option(help="How much to log.")] = "info",
     core_files: Annotated[bool, typer.Option("--core-files", help="Let a crash leave a core file.")] = False,
 ) -> None:
-    """Run tools here for a server elsewhere: claim their calls, run them, submit the results.
+    """Run tools here for a server elsewhere.
+
+    It only calls out: it claims calls of its tools from the server, runs them, and submits the results.
 
     toolyard worker heavy.py --server https://yard.example
     """

@@ -1,7 +1,4 @@
-"""The pages on which a person lets a tool use an account of theirs: each function returns one page as HTML.
-
-They are loaded with the first request for one (`lazy.py`), because most servers have no providers.
-"""
+"""The pages on which a person lets a tool use an account of theirs: each function returns one page as HTML."""
 
 from html import escape
 

@@ -82,7 +82,7 @@ def _identity(asked: ExplainQuery, keys: Iterable[Identity]) -> Identity:
 async def explain_access(parts: OperatorParts, exchange: Exchange) -> Reply:
     server = parts.server
     assert server is not None  # noqa: S101  # the row needs a server
-    rules, now = ExplainRules(server.access, server.limits, server.approval_rules), parts.now()
+    rules, now = ExplainRules(server.access, server.limits(), server.approval_rules), parts.now()
     keys = [identity_of(key) for key in await parts.store.api_keys.listed() if key.state(now) == "live"]
     return encode_explanation(explain(server.catalogue, rules, decode_asked(exchange.body), keys))
 

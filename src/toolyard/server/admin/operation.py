@@ -37,7 +37,7 @@ class RunningServer(Struct, frozen=True):
 
     catalogue: Catalogue
     access: Access
-    limits: Sequence[Limit]
+    limits: Callable[[], Sequence[Limit]]
     approval_rules: Sequence[ApprovalRule]
     sync_keys: Callable[[], Awaitable[None]]
     """Has the server read the API keys again, so that a change counts before it is acknowledged."""

@@ -6,6 +6,7 @@ A new wire is one module in `wires/` and its routes here; a new runner is one li
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -16,7 +17,7 @@ from ...engine.approvals import Approvals
 from ...engine.durable import DurableCalls
 from ...engine.engine import Engine
 from ...engine.node import Node
-from ...engine.plan import Timeouts
+from ...engine.plans import Timeouts, ToolPlans
 from ...engine.questions import Questions
 from ...engine.requests import Requests
 from ...engine.restarts import Restarts
@@ -25,6 +26,7 @@ from ...engine.upkeep import Upkeep
 from ...engine.worker_context import WorkerContexts
 from ...engine.worker_tools import OfferLimits, WorkerRunner, WorkerTools
 from ...lazy import load
+from ...model.caller import Caller
 from ...model.clock import SYSTEM_CLOCK, Clock
 from ...model.errors import SettingsError
 from ...model.json_bounds import JsonBounds
@@ -46,6 +48,7 @@ from ...trust.audit.key_check import hold_to_ledger
 from ...trust.credentials.api_keys import ApiKeys
 from ...trust.credentials.authentication import NOBODY, Credentials, read_keys, token_verifier
 from ...trust.credentials.expiry import CredentialExpiry
+from ...trust.limits.limits import Limiter
 from ...trust.limits.quotas import Quotas
 from ...trust.limits.usage_sharing import UsageSharing
 from ...trust.requirements.requirements import Keeper, RequirementResolver
@@ -56,31 +59,27 @@ from ...wires.contract import ErrorEncoder
 from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.model_text import ModelText
 from ...wires.oxp import otc, otc_draft, oxp
-from ..accounts.routes import AccountHandlers
-from ..admin import table as operator_table
+from ..accounts.routes import AccountRoutes
 from ..admin.operation import OperatorParts, RunningServer
 from ..admin.socket import OperatorSocket
 from ..approvals import routes as approval_routes
 from ..approvals.decisions import AuditedApprovals
-from ..approvals.page import ApprovalPages
-from ..console import table as console
-from ..console.login import code_maker
-from ..console.login_sessions import Codes
+from ..console.parts import ConsoleParts
+from ..group.member import GroupMember
 from ..http.admission import Admission, OperatorsToken
 from ..http.body import BodyReader
-from ..http.exchange import Exchange
 from ..http.large_results import LargeResults
 from ..http.limits import ServerLimits
 from ..http.origins import Guard
 from ..http.reply_budget import ReplyBudget
-from ..http.routes import Route
+from ..http.routes import LateRoutes, Route
 from ..http.shell import Shell, lifespan
 from ..intake.intake import Intake
 from ..intake.metrics import Metrics
 from ..intake.readiness import Readiness
 from ..intake.rollups import RollupWriter
 from ..intake.witness import Witness
-from ..ledger import audit_of, open_store
+from ..ledger import audit_of, open_store, ring_of
 from ..lifecycle import calls as call_routes
 from ..lifecycle import content
 from ..lifecycle import workers as worker_routes
@@ -92,9 +91,8 @@ from ..oxp import handlers as family_routes
 from ..oxp.handlers import OxpHandlers
 from ..oxp.listing import Listing
 from ..pages import site_routes
-from ..pages.forms import Forms
 from ..rule_check import tell_unfitting
-from ..settings.table import Settings
+from ..settings.table import MEMORY, Settings
 from ..sources import Served
 from ..tool_lock import gate_of
 from ..wire_check import check_listing, headers_of
@@ -102,6 +100,7 @@ from .lag import LagWatch
 
 if TYPE_CHECKING:
     from ..accounts.parts import AccountParts
+    from ..group.counters import GroupCounters
 
 WIRES: dict[str, ErrorEncoder] = {
     "/v1": LIFECYCLE,
@@ -135,7 +134,9 @@ class Yard:
         settings: Settings,
         clock: Clock = SYSTEM_CLOCK,
         listening: Listening = MOUNTED,
+        member: GroupMember | None = None,
     ) -> None:
+        """`member`: which process of its group this is, where several serve together."""
         self.settings, self._clock, self._listening = settings, clock, listening
         self._public_url = settings.public_url or listening.address or None
         """The address in links; None where only requests show it."""
@@ -143,6 +144,8 @@ class Yard:
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()
+        self.member = member
+        self._group: GroupCounters | None = None if member is None else load("group_counters")(member, self.metrics)
         self._lock = gate_of(settings)
         self._served = Served(self.sources, self._check, self._make_way)
         self.catalogue = self._served.catalogue
@@ -169,7 +172,7 @@ class Yard:
             settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, clock.now
         )
         self._validity = CredentialExpiry(self._keys, clock.now)
-        authenticate = Credentials(self._keys, tokens, self.access, clock.now)
+        self._credentials = authenticate = Credentials(self._keys, tokens, self.access, clock.now)
         self.guard = Guard(
             settings.host,
             settings.public_url,
@@ -180,11 +183,12 @@ class Yard:
         )
         self._starting = asyncio.Lock()
         self._hurried = threading.Event()
+        self._calls_end_at: float | None = None
         self._life: AsyncExitStack | None = None
         self.started = False
         self.routes = self._routes(clock)
         self.operators_token = token = OperatorsToken(settings.operator_token)
-        admission = Admission(
+        self._admission = admission = Admission(
             self.guard,
             authenticate,
             self.witness,
@@ -196,12 +200,12 @@ class Yard:
         )
         reader = BodyReader(settings.max_body_bytes, bounds_of(settings))
         life, admin = lifespan(self.start, self.stop), self._admin(clock)
-        routes = [*self.routes, *self._forms, *self._mcp(clock), *admin, *self._console(clock)]
+        routes: list[Route | LateRoutes] = [*self.routes, *self._forms, *self._mcp(clock), admin, self._console(clock)]
         self.asgi = Shell(
             routes, reader, admission, WIRES, life, self.start, settings, self._public_url, self.limiting,
             self._replies,
         )  # fmt: skip
-        inside = Shell(admin, reader, admission, WIRES, life, _already_started, settings, self._public_url or "")
+        inside = Shell([admin], reader, admission, WIRES, life, _already_started, settings, self._public_url or "")
         found_at = listening.address or settings.public_url or ""
         self._operator_socket = OperatorSocket(settings.store, token.text, inside, found_at)
 
@@ -225,7 +229,8 @@ class Yard:
         """The engine and what stands around it, over the ledger."""
         settings, store, catalogue, ring = self.settings, self.store, self.catalogue, self._ring
         self._replies = ReplyBudget()
-        timeouts, fingerprints = timeouts_of(settings), Fingerprints(ring)
+        timeouts = timeouts_of(settings)
+        self._fingerprints = fingerprints = Fingerprints(ring)
         self._node = node = Node(store)
         self.approvals = approvals = ApprovalRules(
             settings.approvals, settings.approval_wait_s, self._listening.nobody_approves
@@ -244,10 +249,12 @@ class Yard:
         self._recorded = recorded = DurableCalls(
             node, fingerprints, approvals, links, settings.sync_wait_s, settings.queue_limit, quotas, questions.hear
         )
+        plans = ToolPlans(
+            catalogue, self.runners, recorded.approvals, timeouts, store, sandbox, LargeResults(self._replies)
+        )
         self.engine = Engine(
-            catalogue, self.runners, requirer, timeouts, node, recorded, self._recorder, ring, quotas, questions,
-            sandbox, clock, self.limiting.limiter, LargeResults(self._replies),
-        )  # fmt: skip
+            plans, requirer, node, recorded, self._recorder, ring, quotas, questions, clock, self.limiting.limiter
+        )
         self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, clock)
         lacking = AccountNeeds(store, settings.approval_wait_s)
         self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
@@ -296,6 +303,7 @@ class Yard:
             async with AsyncExitStack() as stack:
                 await self.store.open()
                 self.store.hints.stay()
+                self._calls_end_at = None
                 stack.push_async_callback(self.store.close)
                 await hold_to_ledger(self._ring, self.store)
                 self._ring.subkey("fingerprint")  # a ring that cannot be used is found now
@@ -305,6 +313,9 @@ class Yard:
                 rollups = RollupWriter(self.metrics, self.store, self._clock.now)
                 stack.push_async_callback(rollups.write)  # once the last calls have ended, which are let end before
                 self._keep(stack, "rollups", rollups.run)
+                if self._group is not None:
+                    await stack.enter_async_context(self._group.opened())
+                    self._keep(stack, "group's counters", self._group.run)
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.flush)
                     self._keep(stack, "recorder", self._recorder.run)
@@ -313,7 +324,7 @@ class Yard:
                     self.engine.resources[source.host] = await stack.enter_async_context(source.running())
                 for runner in self.runners.values():
                     stack.push_async_callback(runner.close)
-                stack.push_async_callback(self.engine.sandbox.close)
+                stack.push_async_callback(self.engine.plans.sandbox.close)
                 stack.push_async_callback(self._leave_calls)
                 stack.push_async_callback(self._restarts.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
@@ -328,16 +339,65 @@ class Yard:
                 if self.connecting is not None:
                     self._keep(stack, "awaited accounts", self._awaited.follow)
                 if self.limiting.limiter is not None:
-                    sharing = UsageSharing(self.limiting.limiter, self.store, self._clock)
-                    self._keep(stack, "shared limits", sharing.run)
+                    self._share(stack, self.limiting.limiter)
                 if self._quotas.counts_bytes:
                     await self._quotas.look()
                     self._keep(stack, "quotas", self._quotas.follow)
+                stack.enter_context(self.mcp.subscriptions.open())
                 await stack.enter_async_context(self._operator_socket.opened())
                 self._life = stack.pop_all()
             tell_unfitting(self.settings, self.catalogue.all())
             self.readiness.take_calls()
             self.started = True
+
+    def _share(self, stack: AsyncExitStack, limiter: Limiter) -> None:
+        """Tells other nodes what is used here, and hears of theirs."""
+        self._keep(stack, "shared limits", UsageSharing(limiter, self.store, self._clock).run)
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """What has this yard follow other settings, of which only those differ that can change while it runs. All that
+        can be wrong is found now; what this returns does the rest at once, and no request sees a part of it. Raises
+        SettingsError."""
+        keys = read_keys(settings.api_keys)
+        tokens = token_verifier(
+            settings.jwt_secret, settings.issuers, settings.jwt_audience, settings.jwt_max_ttl_s, self._clock.now
+        )
+        limiting = ServerLimits(settings, self._clock.monotonic)
+        change_ring = None if settings.store == MEMORY else self._ring.prepare(ring_of(settings))
+
+        def adopt() -> None:
+            old, self.settings = self.settings, settings
+            if change_ring is not None:
+                change_ring()
+                self._fingerprints.keys_changed()
+            self._adopt_limits(limiting)
+            self._keys.adopt(keys)
+            before = self._credentials.adopt(tokens)
+            if _tokens_of(old) != _tokens_of(settings):
+                self.engine.beside(self._end_tokens(before))
+            self._admission.adopt(has_issuers=bool(settings.issuers), by_address=self.limiting.is_by_address)
+            self.guard.adopt(settings.allowed_hosts, settings.cors_origins)
+            self.asgi.allow_pages(settings.cors_origins)
+            tell_unfitting(settings, self.catalogue.all())
+
+        return adopt
+
+    async def _end_tokens(self, before: list[tuple[Caller, bytes]]) -> None:
+        """Ends what goes on with tokens that are not taken any more."""
+        kept = [caller for caller, token in before if await self._credentials.is_taken(token)]
+        known = set(map(id, kept))
+        self._validity.end_tokens([caller for caller, _ in before if id(caller) not in known], kept)
+
+    def _adopt_limits(self, limiting: ServerLimits) -> None:
+        """Before credentials: who is let in from now on has a view that knows the limits by their numbers."""
+        is_first = self.limiting.limiter is None
+        first = self.limiting.adopt(limiting)
+        self.access.adopt(self.settings.access, [limit.who for limit in self.limiting.limits], first)
+        limiter = self.limiting.limiter
+        if is_first and limiter is not None and self._life is not None:
+            self.engine.limit_by(limiter)
+            self._quotas.limit_by(limiter)
+            self._share(self._life, limiter)
 
     def _keep(self, stack: AsyncExitStack, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Beside the calls, as long as the server runs."""
@@ -345,7 +405,7 @@ class Yard:
 
     async def stop(self) -> None:
         """After this it can be started again."""
-        self.readiness.drain()
+        self.readiness.refuse_calls()
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
@@ -355,28 +415,42 @@ class Yard:
         """Whether callers are asked who they are. Once it has started, also because of a key in the ledger."""
         return self.settings.has_authentication or self._keys.has_any
 
-    def let_go(self) -> None:
-        """Who only waits, for work or for what runs elsewhere, is answered now: the server leaves."""
+    @property
+    def has_ledger_keys(self) -> bool:
+        """Whether the ledger has, or had, an API key."""
+        return self._keys.has_kept
+
+    def let_go(self, calls_end_at: float | None = None) -> None:
+        """Who only waits, for work or for what runs elsewhere, is answered now: the server leaves. Calls have until
+        then, by `time.monotonic`; without it, `grace_s` from when it stops."""
+        self.readiness.refuse_calls()
+        self._calls_end_at = calls_end_at
         self.store.hints.leave()
         self._recorded.let_go()
+
+    @property
+    def runs_calls(self) -> bool:
+        """Whether a recorded call runs here, which may have outlived its request."""
+        return self._recorded.runs_any
 
     def hurry(self) -> None:
         """Stops without waiting for what runs. From any thread, or a signal's handler."""
         self._hurried.set()
 
     async def _leave_calls(self) -> None:
-        await self._recorded.close(self.settings.grace_s, self._hurried)
+        end = self._calls_end_at
+        left_s = self.settings.grace_s if end is None else max(end - time.monotonic(), 0.0)
+        await self._recorded.close(left_s, self._hurried)
         await self._node.leave()
 
     def _routes(self, clock: Clock) -> list[Route]:
         settings = self.settings
         listing = Listing(self.catalogue)
         oxp_handlers = OxpHandlers(self.intake, listing, self.readiness, self.telling, self._replies)
-        forms = Forms(self._ring)
-        authorize = AccountHandlers(self.connecting, forms, self.limiting.failures, self.witness)
-        self._forms = authorize.forms()
+        authorize = AccountRoutes(self.connecting, self._ring, self.limiting.failures, self.witness)
+        self._forms = authorize.forms
         routes = [
-            *authorize.routes(),
+            *authorize.documented,
             *family_routes.routes(oxp_handlers),
             *call_routes.routes(self.store, self.engine.own_calls, self.telling, self.engine.questions, self._replies),
             *content.routes(self.engine.own_calls, self._replies),
@@ -393,17 +467,23 @@ class Yard:
             *SessionHandlers(self._sessions, self.intake, clock.new_id, self.telling, self._replies).routes(),
             *worker_routes.routes(self._workers, self.witness, settings.lease_s, settings.max_tools_per_worker),
             *approval_routes.routes(self._decisions, self.catalogue),
-            *ApprovalPages(self._decisions, forms, self.catalogue, clock.now).routes(),
+            *approval_routes.pages(self._decisions, self._ring, self.catalogue, clock.now),
         ]
         site = site_routes.Site(
-            settings, self.catalogue, self.access, self.metrics, self.readiness, lambda: self.needs_credentials
+            lambda: self.settings,
+            self.catalogue,
+            self.access,
+            self.metrics,
+            self.readiness,
+            lambda: self.needs_credentials,
+            None if self._group is None else self._group.all,
         )
         return routes + site_routes.routes(site, lambda: [*routes, *self.mcp_routes])
 
-    def _admin(self, clock: Clock) -> list[Route]:
+    def _admin(self, clock: Clock) -> LateRoutes:
         """The operator's table, with everything that a running server knows."""
         server = RunningServer(
-            self.catalogue, self.access, self.limiting.limits, self.settings.approvals, self._keys.sync
+            self.catalogue, self.access, lambda: self.limiting.limits, self.settings.approvals, self._keys.sync
         )
         parts = OperatorParts(
             self.store,
@@ -411,18 +491,19 @@ class Yard:
             clock.now,
             self._decisions,
             lambda: self._connecting(clock).connections,
-            code_maker(Codes(self.store, self._ring), Exchange.base_url),
+            lambda exchange: load("console_code")(self.store, self._ring, exchange.base_url()),
             server,
         )
-        return operator_table.routes(parts)
+        methods = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+        return LateRoutes("/v1/admin", methods, lambda: load("operators_table")(parts))
 
-    def _console(self, clock: Clock) -> list[Route]:
+    def _console(self, clock: Clock) -> LateRoutes:
         """The same operator's pages, which are no part of the API either."""
-        parts = console.ConsoleParts(
+        parts = ConsoleParts(
             self.store, self._ring, self.catalogue, self.engine, self._workers, self._decisions, self.readiness,
-            self.witness, self.settings, lambda: not self.needs_credentials,
+            self.witness, lambda: self.settings.access, self.settings.approvals, lambda: not self.needs_credentials,
         )  # fmt: skip
-        return console.routes(parts, clock.now)
+        return LateRoutes("/console", frozenset({"GET", "HEAD", "POST"}), lambda: load("console")(parts, clock.now))
 
     def _mcp(self, clock: Clock) -> list[Route]:
         parts = McpDependencies(
@@ -433,6 +514,11 @@ class Yard:
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]
         """Without the other spelling of that address."""
         return routes
+
+
+def _tokens_of(settings: Settings) -> tuple[object, ...]:
+    """What decides which bearer tokens are taken."""
+    return settings.jwt_secret, settings.jwt_audience, settings.jwt_max_ttl_s, settings.issuers
 
 
 def timeouts_of(settings: Settings) -> Timeouts:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from ...runners.loader import entry_points_of, is_package_name
+
 LOOK_EVERY_S = 0.3
 PR_SET_PDEATHSIG = 1
 _system = ctypes.CDLL(None)
@@ -75,7 +77,9 @@ def _folder(target: str) -> Path:
     if path.endswith(".py") or "/" in path:
         return Path(path).resolve().parent
     package = path.partition(".")[0]
-    if Path(package).is_dir():
+    if is_package_name(path) and (named := entry_points_of(path)):
+        package = named[0].module.partition(".")[0]
+    elif Path(package).is_dir():
         return Path(package).resolve()
     spec = find_spec(package) if not Path(f"{package}.py").is_file() else None
     return Path(spec.origin).parent if spec and spec.origin else Path.cwd()

@@ -6,10 +6,12 @@ the user's own, so that two clients that start the same tools do not meet in one
 
 import asyncio
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from ...model.errors import SetupError
@@ -79,8 +81,8 @@ def _checked(settings: Settings) -> Callable[[bytes], None]:
 
 
 async def _started(sources: list[Source], settings: Settings) -> Yard:
-    """A yard that has started, on the ledger that the settings name, or on the first of the user's own that no other
-    process has."""
+    """A yard that has started, on the ledger that the settings name, or on the first that the user has for these tools
+    and no other process has now. Other tools have others: what one was called for is nothing that another may run."""
     if settings.limits is None:
         settings = replace(settings, limits=list(OVER_PIPES))
     if settings.store != Settings().store:
@@ -95,8 +97,9 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
             f"the ledger's folder {folder} cannot be made ({error.strerror}); name another place with "
             "--store sqlite:FILE, or none with --store sqlite::memory:"
         ) from None
+    tools = _digest_of(settings.tools)
     for slot in range(MOST_SLOTS):
-        own = replace(settings, store=f"sqlite:{folder / f'stdio-{slot}.db'}")
+        own = replace(settings, store=f"sqlite:{folder / f'stdio-{tools}-{slot}.db'}")
         yard = Yard(sources, own, listening=_listening(own))
         try:
             await yard.start()
@@ -104,6 +107,13 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
             continue
         return yard
     raise SetupError(f"all {MOST_SLOTS} ledgers in {folder} are in use; name another with --store sqlite:FILE")
+
+
+def _digest_of(targets: Sequence[str]) -> str:
+    """Tells the tools of one project from those of another: files by where they are, modules by whose Python has
+    them."""
+    named = [str(Path(each).resolve()) if Path(each.partition(":")[0]).exists() else each for each in targets]
+    return sha256("\n".join((sys.prefix, *named)).encode(errors="surrogateescape")).hexdigest()[:12]
 
 
 def _listening(settings: Settings) -> Listening:

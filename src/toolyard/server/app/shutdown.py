@@ -23,7 +23,7 @@ class LastResort:
     exits."""
 
     def __init__(self, after_s: float) -> None:
-        self._after_s = after_s
+        self.after_s = after_s
         # Not an Event, whose lock a signal's handler could find held by the very thread that it interrupted.
         self._asked: SimpleQueue[None] = SimpleQueue()
         self.code = 1
@@ -36,7 +36,7 @@ class LastResort:
 
     def _watch(self) -> None:
         self._asked.get()
-        time.sleep(self._after_s)
+        time.sleep(self.after_s)
         wait_for_log()
         os._exit(self.code)  # sys.exit would end this thread alone
 

@@ -4,6 +4,7 @@ sentence that names the file. uvicorn reads both files itself, late, and fails w
 
 import re
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 from ...model.errors import SettingsError
@@ -31,6 +32,32 @@ def check_certificate(settings: Settings) -> None:
             f"tls_cert: {cert!r} has no certificate; expected PEM, with -----BEGIN CERTIFICATE-----"
         ) from None
     _fit(cert, key)
+
+
+class Certificate:
+    """The certificate that a server shows, which can be replaced while it runs: who connects from then on is shown the
+    new one."""
+
+    def __init__(self, shown: ssl.SSLContext | None, make: Callable[[str, str], ssl.SSLContext]) -> None:
+        """`shown` is what the server listens with; None for one that speaks plain HTTP."""
+        self._shown, self._make = shown, make
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """What shows the certificate of other settings; the files are read now. Raises SettingsError."""
+        check_certificate(settings)
+        shown, cert, key = self._shown, settings.tls_cert, settings.tls_key
+        if shown is None or cert is None or key is None:
+            return lambda: None
+        made = self._make(cert, key)
+
+        def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+            connection.context = made
+
+        def adopt() -> None:
+            # A context that is in use is not changed: certificate and key would be set one after the other.
+            shown.sni_callback = choose
+
+        return adopt
 
 
 def _content(name: str, path: str) -> bytes:

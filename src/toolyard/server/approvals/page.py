@@ -1,27 +1,32 @@
 """The page on which a person approves or rejects a call, and the address at which a client asks whether one has.
 
-The caller is given the page's address and passes it on. The address alone shows what the call is about; to decide, a
-person has to know the call's code, which an operator gives them. So nobody approves their own call by its address.
+The caller is given the page's address and passes it on. The address alone shows what the call is about, for as long as
+the call goes on; to decide, a person has to know the call's code, which an operator gives them. So nobody approves
+their own call by its address. Once the call has ended the address shows nothing of it: it may be in a chat, a mailbox
+or a browser's history. Who has credentials asks for the call itself.
 """
 
 from collections.abc import Callable
 
 from ...catalogue import Catalogue
 from ...model.errors import PathNotFound, Refused, RequestError, ToolNotFound
-from ...model.lifecycle import State, WaitingFor
+from ...model.lifecycle import ENDED, State, WaitingFor
 from ...model.record import CallRecord
-from ...trust.approvals.links import PATH
+from ...trust.sealing.ring import KeyRing
 from ...wires.contract import JSON, Reply
 from ...wires.errors import encode
 from ...wires.lifecycle.approvals import MOST_REASON
 from ...wires.oxp import oxp
 from ..http.exchange import Exchange
-from ..http.routes import Route
+from ..http.routes import Handler
 from ..pages.forms import Browser, Forms
 from ..pages.layout import age, alert, code, json_text, page, paragraph, table
+from ..pages.page_routes import Address
 from .decisions import WITH_CODE, AuditedApprovals, Decider, about
+from .routes import PAGE, STATUS
 
 TOO_MANY = "Too many wrong codes. Ask an operator to decide, with toolyard approve or in the console"
+NOT_WAITING = "Nothing was decided: this call does not wait for it"
 TITLE = "Approve a call?"
 FIELDS = (
     "<label for='code'>Code (an operator sees it with <code>toolyard approvals</code>)</label>"
@@ -38,18 +43,13 @@ class ApprovalPages:
     """The handlers of an approval's page, of its form and of its status."""
 
     def __init__(
-        self, decisions: AuditedApprovals, forms: Forms, catalogue: Catalogue, now: Callable[[], float]
+        self, decisions: AuditedApprovals, ring: KeyRing, catalogue: Catalogue, now: Callable[[], float]
     ) -> None:
-        self._decisions, self._approvals, self._forms = decisions, decisions.approvals, forms
+        self._decisions, self._approvals, self._forms = decisions, decisions.approvals, Forms(ring)
         self._catalogue, self._now = catalogue, now
 
-    def routes(self) -> list[Route]:
-        at = PATH + "/{id}"
-        return [
-            Route("GET", at, self.show, oxp.FLAT, who="anyone"),
-            Route("POST", at, self.decide, oxp.FLAT, reads_form=True, who="anyone"),
-            Route("GET", f"{at}/status", self.status, oxp.FLAT, who="anyone"),
-        ]
+    def handlers(self) -> dict[Address, Handler]:
+        return {("GET", PAGE): self.show, ("POST", PAGE): self.decide, ("GET", STATUS): self.status}
 
     async def status(self, exchange: Exchange) -> Reply:
         said = {"status": await self._approvals.status(exchange.parameters["id"])}
@@ -61,18 +61,22 @@ class ApprovalPages:
             call = await self._approvals.find(exchange.parameters["id"])
         except PathNotFound as error:
             return self._forms.reply(browser, self._page(exchange, "No such approval", alert(error.message)), 410)
+        if call.state in ENDED:
+            return self._ended(exchange, browser)
         return await self._shown(exchange, browser, call)
 
     async def decide(self, exchange: Exchange) -> Reply:
         browser = self._forms.browser(exchange)
         try:
             call = await self._approvals.find(exchange.parameters["id"])
-            fields = self._forms.read(exchange, exchange.path)
+            fields = self._forms.read(exchange, _address(exchange))
         except RequestError as error:
             return self._forms.reply(browser, self._page(exchange, "Nothing was decided", alert(error.message)), 403)
+        if call.state in ENDED:
+            return self._ended(exchange, browser, NOT_WAITING)
         if call.waiting_for != WaitingFor.APPROVAL:
             # Its code is good for nothing any more, and nobody is told whether it was right.
-            return await self._shown(exchange, browser, call, "Nothing was decided: this call does not wait for it")
+            return await self._shown(exchange, browser, call, NOT_WAITING)
         if await self._approvals.is_closed(call):
             return await self._shown(exchange, browser, call, TOO_MANY)
         approved, reason = fields.get("say") == "yes", fields.get("reason", "")[:MOST_REASON]
@@ -89,6 +93,10 @@ class ApprovalPages:
             return await self._shown(exchange, browser, call, error.message)
         return await self._shown(exchange, browser, await self._approvals.find(exchange.parameters["id"]))
 
+    def _ended(self, exchange: Exchange, browser: Browser, wrong: str = "") -> Reply:
+        body = (alert(wrong) if wrong else "") + paragraph("This call has ended, and its link shows nothing of it.")
+        return self._forms.reply(browser, self._page(exchange, TITLE, body), 403 if wrong else 200)
+
     async def _shown(self, exchange: Exchange, browser: Browser, call: CallRecord, wrong: str = "") -> Reply:
         who = f"{call.key.subject} ({call.key.tenant})"
         rows = [("Tool", call.reference), *self._about(call), ("Who asks", who), ("On behalf of", call.user_id)]
@@ -101,7 +109,7 @@ class ApprovalPages:
             wrong = TOO_MANY
             body += alert(wrong)
         elif call.waiting_for == WaitingFor.APPROVAL:
-            form = self._forms.form(browser, exchange.path, FIELDS)
+            form = self._forms.form(browser, _address(exchange), FIELDS)
             body += (alert(wrong) if wrong else "") + form
         else:
             body += (alert(wrong) if wrong else "") + paragraph(await self._what_became(call))
@@ -129,6 +137,11 @@ class ApprovalPages:
 
     def _page(self, exchange: Exchange, title: str, body: str) -> str:
         return page(title, body, exchange.base_url())
+
+
+def _address(exchange: Exchange) -> str:
+    """The page's own address, whole: below the path that the server is mounted at, if it is."""
+    return exchange.base_url() + exchange.path
 
 
 def _standing(call: CallRecord) -> str:

@@ -5,20 +5,28 @@ tenant, has the scope for it, and sees the tool. Two other ways lead to the same
 (`server/admin/approvals.py`), and the page that asks for the call's code (`page.py`).
 """
 
+from collections.abc import Callable
+
 from ...catalogue import Catalogue
 from ...engine.approvals import MOST, Approvals
+from ...lazy import load
 from ...model.caller import Caller
 from ...model.errors import Forbidden, PathNotFound, RequestError, ToolNotFound
 from ...model.record import CallRecord
 from ...trust.access.access import APPROVE
 from ...trust.approvals.links import PATH
+from ...trust.sealing.ring import KeyRing
 from ...wires.contract import Reply
 from ...wires.lifecycle import approvals as wire
 from ...wires.lifecycle.calls import LIFECYCLE
 from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
+from ..pages.page_routes import Address, page_routes
 from .decisions import AuditedApprovals, Decider, about
+
+PAGE, STATUS = PATH + "/{id}", PATH + "/{id}/status"
+PAGES: tuple[Address, ...] = (("GET", PAGE), ("POST", PAGE), ("GET", STATUS))
 
 
 def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
@@ -70,6 +78,11 @@ def routes(decisions: AuditedApprovals, catalogue: Catalogue) -> list[Route]:
         Route("POST", f"{at}/approve", decide(True), LIFECYCLE, reads_json=True),
         Route("POST", f"{at}/reject", decide(False), LIFECYCLE, reads_json=True),
     ]
+
+
+def pages(decisions: AuditedApprovals, ring: KeyRing, catalogue: Catalogue, now: Callable[[], float]) -> list[Route]:
+    """The routes of the page that asks for a call's code."""
+    return page_routes(PAGES, lambda: load("approval_pages")(decisions, ring, catalogue, now).handlers())
 
 
 def approval_of(approvals: Approvals, call: CallRecord, base_url: str, code: str | None = None) -> dict[str, object]:

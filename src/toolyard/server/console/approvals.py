@@ -49,7 +49,7 @@ class ApprovalsPage:
         return Done("", f"/calls/{call.seq}")
 
     async def _one(self, visit: Visit, call: CallRecord) -> str:
-        whole = call if call.input else await self._store.row(call.seq) or call
+        whole = call if not call.is_cut else await self._store.row(call.seq) or call
         at = f"/approvals/{self._decisions.approvals.links.id_of(call.name)}"
         link = visit.link(f"/calls/{call.seq}/input", "Read all of it before you decide")
         rows = [

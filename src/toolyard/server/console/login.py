@@ -5,12 +5,13 @@ The operator's token never goes to a browser. The cookie is sent by this server'
 no script can read it, and over TLS its name is one that only this very host can set.
 """
 
-from collections.abc import Awaitable, Callable
 from html import escape
 
 from ...model.errors import ForeignPage, RequestError
+from ...store.contract import NoteStore
 from ...text.addresses import is_safe
 from ...trust.audit.entry import AuditKind
+from ...trust.sealing.ring import KeyRing
 from ...wires.admin.console_code import ConsoleCode
 from ...wires.contract import Reply
 from ..http.exchange import Exchange
@@ -37,13 +38,9 @@ TOO_MANY = "This code is not good, and too many wrong codes came from your addre
 WRONG = "This code is not good: it was mistyped, used before, or is older than ten minutes. Get a new one"
 
 
-def code_maker(codes: Codes, base_url: Callable[[Exchange], str]) -> Callable[[Exchange], Awaitable[ConsoleCode]]:
-    """What makes a code for an operator. `base_url` is the address at which people find the server."""
-
-    async def make(exchange: Exchange) -> ConsoleCode:
-        return ConsoleCode(base_url(exchange) + ENTER, await codes.new(), CODE_S)
-
-    return make
+async def new_code(store: NoteStore, ring: KeyRing, base_url: str) -> ConsoleCode:
+    """A code for an operator. `base_url` is the address at which people find the server."""
+    return ConsoleCode(base_url + ENTER, await Codes(store, ring).new(), CODE_S)
 
 
 class ConsoleLogin:

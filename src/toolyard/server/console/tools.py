@@ -29,7 +29,7 @@ class Tools:
         catalogue: Catalogue,
         engine: Engine,
         workers: WorkerTools,
-        access: Sequence[Rule],
+        access: Callable[[], Sequence[Rule]],
         approvals: Sequence[ApprovalRule],
         is_open: Callable[[], bool],
     ) -> None:
@@ -63,13 +63,13 @@ class Tools:
             ("Hints", shown(tool.hints_in_words() or NOTHING)),
             ("Needs", shown(_needs(tool))),
             ("Approval", bullets(map(shown, waits)) if waits else "no call of it waits for a person"),
-            ("Exposed to", bullets(map(shown, exposed_to(tool, self._access)))),
+            ("Exposed to", bullets(map(shown, exposed_to(tool, self._access())))),
         ]
         return f"<h2 id='{escape(tool.reference)}'>{code(tool.id)}{title}</h2>{facts(rows)}"
 
     def _place(self, tool: Tool) -> str:
         at = [f"worker {name} of {subject} ({tenant})" for tenant, subject, name in self._workers.at(tool.reference)]
-        return bullets(map(shown, at)) if at else shown(self._engine.place_of(tool))
+        return bullets(map(shown, at)) if at else shown(self._engine.plans.place_of(tool))
 
 
 def _search(visit: Visit, wanted: str) -> str:

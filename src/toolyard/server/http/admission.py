@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from typing import Any
-from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
@@ -25,6 +24,7 @@ from ...trust.limits.credential_failures import CredentialFailures
 from ..intake.witness import Witness
 from .exchange import Exchange
 from .origins import Guard
+from .query import pairs
 from .routes import Route
 
 METADATA = "/.well-known/oauth-protected-resource"
@@ -53,7 +53,12 @@ class Admission:
         knows when credentials end that somebody was let in with."""
         self.admit_operator, self.validity = operator, validity
         self.guard, self._authenticate, self._witness = guard.check, authenticate, witness
-        self._has_issuers, self._failures, self._by_address = has_issuers, failures, by_address
+        self._failures = failures
+        self.adopt(has_issuers=has_issuers, by_address=by_address)
+
+    def adopt(self, *, has_issuers: bool, by_address: bool) -> None:
+        """Has these hold from now on."""
+        self._has_issuers, self._by_address = has_issuers, by_address
 
     def admit(self, scope: Mapping[str, Any], exchange: Exchange) -> Caller | Awaitable[Caller]:
         """The caller of a request. Raises NotAuthenticated, or LimitReached after too many of those; at once or when
@@ -138,9 +143,9 @@ def _refuse_two_credentials(headers: Sequence[tuple[bytes, bytes]]) -> None:
 
 
 def _refuse_credentials_in(query: bytes) -> None:
-    """Raises NotAuthenticated for credentials in an address, which proxies, logs and browsers keep."""
-    names = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
-    if names & _IN_QUERY:
+    """Raises NotAuthenticated for credentials in an address, which proxies, logs and browsers keep, and InvalidInput
+    for too many parameters."""
+    if _IN_QUERY & {name for name, _ in pairs(query)}:
         raise NotAuthenticated(
             "Credentials do not belong into an address", developer_message="send them in the header Authorization"
         )

@@ -33,7 +33,7 @@ class ConnectionLimits:
         most_per_address: int | None = None,
         is_proxy: Callable[[str], bool] = lambda address: False,
     ) -> None:
-        self._most, self._most_per_address, self._is_proxy = most, most_per_address, is_proxy
+        self.most, self.most_per_address, self._is_proxy = most, most_per_address, is_proxy
         self._by_network: Counter[str] = Counter()
         self._open = 0
 
@@ -43,9 +43,9 @@ class ConnectionLimits:
         network = network_of(address)
         self._open += 1
         self._by_network[network] += 1
-        if self._most is not None and self._open > self._most:
+        if self.most is not None and self._open > self.most:
             return False
-        if self._most_per_address is None or self._by_network[network] <= self._most_per_address:
+        if self.most_per_address is None or self._by_network[network] <= self.most_per_address:
             return True
         return not address or self._is_proxy(address)  # asked only now: to look networks up costs more than to count
 
@@ -62,14 +62,14 @@ class Proxies:
     """The proxies of the setting `trusted_proxies`, whose word counts for where a request comes from."""
 
     def __init__(self, trusted: Sequence[str]) -> None:
-        self._trusted = [_network(each) for each in trusted]
+        self.trusted = [_network(each) for each in trusted]
 
     def address(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str:
         """The client's address: the last one in `X-Forwarded-For` that is no trusted proxy's. What stands before it,
         the client may have written itself. Where the header has no address there, it is the connection's own."""
         client = scope.get("client")
         address: str = client[0] if client else ""
-        if not self._trusted or b"x-forwarded-for" not in headers or not self.is_trusted(address):
+        if not self.trusted or b"x-forwarded-for" not in headers or not self.is_trusted(address):
             return address
         # The header may be there several times, which is the same as one with commas (RFC 9110, section 5.3).
         said = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
@@ -84,7 +84,7 @@ class Proxies:
             ip = ip_address(address)
         except ValueError:
             return False
-        return any(ip in network for network in self._trusted)
+        return any(ip in network for network in self.trusted)
 
 
 def _checked(address: str) -> str:

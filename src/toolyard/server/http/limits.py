@@ -26,6 +26,7 @@ class ServerLimits:
         is_open = not is_loopback(settings.host)
         given = settings.limits if settings.limits is not None else list(DEFAULTS) if is_open else []
         self.limits: Sequence[Limit] = given
+        self._first = 0
         self.limiter = Limiter(given, clock) if given else None
         # Whoever sets `limits = []` wants none, and that goes for wrong credentials as well.
         wants_failures = is_open and (settings.limits is None or bool(settings.limits))
@@ -36,6 +37,21 @@ class ServerLimits:
         self.streams = StreamCount(_or(settings.max_streams_per_caller, STREAMS_PER_CALLER if is_open else None))
         per_address = _or(settings.max_connections_per_address, CONNECTIONS_PER_ADDRESS if is_open else None)
         self.connections = ConnectionLimits(settings.max_connections, per_address, self.proxies.is_trusted)
+
+    def adopt(self, other: "ServerLimits") -> int:
+        """Follows what other settings say, of what can change while a server runs; what was counted still counts. The
+        number of the first limit, as the limiter knows it."""
+        self.proxies.trusted, self.streams.most = other.proxies.trusted, other.streams.most
+        self.connections.most = other.connections.most
+        self.connections.most_per_address = other.connections.most_per_address
+        if list(self.limits) == list(other.limits):
+            return self._first
+        self.limits = other.limits
+        if self.limiter is None:
+            self.limiter = other.limiter
+        else:
+            self._first = self.limiter.adopt(other.limits)
+        return self._first
 
     @property
     def is_by_address(self) -> bool:

@@ -5,11 +5,15 @@ that is bounded in number and in bytes; what finds it full is dropped, and count
 is room. At the end of the process, what is left has a short time to be written.
 """
 
+import fcntl
 import logging
 import os
 import select
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TextIO
 
@@ -28,9 +32,12 @@ class LogWriter(logging.Handler):
     """A handler of log records that makes their lines at once, in the task or thread that logs, and writes them
     later."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, lock: Path | None = None) -> None:
+        """`lock` is a file by which several processes that write to one stream take turns: a pipe takes a long line in
+        parts, and theirs would come in between."""
         super().__init__()
         self._stream = stream
+        self._lock = None if lock is None else os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = _own_descriptor(stream)
         # No lock of Python's is held while a line is written: neither a signal's handler that logs, nor the end of the
         # process could wait for it then.
@@ -72,8 +79,9 @@ class LogWriter(logging.Handler):
             sys.excepthook = self._excepthook
         self.wait(LEAVING_S)
         self._waiting.put(None)
-        if self.thread.join(LEAVING_S) and self._descriptor is not None:
-            os.close(self._descriptor)
+        if self.thread.join(LEAVING_S):
+            for descriptor in filter(None, (self._descriptor, self._lock)):
+                os.close(descriptor)
         self.close()
 
     def _crash(self, *raised: object) -> None:
@@ -120,7 +128,8 @@ class LogWriter(logging.Handler):
                 self._stream.write(line.decode())
                 self._stream.flush()
             else:
-                self._write_all(self._descriptor, b"\n" + line if self._is_mid_line else line)
+                with _held(self._lock):
+                    self._write_all(self._descriptor, b"\n" + line if self._is_mid_line else line)
         except (OSError, ValueError):  # nobody is there to read, the disk is full, or somebody has closed the stream
             return False
         return True
@@ -135,6 +144,19 @@ class LogWriter(logging.Handler):
                 continue
             left = left[count:]
             self._is_mid_line = bool(left)
+
+
+@contextmanager
+def _held(lock: int | None) -> Iterator[None]:
+    """The turn of this process, which ends with it if it is killed."""
+    if lock is None:
+        yield
+        return
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.lockf(lock, fcntl.LOCK_UN)
 
 
 def _wait_for_room(descriptor: int) -> None:

@@ -9,7 +9,8 @@ import json
 import logging
 import sys
 from contextvars import ContextVar
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ...model.caller import full_name
 from ...text.excerpts import without_credentials
@@ -28,8 +29,9 @@ TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 class TextLines(logging.Formatter):
     """Log lines for people: time, level, logger, message, and the request in brackets."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: int | None = None) -> None:
         super().__init__(TEXT)
+        self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
         record.message, record.asctime = _message(record), self.formatTime(record)
@@ -38,7 +40,7 @@ class TextLines(logging.Formatter):
         return escaped(without_credentials("\n".join(filter(None, parts))))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        about = _about(current.get())
+        about = _process(self._process) | _about(current.get())
         more = " [" + " ".join(f"{name}={value}" for name, value in about.items()) + "]" if about else ""
         return super().formatMessage(record) + more
 
@@ -46,12 +48,17 @@ class TextLines(logging.Formatter):
 class JsonLines(logging.Formatter):
     """Log lines for programs: one JSON object each."""
 
+    def __init__(self, process: int | None = None) -> None:
+        super().__init__()
+        self._process = process
+
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": without_credentials(_message(record)),
+            **_process(self._process),
             **_about(current.get()),
         }
         if exception := _exception(record):
@@ -59,18 +66,32 @@ class JsonLines(logging.Formatter):
         return escaped_json(json.dumps(said, ensure_ascii=False, default=str))
 
 
-def set_up_logging(level: str, style: str = "text") -> None:
+class SharedLog(NamedTuple):
+    """How a process writes to a log that is also others': under its number among them, which is None for their parent,
+    and in turns, by a file that all of them lock."""
+
+    process: int | None
+    lock: Path
+
+
+def set_up_logging(level: str, style: str = "text", shared: SharedLog | None = None) -> None:
     """Sets up the log of this process, in place of whatever was there. What Python warns of goes into it, too."""
     log_warnings()
     logging.raiseExceptions = False  # a line that cannot be made, of an author's arguments, costs nobody an answer
-    handler = LogWriter(sys.stderr)
-    handler.setFormatter(JsonLines() if style == "json" else TextLines())
+    process, lock = (None, None) if shared is None else shared
+    handler = LogWriter(sys.stderr, lock)
+    handler.setFormatter(JsonLines(process) if style == "json" else TextLines(process))
     root = logging.getLogger()
     before, root.handlers[:] = list(root.handlers), [handler]
     for each in before:
         if isinstance(each, LogWriter):
             each.stop()
-    root.setLevel(level.upper())
+    set_log_level(level)
+
+
+def set_log_level(level: str) -> None:
+    """Has the log of this process tell so much from now on."""
+    logging.getLogger().setLevel(level.upper())
     # uvicorn says at info what this server says itself.
     logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
 
@@ -85,6 +106,11 @@ def _exception(record: logging.LogRecord) -> str:
         return excerpt(record.exc_text, LONGEST_MESSAGE)
     raised = record.exc_info[1] if record.exc_info else None
     return "" if raised is None else traceback_of(raised)
+
+
+def _process(number: int | None) -> dict[str, Any]:
+    """What a line says of its process, where several write to one log."""
+    return {} if number is None else {"process": number}
 
 
 def _about(exchange: Exchange | None) -> dict[str, str]:

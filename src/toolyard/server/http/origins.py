@@ -44,14 +44,19 @@ class Guard:
         """`allowed`: other names of this server, and pages that may use it. `origins`: pages that may use it, with
         what they need for that; `*` is all of them. `is_open`: whether everybody is let in without credentials.
         `knows_host`: whether the server listens by itself, at `host`; mounted, another application decides that."""
-        self._is_local, self._is_open, self._has_names = is_loopback(host), is_open, bool(allowed)
+        self._is_local, self._is_open, self._knows_host = is_loopback(host), is_open, knows_host
+        self._public_url = public_url
         self._public = None if public_url is None else origin_of(public_url)
-        ours = (*allowed, *([public_url] if public_url else ()))
+        self.adopt(allowed, origins)
+
+    def adopt(self, allowed: Sequence[str], origins: Sequence[str]) -> None:
+        """Has these be the other names, and the pages, from now on."""
+        self._has_names = bool(allowed)
+        ours = (*allowed, *([self._public_url] if self._public_url else ()))
         self._names = frozenset(_written(urlsplit(each).hostname or each) for each in ours)
         self._pages = frozenset(map(origin_of, (*ours, *origins))) - {None}
         self._any_page = "*" in origins
         self._known: set[tuple[bytes, bytes, bool, bool]] = set()
-        self._knows_host = knows_host
 
     def check(self, headers: Mapping[bytes, bytes], scope: Mapping[str, Any], route: Route) -> None:
         """Raises Misdirected for a name that is not this server's, and ForeignPage for a page that may not use it."""

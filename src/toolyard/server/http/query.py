@@ -2,7 +2,7 @@
 validation error that names it, as for a member of a body.
 """
 
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from ...engine.wait import Wait
 from ...model.channel import QuietChannel
@@ -12,14 +12,26 @@ from .exchange import Exchange
 
 LONGEST_WAIT_S = 60.0
 """How long a client may have a request wait: proxies and clients cut off those that are silent for longer."""
+MOST_PARAMETERS, LONGEST_QUERY = 100, 8 * 2**10
 MOST = 200
 """Items of a page."""
 
 
 def text(exchange: Exchange, name: str) -> str | None:
     """A parameter as it came; of several with the name, the last. None where there is none."""
-    values = parse_qs(exchange.query.decode("latin-1"), keep_blank_values=True).get(name)
+    values = [value for each, value in pairs(exchange.query) if each == name]
     return values[-1] if values else None
+
+
+def pairs(query: bytes) -> list[tuple[str, str]]:
+    """The parameters in their order. Raises InvalidInput where they are too many, or too long: they cost time before it
+    is known who asks."""
+    if len(query) > LONGEST_QUERY:
+        raise InvalidInput((Problem("query", f"Has at most {LONGEST_QUERY} bytes"),))
+    try:
+        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+    except ValueError:
+        raise InvalidInput((Problem("query", f"Has at most {MOST_PARAMETERS} parameters"),)) from None
 
 
 def state(exchange: Exchange, default: State | None = None) -> State | None:
@@ -47,7 +59,7 @@ def number(exchange: Exchange, name: str, default: float, lowest: float, highest
 def wait(exchange: Exchange) -> Wait:
     """How long the client will wait for what it asks for, while it is there and its credentials are good."""
     seconds = number(exchange, "wait", 0.0, 0.0, LONGEST_WAIT_S)
-    return Wait(seconds, exchange if seconds else QuietChannel())
+    return Wait(seconds, exchange if seconds else QuietChannel(), only_waits=seconds > 0)
 
 
 def limit(exchange: Exchange, default: int) -> int:

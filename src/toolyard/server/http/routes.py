@@ -40,6 +40,21 @@ class Route(Struct, frozen=True):
     the log, or the handler writes an entry of its own that says more."""
 
 
+class LateRoutes(Struct, frozen=True):
+    """All routes at a path and below it, which are made, and whose modules are loaded, with the first request for one
+    of them. Most servers are never asked for some of what they can do, and every server pays for what it loads: with
+    the time that a start takes, and with memory for as long as it runs."""
+
+    at: str
+    """A path without variables."""
+    methods: frozenset[str]
+    """The methods that some of the routes take: what a server allows at all is known before they are made."""
+    make: Callable[[], Iterable[Route]]
+
+    def has(self, sent: str) -> bool:
+        return sent == self.at or sent.startswith(f"{self.at}/")
+
+
 class CheckedHead(Struct, frozen=True):
     """A request's head whose route is found, and with which a request may be here, whoever sends it."""
 
@@ -54,22 +69,41 @@ class RouteTable:
     """Finds the route of a request. Routes without variables are looked up in a dictionary; those with variables are
     grouped by how many segments they have, which leaves few to look at."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route | LateRoutes]) -> None:
         self.exact: dict[tuple[str, str], Route] = {}
         """The routes without variables, by method and path, for the shell to look in first."""
         self._by_path: dict[str, dict[str, Route]] = {}
         self._patterns: dict[int, list[tuple[list[str], dict[str, Route]]]] = {}
-        for route in routes:
-            self._add(route)
+        self._late: list[LateRoutes] = []
+        for each in routes:
+            if isinstance(each, LateRoutes):
+                self._late.append(each)
+            else:
+                self._add(each)
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Every method that some route takes."""
-        return tuple(sorted({method for routes in self._by_path.values() for method in routes}))
+        taken = {method for routes in self._by_path.values() for method in routes}
+        return tuple(sorted(taken.union(*(late.methods for late in self._late))))
+
+    def all(self) -> list[Route]:
+        """Every route, with those that are made late."""
+        self._make(self._late)
+        found = (each for routes in self._by_path.values() for each in routes.items())
+        return [route for method, route in found if method == route.method]
+
+    def _make(self, wanted: Iterable[LateRoutes]) -> None:
+        for late in list(wanted):
+            self._late.remove(late)
+            for route in late.make():
+                self._add(route)
 
     def find(self, method: str, sent: str) -> tuple[Route, dict[str, str]]:
         """A route, and the values of its variables. `sent` is the path as the client wrote it: only what stands for a
         variable may have escapes. Raises MethodNotAllowed or PathNotFound where there is no route."""
+        if self._late:
+            self._make(late for late in self._late if late.has(sent))
         there = {} if "{" in sent else self._by_path.get(sent, {})  # "/v1/calls/{call_id}" itself is no path
         if method in there:
             return there[method], {}

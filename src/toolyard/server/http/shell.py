@@ -7,7 +7,7 @@ calls, makes or awaits without need costs every call.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from ...model.caller import Caller
@@ -23,9 +23,9 @@ from .logs import current
 from .origins import Cors
 from .reply_budget import ReplyBudget
 from .reply_line import AsgiLine, CallersLine, Receive, Scope, Send
-from .routes import CheckedHead, Route, RouteTable, sent_path
+from .routes import CheckedHead, LateRoutes, Route, RouteTable, sent_path
 from .streams import StreamCount, Streams
-from .turns import LARGE_BODY, Turns
+from .turns import DENSE_BODY, Turns, takes_turns
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
 """Lives through an application's start and stop, as the ASGI server tells of them."""
@@ -41,7 +41,7 @@ class Shell:
 
     def __init__(
         self,
-        routes: Iterable[Route],
+        routes: Iterable[Route | LateRoutes],
         reader: BodyReader,
         admission: Admission,
         wires: Mapping[str, ErrorEncoder],
@@ -63,13 +63,17 @@ class Shell:
         self._auth_failure_status = settings.auth_failure_status
         self._public_url = public_url
         self.methods = self._table.methods
-        self._cors = Cors(settings.cors_origins, self.methods) if settings.cors_origins else None
+        self.allow_pages(settings.cors_origins)
         self.streams = Streams(admission.validity)
         self._stream_count = StreamCount() if limiting is None else limiting.streams
         self._find_address = peer_of if limiting is None else limiting.proxies.address
         self._turns = Turns()
         self.replies = replies or ReplyBudget()
         self._is_ready = False
+
+    def allow_pages(self, origins: Sequence[str]) -> None:
+        """Has pages of these origins be those that may call from a browser."""
+        self._cors = Cors(origins, self.methods) if origins else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -126,7 +130,7 @@ class Shell:
                 if body is None:
                     body, is_late = await self._reader.read(exchange, receive), True
                 exchange.body = body
-                if len(body) > LARGE_BODY:
+                if len(body) > DENSE_BODY and takes_turns(body):
                     handler = partial(self._in_turn, route, scope)
                 else:
                     self._reader.check(exchange.headers, body)
@@ -141,6 +145,7 @@ class Shell:
             if route.audit_as is not None:
                 await self._done(route.audit_as, method, exchange)
             if type(reply) is Stream:
+                await self.streams.refuse_endless(reply)
                 reply = self._stream_count.counted(reply, exchange.caller)
         except ToolyardError as raised:
             reply = await self._refuse(raised, scope, receive, route, exchange, body)

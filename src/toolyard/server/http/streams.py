@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import contextmanager
 from typing import Any
 
+from ...engine.wait import stopping
 from ...model.caller import Caller
 from ...trust.credentials.expiry import CredentialExpiry
 from ...trust.limits.meters import refusal
@@ -41,6 +42,13 @@ class Streams:
         self._endless: set[asyncio.Task[None]] = set()
         self._is_over = self._is_leaving = False
         self._validity = validity
+
+    async def refuse_endless(self, stream: Stream) -> None:
+        """Raises Unavailable for a stream that a server which leaves would end as it begins: its client would come for
+        another one at once."""
+        if self._is_leaving and not stream.has_an_end:
+            await close(stream.chunks)
+            raise stopping()
 
     def open(self, stream: Stream, write: Write, scope: Mapping[str, Any]) -> "asyncio.Task[None]":
         """Carries the stream in a task; to end it, cancel that."""
@@ -113,7 +121,7 @@ class StreamCount:
     counts."""
 
     def __init__(self, most: int | None = None) -> None:
-        self._most = most
+        self.most = most
         self._open: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
@@ -128,7 +136,7 @@ class StreamCount:
     def counted(self, stream: Stream, caller: Caller) -> Stream:
         """The same stream, as the caller's, which counts until it is closed. Raises LimitReached."""
         stream.caller = caller
-        if self._most is not None:
+        if self.most is not None:
             self.take(caller)
             stream.chunks = CountedStream(self, stream.chunks, caller)
         return stream
@@ -136,8 +144,8 @@ class StreamCount:
     def take(self, caller: Caller) -> None:
         """Counts one more stream, until `give`. Raises LimitReached."""
         who = (caller.tenant, caller.subject)
-        if self._most is not None and self._open[who] >= self._most:
-            raise refusal(RETRY_MS, f"max_streams_per_caller: {self._most}")
+        if self.most is not None and self._open[who] >= self.most:
+            raise refusal(RETRY_MS, f"max_streams_per_caller: {self.most}")
         self._open[who] += 1
 
     def give(self, caller: Caller) -> None:

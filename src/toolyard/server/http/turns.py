@@ -1,9 +1,12 @@
-"""Turns among callers for what is large: the requests with a large body, and (`large_results`) the results.
+"""Turns among callers for what is large: the requests with a large body, or one of many values, and (`large_results`)
+the results.
 
 What a large body costs, to check it, to decode it and to walk through it, is time on the loop: little for one, and
 seconds for sixty that came at once. So they are worked on one at a time, and between two of them the loop goes round a
-few times: whoever else has something ready is served first. Callers take turns among themselves, however many requests
-each of them has waiting. Small requests never come here.
+few times: whoever else has something ready is served first. A call of somebody else's may also wait for the ledger or
+for a worker between two of its steps, and would then find the next large body before it each time: so who took the
+loop for long leaves it to others for half as long. Callers take turns among themselves, however many requests each of
+them has waiting. Small requests never come here.
 
 A request that only waits, for its tool or for a person, must hold nobody up: its turn is over when it is answered, or
 when the loop has had nothing to do for a while.
@@ -11,18 +14,26 @@ when the loop has had nothing to do for a while.
 
 import asyncio
 import gc
-from collections import OrderedDict, deque
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from ...model.caller import Caller
-from .exchange import Exchange, give_up
+from ...runners.turns import TurnQueue, turn_of
+from .exchange import Exchange, Gone, give_up
 
 LARGE_BODY = 64 * 2**10
+DENSE_BODY, MOST_VALUES = 8 * 2**10, 2000
+"""A smaller body takes turns, too, where it has more values than that: sixteen thousand numbers are less than 64 KiB,
+and 20 ms."""
 ROUNDS = 8
 """How often the loop goes round between two turns. A call of somebody else's takes about so many from its first byte to
 its reply; on a loop that has nothing else to do they take no time."""
+GIVEN_BACK = 0.5
+"""Of the processor time that a turn took, how much passes before the next."""
+LEAST_S, MOST_S = 0.01, 1.0
+"""What is not worth it, and what is enough."""
 TICK_S = 0.005
 IDLE_TICKS = 4
 """A tick that comes in time shows that the loop was free; after so many, the request whose turn it is only waits."""
@@ -30,15 +41,21 @@ MOST_TICKS = 200
 """After which its turn is over in any case."""
 
 
+def takes_turns(body: bytes) -> bool:
+    """Whether a body is one that costs much. To be asked of those that are larger than `DENSE_BODY`."""
+    return len(body) > LARGE_BODY or body.count(b",") > MOST_VALUES
+
+
 class Turns:
     """Whose turn it is, and who waits for one."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[tuple[str, str], deque[asyncio.Future[None]]] = OrderedDict()
-        """By caller; the first of them is next."""
+        self._line: TurnQueue[asyncio.Future[None]] = TurnQueue()
         self._number = 0
         """Counts turns: one that is over twice is over once."""
         self._is_taken = False
+        self._since = 0.0
+        """How much processor time the loop's thread had taken when this turn began."""
 
     async def wait(self, exchange: Exchange) -> None:
         """Returns when it is the request's turn, for `held`. Raises Gone where its client leaves before that."""
@@ -53,11 +70,13 @@ class Turns:
             self._is_taken = True
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault((caller.tenant, caller.subject), deque()).append(turn)
+        self._line.join(turn_of(caller), turn)
         on_wait(turn)
         try:
             await turn
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Gone):
+            self._line.leave(turn_of(caller), turn)
+            # Stopped just as its turn came: that goes to the next.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._pass_on(0)
             raise
@@ -74,6 +93,7 @@ class Turns:
     def begin(self) -> int:
         """The one whose turn it is is worked on, until `end` is told this number."""
         self._number += 1
+        self._since = time.thread_time()
         self._tick(self._number, asyncio.get_running_loop().time(), 0, 0)
         return self._number
 
@@ -100,6 +120,13 @@ class Turns:
         if rounds < ROUNDS:
             asyncio.get_running_loop().call_soon(self._pass_on, rounds + 1)
             return
+        given_back = min((time.thread_time() - self._since) * GIVEN_BACK, MOST_S)
+        if given_back > LEAST_S:
+            asyncio.get_running_loop().call_later(given_back, self._give)
+        else:
+            self._give()
+
+    def _give(self) -> None:
         # A request that was refused may be held by its own exception, in a cycle. With a large body that must not wait
         # until Python looks for cycles by itself, which a server has it do seldom.
         gc.collect(1)
@@ -110,13 +137,8 @@ class Turns:
             turn.set_result(None)
 
     def _next(self) -> "asyncio.Future[None] | None":
-        """The turn of the caller who has waited longest for one; the caller goes to the end of the row."""
-        while self._waiting:
-            whose, turns = self._waiting.popitem(last=False)
-            while turns:
-                turn = turns.popleft()
-                if not turn.done():  # its client has not left
-                    if turns:
-                        self._waiting[whose] = turns
-                    return turn
+        """The turn of the caller who has waited longest for one."""
+        while (turn := self._line.next()) is not None:
+            if not turn.done():  # otherwise its client has left, and it is about to leave the line
+                return turn
         return None

@@ -27,6 +27,15 @@ from .outbox import Outbox
 SWEEP_S = 0.2
 SWEPT_AT_ONCE = 100
 """Connections that are looked at before whoever waits for the loop has its turn."""
+MOST_WAITING = 100
+"""Requests of one connection. Each is some kilobytes of objects, and thousands fit into what is read at once. What
+comes after them is not read, and the connection ends with the last of them."""
+LONGEST_URL = 8 * 2**10
+MOST_HEADERS = 256
+"""Header lines of a request. Each is a few objects, so that 60 KB of the shortest would be a megabyte."""
+FREE_CHUNKS, LEAST_CHUNK = 1000, 256
+"""How many chunks a body may come in, and how many bytes those after them have on the average: each takes the time of a
+kilobyte."""
 ASGI: Any = {"version": "3.0", "spec_version": "2.3"}
 MOST_PATHS, LONGEST_PATH = 1000, 200
 _PATHS: dict[bytes, tuple[str, bytes, bytes]] = {}
@@ -55,8 +64,21 @@ class Ticks:
     now = time.monotonic()
 
 
+class PipelineFull(Exception):
+    """A client has sent more requests than `MOST_WAITING` before it was answered; raised through the parser."""
+
+
 class HeaderTooLarge(Exception):
-    """A request's header has more than `max_header_bytes`; raised through the parser, which stops at it."""
+    """A request's header has more than `max_header_bytes`, or than `MOST_HEADERS` lines; raised through the parser,
+    which stops at it."""
+
+
+class UrlTooLong(Exception):
+    """A request's address has more than `LONGEST_URL` bytes; raised through the parser."""
+
+
+class TooManyChunks(Exception):
+    """A request's body comes in pieces that are too small; raised through the parser."""
 
 
 class Cycle(RequestResponseCycle):
@@ -118,6 +140,11 @@ class PoliteProtocol(HttpToolsProtocol):
     max_header_bytes = 65536
     allow = b""
     counted = ConnectionLimits()
+    is_counted = False
+    """Whether the connection was counted when it was accepted, before TLS's handshake."""
+    keeps_alive = True
+    """Whether connections outlive a reply, where their clients want that. A server that leaves has every reply be its
+    connection's last one, and say so."""
     outbox = Outbox()
     answer: Callable[[Cycle, set["asyncio.Task[None]"]], Coroutine[Any, Any, None]]
     """As `Answering` has it."""
@@ -136,9 +163,10 @@ class PoliteProtocol(HttpToolsProtocol):
         """Callbacks for when the client leaves before the request that is being answered has its reply."""
         self.when_read: list[Callable[[], object]] = []
         """Callbacks for when what was written has been read, or never will be."""
-        self._unread, self._read_at = 0, Ticks.now
+        self._unread, self._read_at, self._is_held = 0, Ticks.now, False
+        self._chunks = self._chunk_bytes = self._line_bytes = 0
         self._address = self.client[0] if self.client else ""
-        if not self.counted.enter(self._address):
+        if not self.is_counted and not self.counted.enter(self._address):
             self._refuse(503, "There are too many connections", b"retry-after: 1\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -155,6 +183,9 @@ class PoliteProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._all_read()
+        if self._is_held and not self.transport.is_closing():
+            self._is_held = False
+            self._go_on()
 
     def _all_read(self) -> None:
         callbacks, self.when_read = self.when_read, []
@@ -175,6 +206,7 @@ class PoliteProtocol(HttpToolsProtocol):
         # Counted by what came in: exact numbers are found out only where this is above the limit.
         if self._phase is not BODY:
             self._header_bytes += len(data)
+        seen = self._chunks, self._chunk_bytes
         # What follows is uvicorn's own, but for its timers and other protocols, which are not used here.
         try:
             self.parser.feed_data(data)
@@ -183,8 +215,13 @@ class PoliteProtocol(HttpToolsProtocol):
             self._refuse_unreadable(error)
         except httptools.HttpParserUpgrade:
             self._go_without_upgrade()
+        # A chunk's first line that has no end, because of its extensions or of zeros, is nothing that the parser tells.
+        is_in_line = self._phase is BODY and seen == (self._chunks, self._chunk_bytes)
+        self._line_bytes = self._line_bytes + len(data) if is_in_line else 0
         if self._header_bytes > self.max_header_bytes and self._phase in (HEADER, TRAILER):
             self._refuse_large_header()
+        elif self._line_bytes > self.max_header_bytes:
+            self._refuse(400, "The first line of a chunk is too long")
         elif (
             self._phase is IDLE and is_start
         ):  # what came is a whole request, and not the rest of one: that may be a body
@@ -200,9 +237,25 @@ class PoliteProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self.url, self.headers, self.expect_100_continue = b"", [], False
 
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > LONGEST_URL:
+            raise UrlTooLong
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """As uvicorn's own, written out: it is called for every line."""
+        name, headers = name.lower(), self.headers
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        headers.append((name, value))
+        if len(headers) > MOST_HEADERS:
+            raise HeaderTooLarge
+
     def on_headers_complete(self) -> None:
         """A request's header is complete, and its task starts. As uvicorn's own, without what is not used here, and
         without parsing a known address again."""
+        if len(self.pipeline) >= MOST_WAITING:
+            raise PipelineFull
         if self._header_bytes > self.max_header_bytes:
             self._measure_header()
         parser, url = self.parser, self.url
@@ -222,10 +275,11 @@ class PoliteProtocol(HttpToolsProtocol):
             "client": self.client,
             "server": self.server,
         }
-        self._phase = BODY
+        self._phase, self._chunks, self._chunk_bytes, self._line_bytes = BODY, 0, 0, 0
         self.headers = []  # trailers go here, and are not to be taken for headers
         before = self.cycle
-        self.cycle = cycle = Cycle(self, version != "1.0" and parser.should_keep_alive(), bytearray())
+        keep_alive = self.keeps_alive and version != "1.0" and parser.should_keep_alive()
+        self.cycle = cycle = Cycle(self, keep_alive, bytearray())
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
@@ -235,9 +289,13 @@ class PoliteProtocol(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         self._phase, self._header_bytes = TRAILER, 0
+        self._chunks += 1
+        if self._chunks > FREE_CHUNKS + self._chunk_bytes // LEAST_CHUNK:
+            raise TooManyChunks
 
     def on_body(self, body: bytes) -> None:
         self._phase, cycle = BODY, self.cycle
+        self._chunk_bytes += len(body)
         if not cycle.response_complete:
             cycle.body += body
             if len(cycle.body) > HIGH_WATER_LIMIT:
@@ -258,15 +316,52 @@ class PoliteProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._answered = Ticks.now
+        if self.flow.write_paused:
+            # Its client does not read: what it asked for besides would be one more reply in memory.
+            self._is_held = True
+            self.flow.pause_reading()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """The next request's turn."""
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
-    # -- what the sweep calls, and refusals --------------------------------------------------------
+    # -- what a server that leaves calls -----------------------------------------------------------
+
+    def forget_head(self) -> None:
+        """Has the next request's head be looked at anew: what may be here has changed."""
+        self._known_head = None
+
+    def end_after_reply(self) -> None:
+        """Has the next reply be the last one, and say so. A connection that is idle is left open for a request: its
+        client may be sending one just now, and would never know whether it was read. A reply that has begun said
+        nothing of an end, so its connection waits for one more."""
+        self._known_head = None
+        if self.cycle is not None and not self.cycle.response_started:
+            self.cycle.keep_alive = False
+
+    def close_idle(self) -> None:
+        """Closes a connection that had its reply. One that nothing has come by yet is new, and left to say what it
+        wants."""
+        if self._phase is IDLE and self.cycle.response_complete:
+            self.outbox.flush()
+            self.transport.close()
 
     def shutdown(self) -> None:
+        """Closes an idle connection, and the others once what came has its reply."""
         self.outbox.flush()
+        if self._is_reading():
+            return  # `keeps_alive` is not set any more, so it ends with the reply
         super().shutdown()
+
+    def _is_reading(self) -> bool:
+        """Whether a part of a request has come, and no more of it yet."""
+        return self._is_in_body() or (self._phase is HEADER and self._header_bytes > 0)
+
+    # -- what the sweep calls, and refusals --------------------------------------------------------
 
     def look(self) -> None:
         """Ends a wait that has been too long, or that is for nobody. Called by the sweep."""
@@ -306,6 +401,10 @@ class PoliteProtocol(HttpToolsProtocol):
             self._refuse(405, "This method is not known", b"allow: %b\r\n" % self.allow)
         elif isinstance(error.__context__, HeaderTooLarge):
             self._refuse_large_header()
+        elif isinstance(error.__context__, UrlTooLong):
+            self._refuse(414, f"The address is longer than {LONGEST_URL} bytes")
+        elif isinstance(error.__context__, TooManyChunks):
+            self._refuse(400, f"The body comes in chunks of less than {LEAST_CHUNK} bytes")
         else:
             self._refuse(400, "This is not an HTTP request that can be read")
 
@@ -327,7 +426,8 @@ class PoliteProtocol(HttpToolsProtocol):
             self._refuse(408, "The request took too long to arrive")
 
     def _refuse_large_header(self) -> None:
-        self._refuse(431, f"The request's header is larger than {self.max_header_bytes} bytes")
+        most = f"{self.max_header_bytes} bytes, or has more than {MOST_HEADERS} lines"
+        self._refuse(431, f"The request's header is larger than {most}")
 
     def _measure_header(self) -> None:
         """Raises HeaderTooLarge where the header really is: what was counted may have a body in it, or another

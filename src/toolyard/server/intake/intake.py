@@ -26,10 +26,11 @@ from ...model.asset import Asset
 from ...model.call import CallContext, Outcome
 from ...model.caller import Caller
 from ...model.clock import Clock
-from ...model.errors import StillRunning, ToolNotFound, ToolyardError, Unavailable
+from ...model.errors import StillRunning, ToolError, ToolNotFound, ToolyardError, Unavailable
 from ...model.lifecycle import ENDED
 from ...model.record import CallRecord
 from ...model.tool import Tool
+from ...store.values import StoreDown
 from ...trust.audit.entry import AuditKind
 from .metrics import Metrics
 from .readiness import Readiness
@@ -41,6 +42,7 @@ NoteClaims = Callable[[Claims], Awaitable[None]]
 SUCCESS, ACCEPTED, STILL_RUNNING = "success", "accepted", "still_running"
 """Codes in counters and entries that are no error's: a call that ended well, one that was taken and runs by itself, one
 that goes on after its client was answered."""
+UNWRITTEN = "The call was made, and could not be written to the audit log; look before you make it again"
 RETRY_MS = 1000
 CALL, REFUSED = AuditKind.CALL, AuditKind.REFUSED
 """Bound here, because looking up a member of an enum is dearer than a name and happens for each call."""
@@ -92,12 +94,12 @@ class Intake:
         be written."""
         started = self._monotonic()
         tool: Tool | None = None
-        call_id, code, is_refused = None, SUCCESS, False
+        call_id, code, is_refused, has_reply = None, SUCCESS, False, False
         self._metrics.running += 1
         # A span of the call belongs here: it begins before anything can be refused, and ends in `finally`, where
         # what it should say (tool, code, duration, the call's id) is known.
         try:
-            if self._readiness.status != "ok":
+            if not self._readiness.takes_calls:
                 raise self._readiness.refusal()
             if self._is_strict:
                 self._witness.refuse_without_room()
@@ -105,9 +107,10 @@ class Intake:
                 tool = call.resolve(self._engine)
             except ToolNotFound:
                 # A deploy may have taken the tool away. What was promised for a key is kept all the same.
-                ended: Outcome | Answered[R] | None = await self._engine.replay(call.command, call.caller)
-                if ended is None:
+                known = await self._engine.replay(call.command, call.caller)
+                if known is None:
                     raise
+                ended: Outcome | Answered[R] = known
             else:
                 ended = await call.run(self._engine, tool)
             call_id = ended.call_id
@@ -115,9 +118,11 @@ class Intake:
                 code = ended.code
             elif (error := ended.error) is not None:
                 code = STILL_RUNNING if isinstance(error, StillRunning) else error.code
+            has_reply = True
         except ToolyardError as error:
             is_refused, code = True, type(error).__name__
-            return call.encode_error(tool, error)
+            refusal = call.encode_error(tool, error)  # here: kept for later, the error would keep the whole request
+            has_reply = True
         except BaseException as error:  # a defect, or the end of the server: it is counted and written down, too
             code = type(error).__name__
             raise
@@ -127,13 +132,29 @@ class Intake:
             self._metrics.record(call.command.wire, "" if tool is None else tool.id, code, seconds)
             if self._is_audited:
                 self._witness.called(REFUSED if is_refused else CALL, tool, call, call_id, code, seconds)
-                if self._is_strict:
+                if self._is_strict and not has_reply:
                     await self._witness.written()
+        if is_refused:
+            await self._witness.written()
+            return refusal
+        if self._is_strict:
+            ended = await self._written(call, ended)
         if isinstance(ended, Answered):
             return ended.reply
         reply = call.encode(tool, ended)
         del ended  # it may be large, and be read again when there is room for it
         return await reply if isinstance(reply, CoroutineType) else reply  # type: ignore[return-value]
+
+    async def _written(self, call: WireCall[R], ended: Outcome | Answered[R]) -> Outcome | Answered[R]:
+        """What may be told of a call, now that it is in the log. Raises StoreDown where it is not and may be asked for
+        again: without a key nobody could tell a second call from the first."""
+        try:
+            await self._witness.written()
+        except StoreDown:
+            if isinstance(ended, Answered) or call.command.call_id is not None:
+                raise
+            return Outcome(ended.call_id, ended.duration_ms, error=ToolError(UNWRITTEN, can_retry=False))
+        return ended
 
     async def again(self, call: CallSource) -> Outcome:
         """How a call with a key ended, from the ledger: for a wire that could not keep it until its client had room.
@@ -186,7 +207,7 @@ class Intake:
         """A model's tool uses, as one message of a session brings them: `take` takes all or none. They run by
         themselves, so each is counted as accepted, or as ended where its result was there already. Raises what `take`
         raises, Unavailable, and StoreDown."""
-        if self._readiness.status != "ok":
+        if not self._readiness.takes_calls:
             raise self._readiness.refusal()
         self._witness.refuse_without_room()
         started = self._monotonic()
@@ -209,6 +230,9 @@ class Intake:
             self._witness.claimed([call for call, _ in claims], caller, origin)
             await self._witness.written()
 
+        # To a worker that comes back to a server that leaves, having nothing to do would mean: ask again at once.
+        if not self._readiness.takes_calls:
+            raise self._readiness.refusal()
         self._witness.refuse_without_room()
         return await claim(note)
 

@@ -18,9 +18,14 @@ class Series:
         self.buckets = [0] * (len(BUCKETS) + 1)
 
 
+MOST_SERIES = 5_000
+"""Of calls by tool: to show so many takes some 100 ms."""
+
+
 class Metrics:
     """Counts calls by (wire, tool, outcome). An unknown tool is counted under no name, so that nobody can make
-    the table grow by asking for tools that do not exist."""
+    the table grow by asking for tools that do not exist; and so is each that comes when there are very many: workers
+    may offer others all the time, and whoever reads the table has to be sent all of it."""
 
     def __init__(self) -> None:
         self.calls: dict[tuple[str, str, str], Series] = {}
@@ -30,7 +35,9 @@ class Metrics:
         key = (wire, tool, outcome)
         series = self.calls.get(key)
         if series is None:
-            series = self.calls[key] = Series()
+            if len(self.calls) >= MOST_SERIES:
+                key = (wire, "", outcome)
+            series = self.calls.setdefault(key, Series())
         series.count += 1
         series.total_s += seconds
         series.buckets[bisect_left(BUCKETS, seconds)] += 1

@@ -7,8 +7,6 @@ of these names the attempt that it is about, so that one who comes too late chan
 
 from functools import partial
 
-from msgspec.structs import replace
-
 from ...engine.questions import Questions
 from ...engine.requests import At, Requests
 from ...engine.wait import Wait
@@ -92,18 +90,18 @@ class RequestHandlers:
 
     async def listed(self, exchange: Exchange) -> Reply:
         tool = query.text(exchange, "tool")
-        wanted = ClaimFilter(
-            self._who(exchange),
-            () if tool is None else (tool,),
-            query.text(exchange, "session"),
-            query.state(exchange, State.PENDING),
-            query.limit(exchange, 50),
-        )
+        tools = () if tool is None else (tool,)
+        session, state = query.text(exchange, "session"), query.state(exchange, State.PENDING)
+        most = query.limit(exchange, 50)
+
+        def wanted(limit: int) -> ClaimFilter:
+            return ClaimFilter(self._who(exchange), tools, session, state, limit)
+
         wait = query.wait(exchange)
         if not wait.is_over:  # many may wait for the same ones, so they are read when it is their turn
-            await self._requests.listed(replace(wanted, limit=1), wait)
+            await self._requests.listed(partial(wanted, 1), wait)
         await self._replies.read(exchange)
-        found = await self._requests.listed(wanted, Wait(0, exchange))
+        found = await self._requests.listed(partial(wanted, most), Wait(0, exchange))
         return wire.encode_requests(list(map(self._told, found)))
 
     async def claim(self, exchange: Exchange) -> Reply:

@@ -11,6 +11,8 @@ from functools import partial
 from ...engine.sessions import Sessions, TurnResults
 from ...model.errors import InvalidInput, Problem
 from ...model.record import CallRecord
+from ...model.session import SessionStanding
+from ...runners.scrub_thread import beside_loop
 from ...wires.contract import JSON, Reply, Stream
 from ...wires.lifecycle import provider_messages
 from ...wires.lifecycle import sessions as wire
@@ -18,7 +20,7 @@ from ...wires.lifecycle.calls import LIFECYCLE
 from ...wires.model_text import ModelText
 from ..http import query
 from ..http.exchange import Exchange, Gone
-from ..http.reply_budget import ReplyBudget
+from ..http.reply_budget import LARGE_REPLY, ReplyBudget
 from ..http.routes import Handler, Route
 from ..intake.intake import Intake
 
@@ -52,17 +54,24 @@ class SessionHandlers:
         return wire.encode_session_created(await self._sessions.open(caller, f"ses_{self._new_id()}", new))
 
     async def show(self, exchange: Exchange) -> Reply:
-        caller = exchange.caller
-        session = await self._sessions.standing(caller, exchange.parameters["sessionId"])
-        return wire.encode_session(session, await self._sessions.requests(session.id))
+        session = await self._standing(exchange)
+        metadata = await self._sessions.metadata(session.id)
+        return wire.encode_session(session, metadata, await self._sessions.requests(session.id))
 
     async def take(self, exchange: Exchange) -> Reply:
         caller, id = exchange.caller, exchange.parameters["sessionId"]
-        await self._sessions.standing(caller, id)
+        await self._standing(exchange)
         uses = provider_messages.decode_message(exchange.body)
         take = partial(self._sessions.take, caller, id, uses, exchange.base_url)
         calls = await self._intake.uses("lifecycle", caller, exchange, take)
         return wire.encode_turn(calls)
+
+    async def _standing(self, exchange: Exchange) -> SessionStanding:
+        """For who goes on to read the session: a large one is read when there is room for it."""
+        session = await self._sessions.standing(exchange.caller, exchange.parameters["sessionId"])
+        if session.size > LARGE_REPLY:
+            await self._replies.read(exchange)
+        return session
 
     async def results(self, exchange: Exchange) -> Reply | Stream:
         """All in one message, as providers want them: those that are too many to be held at once are sent as they are
@@ -75,7 +84,8 @@ class SessionHandlers:
         await self._replies.read(exchange)
         first = await results.next()
         if results.is_over:
-            return wire.encode_ready(provider_messages.encode_results(format, first, self._telling))
+            encode = partial(provider_messages.encode_results, format, first, self._telling)
+            return wire.encode_ready(await beside_loop(encode, sum(call.size for call in first)))
         encoder = provider_messages.ResultsStream(format, self._telling)
         return Stream(200, [JSON], self._sent(encoder, first, results, exchange), has_an_end=True, caller=caller)
 
@@ -92,7 +102,8 @@ class SessionHandlers:
         try:
             while True:
                 while page:
-                    yield encoder.encode(page.pop(0))
+                    call = page.pop(0)
+                    yield await beside_loop(partial(encoder.encode, call), call.size)
                 if results.is_over:
                     break
                 page = await results.next()

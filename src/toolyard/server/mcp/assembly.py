@@ -20,10 +20,10 @@ from ..http.streams import StreamCount
 from ..intake.intake import Intake
 from ..intake.witness import Witness
 from ..settings.table import Settings
-from .methods.assets import Lane, Offers
 from .methods.client_answers import ClientAnswers
 from .methods.client_requests import Asking
 from .methods.dispatcher import Dispatcher, McpParts, ServerInfo
+from .methods.offers import Lane, Offers
 from .methods.resources import GivenResources
 from .methods.resumed_calls import Following
 from .methods.subscriptions import Subscriptions
@@ -35,6 +35,7 @@ from .protocol.event_ids import Places
 from .protocol.question_ids import QuestionIds
 from .protocol.request_state import States
 from .protocol.sessions import McpSessions
+from .transports.cancellation import RunningRequests
 from .transports.http import McpHttp
 from .transports.http_stream import Keeping
 from .transports.resumed_streams import OlderStreams
@@ -70,7 +71,7 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     following = Following(engine, node, states, ids, given, settings.sync_wait_s, ttl_ms, telling)
     tasks = Tasks(store, own, catalogue, following, questions, ground.witness, ttl_ms, telling)
     subscriptions = Subscriptions(catalogue, store, own, tasks, ground.streams, most)
-    completions = Completions(node, subscriptions)
+    completions = Completions(node, subscriptions, own)
     parts = CallParts(
         ground.intake, engine, catalogue, node, states, given, following, telling, ids, ttl_ms,
         on_task=subscriptions.follow, on_sent=completions.expect,
@@ -84,8 +85,9 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     answers = ClientAnswers(store, own, questions, asking, ids)
     keeping = Keeping(store, Places(ground.ring), settings.mcp_stream_s)
     sessions = McpSessions(store, ground.ring, clock.new_id, ground.quotas)
-    streams = OlderStreams(keeping, own, subscriptions, answers, tasks, completions, ground.replies)
-    http = McpHttp(dispatcher, sessions, streams, answers, keeping, ground.replies)
+    streams = OlderStreams(keeping, own, subscriptions, answers, tasks, completions, ground.replies, sessions, node)
+    running = RunningRequests(node, own)
+    http = McpHttp(dispatcher, sessions, streams, answers, keeping, ground.replies, running, catalogue)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
 
 

@@ -47,7 +47,7 @@ def docs(document: dict[str, Any]) -> str:
     body += "<h2>Schemas</h2>"
     for name, schema in document["components"]["schemas"].items():
         body += f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>{_members(schema)}"
-    return page(f"{document['info']['title']}: endpoints", body)
+    return page(f"{document['info']['title']}: endpoints", body, ".")
 
 
 def _request(operation: dict[str, Any]) -> str:

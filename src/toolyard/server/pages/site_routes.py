@@ -1,8 +1,9 @@
 """The routes that belong to no wire: the front page, the documentation, metrics, probes, and the metadata by which
 clients find out who issues tokens for this server."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -17,20 +18,27 @@ from ..http.admission import METADATA
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
 from ..intake.metrics import Metrics
+from ..intake.process_counts import ProcessCounts
 from ..intake.readiness import Readiness
 from ..settings.table import Settings
-from .layout import STYLE, html
 
 
 class Site(Struct, frozen=True):
     """The parts of a server that the front page, the metrics and the probes tell about."""
 
-    settings: Settings
+    current: Callable[[], Settings]
+    """The settings, some of which change while the server runs."""
     catalogue: Catalogue
     access: Access
     metrics: Metrics
     readiness: Readiness
     needs_credentials: Callable[[], bool]
+    processes: Callable[[], Awaitable[Sequence[ProcessCounts]]] | None
+    """What all processes that serve together have counted; None for one that serves alone."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.current()
 
 
 def routes(site: Site, others: Callable[[], list[Route]]) -> list[Route]:
@@ -41,20 +49,24 @@ def routes(site: Site, others: Callable[[], list[Route]]) -> list[Route]:
     shown = cache(lambda: load("pages").docs(document()))
 
     async def front(exchange: Exchange) -> Reply:
-        return html(load("pages").front(site, exchange.base_url()))
+        return _page(load("pages").front(site, exchange.base_url()))
 
     async def docs(exchange: Exchange) -> Reply:
-        return html(shown())
+        return _page(shown())
 
     async def style(exchange: Exchange) -> Reply:
-        return Reply(200, STYLE, [(b"content-type", b"text/css"), (b"cache-control", b"max-age=3600")])
+        return Reply(200, load("layout").STYLE, [(b"content-type", b"text/css"), (b"cache-control", b"max-age=3600")])
 
     async def openapi(exchange: Exchange) -> Reply:
+        base_url = exchange.base_url()
+        if urlsplit(base_url).path.strip("/"):  # mounted: without its servers, a document's paths begin at the root
+            return Reply(200, encode({**document(), "servers": [{"url": base_url}]}), [JSON])
         return Reply(200, described(), [JSON])
 
     async def metrics(exchange: Exchange) -> Reply:
         _only_for_operators(exchange)
-        text = load("prometheus")(site.metrics, len(site.catalogue))
+        processes = () if site.processes is None else await site.processes()
+        text = load("prometheus")(site.metrics, len(site.catalogue), processes)
         return Reply(200, text, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
 
     async def ready(exchange: Exchange) -> Reply:
@@ -84,6 +96,11 @@ def routes(site: Site, others: Callable[[], list[Route]]) -> list[Route]:
         Route("GET", "/metrics", metrics, oxp.FLAT),
     ]
     return made
+
+
+def _page(text: str) -> Reply:
+    reply: Reply = load("layout").html(text)
+    return reply
 
 
 async def _live(exchange: Exchange) -> Reply:

@@ -67,6 +67,14 @@ def seconds(value: Any) -> float:
     raise Wrong("a number of seconds greater than 0")
 
 
+def seconds_or_none(value: Any) -> float:
+    """A time span that may be no time at all."""
+    try:
+        return 0.0 if value in (0, "0") and value is not False else seconds(value)
+    except Wrong:
+        raise Wrong("a number of seconds, or 0") from None
+
+
 def switch(value: Any) -> bool:
     """On or off, in the words that people use in environments and on command lines."""
     known = {

@@ -9,7 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from .readers import (
     quotas,
     rules,
     seconds,
+    seconds_or_none,
     server_name,
     store,
     switch,
@@ -61,35 +62,47 @@ _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def row(default: Any, meaning: str, read: Callable[[Any], Any], *, secret: bool = False) -> Any:
+def row(default: Any, meaning: str, read: Callable[[Any], Any], *, secret: bool = False, changes: bool = False) -> Any:
     """One setting. `meaning` is its help and its documentation, `read` checks a value, and a `secret` one is never
-    shown in a message."""
-    metadata = {"meaning": meaning, "read": read, "secret": secret}
+    shown in a message. One that `changes` is followed by a server that runs, after SIGHUP."""
+    metadata = {"meaning": meaning, "read": read, "secret": secret, "changes": changes}
     if isinstance(default, list | dict):  # dataclasses want these made anew for each object
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Settings:
-    """How a server behaves: all of its settings, read and checked. This class is the table."""
+    """How a server behaves: all of its settings, read and checked. This class is the table.
 
-    tools: list[str] = row([], "What to serve: files, modules, or either with :name.", texts)
+    It has its own constructor and comparison. Those that `dataclass` writes for so many fields are long functions, and
+    to compile them takes as long as to import twenty modules, at every start.
+    """
+
+    tools: list[str] = row([], "What to serve: files, modules, either with :name, or installed packages.", texts)
     name: str = row("toolyard", "What the server is called: by MCP clients, above all.", server_name)
     title: str | None = row(None, "The same for people: on its pages, and in MCP clients. Without: the name.", text)
     instructions: str | None = row(None, "What models should know of the server: MCP clients are told.", text)
     host: str = row("127.0.0.1", "Where to listen. Beyond loopback, authentication is required.", host)
     port: int = row(8000, "The port; 0 takes a free one.", whole(0, 65535))
     allowed_hosts: list[str] = row(
-        [], "Other names of this server. Pages of other origins belong into cors_origins.", hosts
+        [], "Other names of this server. Pages of other origins belong into cors_origins.", hosts, changes=True
     )
     cors_origins: list[str] = row(
-        [], "Origins of pages that may call from a browser, such as https://app.example.com; * is all.", origins
+        [],
+        "Origins of pages that may call from a browser, such as https://app.example.com; * is all.",
+        origins,
+        changes=True,
     )
-    tls_cert: str | None = row(None, "The file of the server's certificate, for https; with tls_key.", text)
-    tls_key: str | None = row(None, "The file of the certificate's key.", text)
+    serve_processes: int = row(
+        1, "How many processes serve, each of them a node. Several need PostgreSQL.", whole(1, 1000)
+    )
+    tls_cert: str | None = row(
+        None, "The file of the server's certificate, for https; with tls_key.", text, changes=True
+    )
+    tls_key: str | None = row(None, "The file of the certificate's key.", text, changes=True)
     public_url: str | None = row(None, "The address clients reach the server by, for links in answers.", address)
-    log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS))
+    log_level: str = row("info", "How much to log: debug, info, warning or error.", choice(*LEVELS), changes=True)
     log_format: str = row("text", "How log lines look: text, or json.", choice("text", "json"))
     reload: bool = row(False, "Start again whenever a Python file beside the tools changes.", switch)
     store: str = row("sqlite:toolyard.db", "The ledger: sqlite:FILE or postgresql://USER@HOST/DATABASE.", store)
@@ -125,16 +138,17 @@ class Settings:
         "64 hexadecimal digits; without it a key file is made. Of several, the first seals and all open.",
         master_keys,
         secret=True,
+        changes=True,
     )
-    api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True)
+    api_keys: list[str] = row([], "API keys that may call: ty_… or name:ty_….", texts, secret=True, changes=True)
     operator_token: str | None = row(
         None,
         "What lets 'toolyard approvals --server' and the like in from elsewhere; without it, each start has its own.",
         operator_token,
         secret=True,
     )
-    jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True)
-    access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules)
+    jwt_secret: str | None = row(None, "The shared secret of HS256 bearer tokens.", text, secret=True, changes=True)
+    access: list[Rule] = row([], "Who sees and may call which tools: [[access]] tables.", rules, changes=True)
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
     approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
@@ -151,6 +165,7 @@ class Settings:
         None,
         "How much who may call: [[limits]] tables. Away from loopback and over pipes there are some; [] has none.",
         limits,
+        changes=True,
     )
     quotas: dict[str, dict[str, int | None]] = row(
         {},
@@ -162,18 +177,24 @@ class Settings:
         "How many wrong credentials an address may send; 0 is any number. Away from loopback, 60.",
         whole(0, 10**6),
     )
-    trusted_proxies: list[str] = row([], "Addresses or networks whose X-Forwarded-For is believed.", texts)
-    max_connections: int = row(10_000, "How many connections there may be.", whole(1, 10**6))
+    trusted_proxies: list[str] = row(
+        [], "Addresses or networks whose X-Forwarded-For is believed.", texts, changes=True
+    )
+    max_connections: int = row(10_000, "How many connections there may be.", whole(1, 10**6), changes=True)
     max_connections_per_address: int | None = row(
-        None, "How many of them from one address. Away from loopback, 256.", whole(1, 10**6)
+        None, "How many of them from one address. Away from loopback, 256.", whole(1, 10**6), changes=True
     )
     max_streams_per_caller: int | None = row(
-        None, "How many streams a caller may hold open. Away from loopback, 32.", whole(1, 10**6)
+        None, "How many streams a caller may hold open. Away from loopback, 32.", whole(1, 10**6), changes=True
     )
-    jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text)
-    jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds)
+    jwt_audience: str | None = row(None, "The aud a token may name; one of an issuer must.", text, changes=True)
+    jwt_max_ttl_s: float = row(900.0, "How far ahead the exp of an HS256 token may lie.", seconds, changes=True)
     issuers: list[TrustedIssuer] = row(
-        [], "Identity providers whose bearer tokens are taken, and at which people sign in.", issuers, secret=True
+        [],
+        "Identity providers whose bearer tokens are taken, and at which people sign in.",
+        issuers,
+        secret=True,
+        changes=True,
     )
     providers: list[Provider] = row(
         [], "Where users have accounts that tools may use: [[providers]] tables.", providers, secret=True
@@ -207,7 +228,25 @@ class Settings:
     body_timeout_s: float = row(30.0, "How long a client may take to send its body.", seconds)
     write_timeout_s: float = row(30.0, "How long a client may read nothing of what it is sent.", seconds)
     keep_alive_s: float = row(15.0, "How long an idle connection is kept.", seconds)
-    grace_s: float = row(10.0, "How long running calls may take to end when the server stops.", seconds)
+    drain_s: float | None = row(
+        None,
+        "How long a server that SIGTERM tells to stop still takes calls, while /ready says 503. Away from loopback, 5.",
+        seconds_or_none,
+        changes=True,
+    )
+    grace_s: float = row(10.0, "How long running calls may take to end when the server stops.", seconds, changes=True)
+
+    def __init__(self, **given: Any) -> None:
+        for each in fields(self):
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            object.__setattr__(self, each.name, given.pop(each.name, default))
+        if given:
+            raise TypeError(f"there are no settings of these names: {', '.join(given)}")
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def shown_title(self) -> str:
@@ -225,12 +264,42 @@ def rows() -> tuple[Field[Any], ...]:
     return fields(Settings)
 
 
+def changed(old: Settings, new: Settings) -> list[str]:
+    """The names of the settings that differ."""
+    return [each.name for each in rows() if getattr(old, each.name) != getattr(new, each.name)]
+
+
+class SettingsReader:
+    """Reads the settings of one server again and again: the flags are those that it was started with, and the file is
+    as it is then."""
+
+    def __init__(self, flags: Mapping[str, Any], config: str | None) -> None:
+        self._flags, self._config = flags, config
+        self.written = ""
+        """What stood in the file when it was last read."""
+
+    def __call__(self) -> Settings:
+        """Raises SettingsError."""
+        return self.as_if(_written_in(self._config or os.environ.get("TOOLYARD_CONFIG")))
+
+    def as_if(self, written: str) -> Settings:
+        """As if this stood in the file."""
+        self.written = written
+        return load_settings(self._flags, config=self._config, written=written)
+
+
 def load_settings(
-    flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, config: str | None = None
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str] = os.environ,
+    config: str | None = None,
+    written: str | None = None,
 ) -> Settings:
-    """The settings from all sources. Raises SettingsError for a name that nobody knows or a value that cannot be."""
+    """The settings from all sources, as if `written` stood in the file where it is given. Raises SettingsError for a
+    name that nobody knows or a value that cannot be."""
     values: dict[str, Any] = {}
-    for source in (_from_file(config or environment.get("TOOLYARD_CONFIG")), _from_environment(environment)):
+    file = config or environment.get("TOOLYARD_CONFIG")
+    text = _written_in(file) if written is None else written
+    for source in (_from_file(Path(file or FILE), text), _from_environment(environment)):
         values.update(source)
     for name, value in flags.items():
         _known(name, name, None)
@@ -249,20 +318,29 @@ def exactly(**given: Any) -> Settings:
     return Settings(**{"store": MEMORY, **{name: _read(name, value, name, _nowhere) for name, value in given.items()}})
 
 
-def _from_file(config: str | None) -> Iterator[tuple[str, Any]]:
-    """The settings of `toolyard.toml`, or of the file that somebody named, which must then be there."""
+def _written_in(config: str | None) -> str:
+    """What stands in `toolyard.toml`, if there is one, or in the file that somebody named, which must then be there."""
     path = Path(config or FILE)
     if not path.exists():
         if config:
             raise SettingsError(f"the configuration file {config} does not exist")
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"this is not TOML: {error}", SourcePlace(str(path))) from None
+
+
+def _from_file(path: Path, written: str) -> Iterator[tuple[str, Any]]:
+    """The settings of a file in which this stands."""
+    if not written:
         return
     tomllib = load("toml")
     try:
-        written = path.read_text(encoding="utf-8")
         given = tomllib.loads(written)
-    except OSError as error:
-        raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"this is not TOML: {error}", SourcePlace(str(path))) from None
     for name, value in given.items():
         place = partial(_place_of, path, written, name)

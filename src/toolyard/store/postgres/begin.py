@@ -83,7 +83,7 @@ async def begin_noted(
         await connection.execute(SQL.lock_notes, *whose)
         for name in noted.names:
             seq = await connection.fetchval(SQL.note, *whose, text(name))
-            for row in await connection.fetch(SQL.row, int(seq)) if seq is not None else ():
+            for row in await connection.fetch(SQL.glance, int(seq)) if seq is not None else ():
                 there = call_of(row)
                 if there.seq != call.seq and new.is_like(there):  # not this one, by a write that was made before
                     call.outcome = Begun(0, known=there)

@@ -18,6 +18,7 @@ from ..blocks import (
     CallBlock,
     CallerShare,
     IsGone,
+    ListStep,
     NewBlock,
     NewestCalls,
     SmallBlock,
@@ -68,17 +69,19 @@ async def _insert(
     )  # fmt: skip
 
 
-async def listed(connection: Connection, wanted: Filter, rows: list[CallRecord]) -> list[CallRecord]:
-    """The newest calls that a filter wants, of `rows` and of all blocks."""
+async def listed(connection: Connection, wanted: Filter, rows: list[CallRecord]) -> ListStep:
+    """The newest calls that a filter wants, of `rows` and of blocks, as far as one step goes."""
     found = NewestCalls(wanted, rows)
     if found.may_be_in_blocks:
         async for last in _candidates(connection, wanted):
             if found.has_all(last):
                 break
+            if found.is_to_leave_off(last):
+                return found.page(last)
             for block, offset in await _opened(connection, [last]):
                 with left_out(last):
                     found.look_into(block, offset)
-    return found.calls
+    return found.page()
 
 
 async def numbered(connection: Connection, seq: int) -> CallRecord | None:

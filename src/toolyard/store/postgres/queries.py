@@ -55,7 +55,7 @@ def newest(tenant: str, subject: str, call_id: str, family: str | None) -> Query
     for column, value in zip((*NOT_BY_CALLER, "call_id", "family"), (tenant, subject, call_id, family), strict=True):
         if value is not None:
             where.add(f"{column} = ?", text(value))
-    return f"SELECT {SQL.call} FROM calls WHERE {where} ORDER BY seq DESC LIMIT 1", where.values
+    return f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT 1", where.values
 
 
 def requests(wanted: ClaimFilter) -> Query:

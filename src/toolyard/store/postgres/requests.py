@@ -5,19 +5,20 @@ what `model.judge` would. All others are judged one by one, under lock.
 """
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ...model.judge import Judged, timed
-from ...model.record import CallRecord
-from ...model.writes import DIRECT, Answer, CallState, Claimant, HandBack, HeartbeatWrite, LeaseTerms, RequestWrite
+from ...model.judge import Verdict, verdict_of
+from ...model.lifecycle import State
+from ...model.record import CallKey, CallRecord
+from ...model.writes import DIRECT, Answer, Claimant, HandBack, HeartbeatWrite, LeaseTerms, RequestWrite
 from ..hints import Topic
 from ..values import ClaimFilter
 from .connections import Connection
 from .judged_writes import judge_requests
-from .rows import SQL, PendingHints, Row, call_of, columns, ending_values, like, standing_of, text
+from .rows import SQL, PendingHints, Row, call_of, columns, ending_values, like, text
 from .session_events import Happened, announce
 
 R = TypeVar("R", HeartbeatWrite, Answer)
@@ -33,7 +34,7 @@ async def claim(
 ) -> list[CallRecord]:
     """`token` is a number that no other claim has. One statement is enough where no session has to be told of it."""
     if not again and (rows := await _look(connection, wanted, token, terms, of_sessions=False)):
-        return _oldest_first([call_of(row) for _, *row in rows])
+        return _oldest_first(_claimed_calls(rows, wanted.who, terms))
     async with connection.transaction():
         claims = await _claimed_before(connection, token) if again else []
         if not claims:
@@ -49,7 +50,7 @@ async def _claim(connection: Connection, wanted: ClaimFilter, token: int, terms:
     left, more = wanted, MORE
     while True:
         rows = await _look(connection, left, token, terms, more)
-        claims += [call_of(row) for _, *row in rows]
+        claims += _claimed_calls(rows, wanted.who, terms)
         limit, most_bytes = wanted.limit - len(claims), wanted.most_bytes - sum(call.size for call in claims)
         if not rows or limit == 0 or most_bytes <= 0 or rows[0][0] < left.limit + more:
             return claims
@@ -73,8 +74,24 @@ async def _look(
     )  # fmt: skip
 
 
+def _claimed_calls(rows: list[Row], who: Claimant, terms: LeaseTerms) -> list[CallRecord]:
+    """Calls as their claim left them. What it wrote itself, or found empty, is not read back."""
+    holder = text(who.holder)
+    return [
+        CallRecord(
+            seq, CallKey(tenant, subject, family, call_id), keyed, wire, tool, reference, input, fingerprint, user_id,
+            trace_id, sealed, on_lost, State.PROCESSING, None, None, attempt, holder, created_at, now, None, None, None,
+            None, queue, session, request, turn, losses, now + terms.lease_s, None, now, None, effects, offer,
+        )
+        for (
+            _, now, seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
+            trace_id, sealed, on_lost, attempt, created_at, queue, session, request, turn, losses, effects, offer,
+        ) in rows
+    ]  # fmt: skip
+
+
 def _oldest_first(claims: list[CallRecord]) -> list[CallRecord]:
-    return sorted(claims, key=lambda call: (call.created_at, call.seq))
+    return sorted(claims, key=attrgetter("created_at", "seq"))
 
 
 async def _claimed_before(connection: Connection, token: int) -> list[CallRecord]:
@@ -114,20 +131,20 @@ class _Whos:
 
 async def beat(
     connection: Connection, again: bool, beats: Sequence[HeartbeatWrite], terms: LeaseTerms, told: PendingHints
-) -> list[Judged | None]:
+) -> list[Verdict | None]:
     whos, first = _Whos(), _first_of_each(enumerate(beats))
     rows = [(*place, each.attempt, whos.number(each.who), each.heartbeat, each.progress) for place, (_, each) in first]
     # The statement changes those that fit and says which; whatever it left alone is judged under lock, for its reason.
-    verdicts: list[Judged | None] = [None] * len(beats)
-    places = {place: index for place, (index, _) in first}
-    for standing in await _written(connection, SQL.beat, whos, [terms.lease_s], rows):
-        verdicts[places[_place(standing)]] = Judged(standing)
+    verdicts: list[Verdict | None] = [None] * len(beats)
+    for ordinal, seq, attempt in await _written(connection, SQL.beat, whos, [terms.lease_s], rows):
+        _, (index, _) = first[ordinal - 1]
+        verdicts[index] = Verdict(seq, attempt, State.PROCESSING)
     return await _and_the_others(connection, again, beats, verdicts, terms, told)
 
 
 async def answer(
     connection: Connection, again: bool, answers: Sequence[Answer | HandBack], terms: LeaseTerms, told: PendingHints
-) -> list[Judged | None]:
+) -> list[Verdict | None]:
     """Those that a session has to be told of, and those that free a key, are judged."""
     plain = [(index, each) for index, each in enumerate(answers) if isinstance(each, Answer) and _is_plain(each)]
     whos, first = _Whos(), _first_of_each(plain)
@@ -135,12 +152,11 @@ async def answer(
         (*place, each.attempt, whos.number(each.who), *ending_values(each.ending), each.digest)
         for place, (_, each) in first
     ]
-    verdicts: list[Judged | None] = [None] * len(answers)
-    places = dict(first)
-    for standing in await _written(connection, SQL.answer, whos, [], rows):
-        index, each = places[_place(standing)]
-        verdicts[index] = Judged(standing, ending=timed(standing, each.ending, standing.finished_at or 0.0))
-        told.add((Topic.ENDED, standing.seq))
+    verdicts: list[Verdict | None] = [None] * len(answers)
+    for ordinal, seq, attempt in await _written(connection, SQL.answer, whos, [], rows):
+        _, (index, each) = first[ordinal - 1]
+        verdicts[index] = Verdict(seq, attempt, each.ending.state)
+        told.add((Topic.ENDED, seq))
     return await _and_the_others(connection, again, answers, verdicts, terms, told)
 
 
@@ -157,31 +173,23 @@ def _first_of_each(writes: Iterable[tuple[int, R]]) -> list[tuple[Place, tuple[i
     return sorted(first.items(), key=itemgetter(0))  # all nodes take them in the same order
 
 
-def _place(standing: CallState) -> Place:
-    return standing.session or "", standing.request or ""
-
-
-async def _written(
-    connection: Connection, sql: str, whos: _Whos, given: list[float], rows: list[Row]
-) -> list[CallState]:
-    """Where those stand that it changed."""
-    if not rows:
-        return []
-    return [standing_of(row) for row in await connection.fetch(sql, *whos.values(), *given, rows)]
+async def _written(connection: Connection, sql: str, whos: _Whos, given: list[float], rows: list[Row]) -> list[Row]:
+    """Of those that it changed: which of the rows it was, counted from 1, its number and its attempt."""
+    return await connection.fetch(sql, *whos.values(), *given, rows) if rows else []
 
 
 async def _and_the_others(
     connection: Connection,
     again: bool,
     writes: Sequence[RequestWrite],
-    verdicts: list[Judged | None],
+    verdicts: list[Verdict | None],
     terms: LeaseTerms,
     told: PendingHints,
-) -> list[Judged | None]:
+) -> list[Verdict | None]:
     left = [index for index, verdict in enumerate(verdicts) if verdict is None]
     if left:
         async with connection.transaction():
             judged = await judge_requests(connection, again, [writes[index] for index in left], terms, told)
-        for index, verdict in zip(left, judged, strict=True):
-            verdicts[index] = verdict
+        for index, each in zip(left, judged, strict=True):
+            verdicts[index] = verdict_of(each)
     return verdicts

@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 encode = msgspec.json.Encoder().encode
 _STATES = {state.value: state for state in State}
 NO_ENDING = (None,) * 6
-PARTS = ("call", "size", "standing", "living", "changed", "lives", "found", "fits", "wanted")
+PARTS = ("call", "cut_call", "size", "standing", "living", "changed", "lives", "found", "place", "fits", "wanted")
 """Of statements."""
 
 

@@ -12,13 +12,12 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from ...model.errors import ToolyardError
-from ...model.json_value import decode
-from ...model.judge import Judged, is_accepted
+from ...model.judge import Judged, Verdict, is_accepted
 from ...model.lifecycle import State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding, session_of
@@ -41,8 +40,9 @@ from ...model.writes import (
     WaitForAccount,
 )
 from ...supervision import SupervisedTask, Supervisor
-from ..blocks import NewBlock
+from ..blocks import ListStep, NewBlock
 from ..hints import Hints, Topic
+from ..read_turns import ReadTurns
 from ..rollups import added_up, rollup_values
 from ..values import (
     LEASE_TERMS,
@@ -79,8 +79,12 @@ from .trust import PostgresApiKeys, PostgresAudit, PostgresSealed
 
 T = TypeVar("T")
 CONNECTIONS, UNFLUSHED_CONNECTIONS = 4, 2
+LANES = 2
+"""Of heartbeats and answers: workers send hundreds of them at once."""
 TRY_EVERY_S = 10.0
 FEW_CLAIMS = 8
+LONG_READS = 2
+"""How many connections are taken by long reads at most, so that there are others for what is small."""
 SNAPSHOT = "repeatable_read"
 _log = logging.getLogger("toolyard.ledger")
 
@@ -113,10 +117,11 @@ class PostgresStore:
         self._records = Batches("calls that ran", self._record_all)
         self.behind = WriteBehind(self._write_waiting, time.time)
         self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
-        self._beats = Batches("heartbeats", self._beat_all)
-        self._answers = Batches("answers", self._answer_all, _answer_size)
+        self._beats = Batches("heartbeats", self._beat_all, lanes=LANES)
+        self._answers = Batches("answers", self._answer_all, _answer_size, LANES)
         self._writes = Batches("decisions", self._judge_all)
         self._claiming = asyncio.Lock()
+        self._turns = ReadTurns(LONG_READS)
         self._hearing: list[SupervisedTask] = []
         self._tried_at = 0.0
         self._written: list[WrittenBehind] = []
@@ -182,8 +187,7 @@ class PostgresStore:
 
     async def begin(self, call: NewCall, most_pending: int | None = None) -> Begun:
         if call.session is None or call.session == DIRECT:
-            (begun,) = await self._begins.submit([Beginning(call, most_pending)])
-            return begun
+            return await self._begins.submit_one(Beginning(call, most_pending))
         made = Beginning(call, most_pending)
         await self._link.read(partial(beginning.number, calls=[made]))
         await self._ledger.write(
@@ -242,8 +246,7 @@ class PostgresStore:
             _log.warning("whether a user was erased meanwhile is not known yet: %s", down.developer_message)
 
     async def finish(self, seq: int, attempt: int, ending: Ending) -> CallRecord | None:
-        (winner,) = await self._finishes.submit([Finish(seq, attempt, self.node, ending)])
-        return winner
+        return await self._finishes.submit_one(Finish(seq, attempt, self.node, ending))
 
     async def hand_back(self, seq: int, attempt: int) -> None:
         await self._judged(NodeHandBack(seq, attempt, self.node))
@@ -264,27 +267,38 @@ class PostgresStore:
 
     async def get(self, tenant: str, subject: str, call_id: str, family: str | None = None) -> CallRecord | None:
         wanted = Filter(tenant, subject, call_id=call_id, limit=1, family=family)
-        return next(iter(await self._read(wanted, *queries.newest(tenant, subject, call_id, family))), None)
+        found = await self._read(wanted, *queries.newest(tenant, subject, call_id, family))
+        return await self._whole(next(iter(found.calls), None))
 
     async def row(self, seq: int) -> CallRecord | None:
+        return await self._whole(await self.glance(seq))
+
+    async def glance(self, seq: int) -> CallRecord | None:
         async def read(connection: Connection) -> CallRecord | None:
-            for row in await connection.fetch(SQL.row, seq):
+            for row in await connection.fetch(SQL.glance, seq):
                 return call_of(row)
             async with connection.transaction(isolation=SNAPSHOT):
                 return await blocks.numbered(connection, seq)
 
         return await self._link.read(read)
 
-    async def listed(self, wanted: Filter) -> list[CallRecord]:
-        return await self._read(wanted, *queries.listed(wanted))
+    async def _whole(self, call: CallRecord | None) -> CallRecord | None:
+        if call is None or not call.is_cut:
+            return call
+        async with self._turns.turn(call.key.tenant, call.key.subject), self._turns.step:
+            rows = await self._ledger.fetch(SQL.row, call.seq)
+        return call_of(rows[0]) if rows else None
 
-    async def _read(self, wanted: Filter, sql: str, values: Sequence[Any]) -> list[CallRecord]:
+    async def listed(self, wanted: Filter) -> list[CallRecord]:
+        return await self._turns.listed(wanted, lambda left: self._read(left, *queries.listed(left)))
+
+    async def _read(self, wanted: Filter, sql: str, values: Sequence[Any]) -> ListStep:
         """Calls of rows, by a statement, and of blocks, of which those are there, too, that were to be written
         behind."""
         if self.behind.is_waiting:
             await self.behind.flush()
 
-        async def read(connection: Connection) -> list[CallRecord]:
+        async def read(connection: Connection) -> ListStep:
             async with connection.transaction(isolation=SNAPSHOT):
                 rows = [call_of(row) for row in await connection.fetch(sql, *values)]
                 return await blocks.listed(connection, wanted, rows)
@@ -364,16 +378,14 @@ class PostgresStore:
         async with self._claiming:
             return await self._ledger.write(work)
 
-    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
+    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Verdict | None]:
         return await self._beats.submit(beats)
 
-    async def answer(self, answer: Answer) -> Judged | None:
-        (judged,) = await self._answers.submit([answer])
-        return judged
+    def answer(self, answer: Answer) -> Awaitable[Verdict | None]:
+        return self._answers.submit_one(answer)
 
-    async def leave(self, hand_back: HandBack) -> Judged | None:
-        (judged,) = await self._answers.submit([hand_back])
-        return judged
+    async def leave(self, hand_back: HandBack) -> Verdict | None:
+        return await self._answers.submit_one(hand_back)
 
     async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
         for row in await self._ledger.fetch(SQL.request, text(session), text(request)):
@@ -410,7 +422,11 @@ class PostgresStore:
 
     async def session_standing(self, tenant: str, subject: str, id: str) -> SessionStanding | None:
         rows = await self._ledger.fetch(SQL.session_standing, text(id), tenant, text(subject))
-        return SessionStanding(id, decode(rows[0][0]), *rows[0][1:]) if rows else None
+        return SessionStanding(id, *rows[0]) if rows else None
+
+    async def session_metadata(self, id: str) -> bytes:
+        rows = await self._ledger.fetch(SQL.session_metadata, text(id))
+        return rows[0][0] if rows else b"{}"
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
         found = await self._ledger.fetch(SQL.request_standings, text(session))
@@ -536,18 +552,17 @@ class PostgresStore:
     async def _finish_all(self, done: list[Finish]) -> list[CallRecord | None]:
         return await self._ledger.write(partial(running.finish, done=done, node=self.node, terms=self._terms))
 
-    async def _beat_all(self, beats: list[HeartbeatWrite]) -> list[Judged | None]:
+    async def _beat_all(self, beats: list[HeartbeatWrite]) -> list[Verdict | None]:
         return await self._ledger.write(partial(working.beat, beats=beats, terms=self._terms))
 
-    async def _answer_all(self, answers: list[Answer | HandBack]) -> list[Judged | None]:
+    async def _answer_all(self, answers: list[Answer | HandBack]) -> list[Verdict | None]:
         return await self._ledger.write(partial(working.answer, answers=answers, terms=self._terms))
 
     async def _judge_all(self, writes: list[ByNumber]) -> list[Judged | None]:
         return await self._ledger.write(partial(running.write, writes=writes, terms=self._terms))
 
     async def _judged(self, write: ByNumber) -> Judged | None:
-        (judged,) = await self._writes.submit([write])
-        return judged
+        return await self._writes.submit_one(write)
 
 
 def _answer_size(answer: Answer | HandBack) -> int:

@@ -15,6 +15,7 @@ from ..blocks import (
     BlockSummary,
     CallBlock,
     CallerShare,
+    ListStep,
     NewBlock,
     NewestCalls,
     SmallBlock,
@@ -50,16 +51,18 @@ def _insert(cursor: apsw.Cursor, block: CallBlock, callers: Sequence[CallerShare
     cursor.executemany(SQL.add_stored, [(who.tenant, who.subject, who.charge) for who in callers])
 
 
-def listed(cursor: apsw.Cursor, wanted: Filter, rows: list[CallRecord]) -> list[CallRecord]:
-    """The newest calls that a filter wants, of `rows` and of all blocks."""
+def listed(cursor: apsw.Cursor, wanted: Filter, rows: list[CallRecord]) -> ListStep:
+    """The newest calls that a filter wants, of `rows` and of blocks, as far as one step goes."""
     found = NewestCalls(wanted, rows)
     if found.may_be_in_blocks:
         for last in _candidates(cursor, wanted):
             if found.has_all(last):
                 break
+            if found.is_to_leave_off(last):
+                return found.page(last)
             with left_out(last):
                 found.look_into(*_opened(cursor, last))
-    return found.calls
+    return found.page()
 
 
 def numbered(cursor: apsw.Cursor, seq: int) -> CallRecord | None:

@@ -67,7 +67,13 @@ def known(cursor: apsw.Cursor, key: CallKey) -> Begun | None:
     taken = cursor.execute(SQL.key, values(key)).fetchone()
     if taken is None:
         return None
-    return begun_of(key, taken[1], call(cursor, "seq = ?", (taken[0],)))
+    return begun_of(key, taken[1], glance(cursor, "seq = ?", (taken[0],)))
+
+
+def glance(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> CallRecord | None:
+    """A call without what is kept out of its row."""
+    row = cursor.execute(f"{SQL.listed} WHERE {where}", values).fetchone()
+    return made(row) if row else None
 
 
 def call(cursor: apsw.Cursor, where: str, values: tuple[Any, ...]) -> CallRecord | None:
@@ -96,6 +102,7 @@ def made(row: tuple[Any, ...]) -> CallRecord:
     seq, tenant, subject, family, call_id, keyed, *rest = row
     record = CallRecord(seq, CallKey(tenant, subject, family, call_id), bool(keyed), *rest)
     record.state, record.waiting_for = State(record.state), waiting_for_of(record.waiting_for)
+    record.is_cut = bool(record.is_cut)
     return record
 
 

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ...model.errors import SetupError
-from ...model.json_value import decode
-from ...model.judge import Judged, claimed, frees_key, is_accepted, is_news, judge, settle
+from ...model.judge import Judged, Verdict, claimed, frees_key, is_accepted, is_news, judge, settle, verdict_of
 from ...model.lifecycle import ENDED, State
 from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.session import Event, RequestEvent, Session, SessionStanding
@@ -39,8 +38,9 @@ from ...model.writes import (
     Write,
 )
 from ...supervision import Supervisor
-from ..blocks import NewBlock
+from ..blocks import ListStep, NewBlock
 from ..hints import Hints, Topic, came, changed
+from ..read_turns import ReadTurns
 from ..rollups import added_up, rollup_values
 from ..values import (
     LEASE_TERMS,
@@ -64,7 +64,7 @@ from . import blocks, rows, sessions
 from .file import MEMORY, lock, opened
 from .rows import SQL, PendingHints
 from .trust import SqliteApiKeys, SqliteAudit, SqliteSealed
-from .writer import HintingWriter
+from .writer import HintingWriter, overwriting
 
 T = TypeVar("T")
 _log = logging.getLogger("toolyard.ledger")
@@ -93,6 +93,7 @@ class SqliteStore:
     ) -> None:
         self._path, self.node, self._now = Path(path), node, now
         self._retention, self._terms = retention, terms
+        self._turns = ReadTurns(1)
         self.hints = Hints()
         self._writer = HintingWriter(self.hints, supervisor or Supervisor())
         self.audit, self.sealed = SqliteAudit(self._writer), SqliteSealed(self._writer, now)
@@ -165,7 +166,7 @@ class SqliteStore:
             now = self._now()
             for name in noted.names:
                 seq = rows.first(cursor, SQL.note, (*whose, name, now))
-                there = None if seq is None else rows.call(cursor, "seq = ?", (int(seq),))
+                there = None if seq is None else rows.glance(cursor, "seq = ?", (int(seq),))
                 if there is not None and call.is_like(there):
                     return Begun(0, known=there)
             if most_pending is not None:
@@ -212,7 +213,7 @@ class SqliteStore:
             values = rows.ending(cursor, ending, self._now())
             ended = cursor.execute(SQL.finish, (*values, seq, attempt, self.node)).fetchone()
             if ended is None:  # the fence: that attempt does not hold the call any more
-                return rows.call(cursor, "seq = ?", (seq,))
+                return rows.glance(cursor, "seq = ?", (seq,))
             session: Any = ended[0]
             if session is not None:
                 sessions.announce(cursor, told, seq, was_open=True, now=self._now())
@@ -221,7 +222,7 @@ class SqliteStore:
             told.add((Topic.ENDED, seq))
             return None
 
-        return await self._writer.change(write, len(ending.value or b""))
+        return await self._whole(await self._writer.change(write, len(ending.value or b"")))
 
     async def hand_back(self, seq: int, attempt: int) -> None:
         await self._judged(NodeHandBack(seq, attempt, self.node))
@@ -245,22 +246,32 @@ class SqliteStore:
         wanted = Filter(tenant, subject, call_id=call_id, limit=1, family=family)
 
         def read(cursor: apsw.Cursor) -> CallRecord | None:
-            row = rows.call(cursor, where, values)
-            return next(iter(blocks.listed(cursor, wanted, [row] if row else [])), None)
+            row = rows.glance(cursor, where, values)
+            return next(iter(blocks.listed(cursor, wanted, [row] if row else []).calls), None)
 
-        return await self._read(read)
+        return await self._whole(await self._read(read))
 
     async def row(self, seq: int) -> CallRecord | None:
+        return await self._whole(await self.glance(seq))
+
+    async def glance(self, seq: int) -> CallRecord | None:
         return await self._writer.write(
-            lambda cursor: rows.call(cursor, "seq = ?", (seq,)) or blocks.numbered(cursor, seq)
+            lambda cursor: rows.glance(cursor, "seq = ?", (seq,)) or blocks.numbered(cursor, seq)
         )
 
+    async def _whole(self, call: CallRecord | None) -> CallRecord | None:
+        if call is None or not call.is_cut:
+            return call
+        async with self._turns.turn(call.key.tenant, call.key.subject), self._turns.step:
+            return await self._writer.write(lambda cursor: rows.call(cursor, "seq = ?", (call.seq,)))
+
     async def listed(self, wanted: Filter) -> list[CallRecord]:
-        where, values = rows.where(wanted)
-        sql = f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}"
-        return await self._read(
-            lambda cursor: blocks.listed(cursor, wanted, [rows.made(row) for row in cursor.execute(sql, values)])
-        )
+        def read(cursor: apsw.Cursor, wanted: Filter) -> ListStep:
+            where, values = rows.where(wanted)
+            found = cursor.execute(f"{SQL.listed} WHERE {where} ORDER BY seq DESC LIMIT {wanted.limit:d}", values)
+            return blocks.listed(cursor, wanted, list(map(rows.made, found)))
+
+        return await self._turns.listed(wanted, lambda left: self._read(lambda cursor: read(cursor, left)))
 
     async def waiting_calls(self, waiting_for: str, tenant: str | None, limit: int) -> tuple[list[int], int]:
         values = {"waiting_for": waiting_for, "tenant": tenant, "limit": limit}
@@ -320,7 +331,7 @@ class SqliteStore:
         )
 
     async def erase(self, tenant: str | None, user_id: str) -> int:
-        """What is removed is overwritten in the file; the log beside it, `-wal`, has it until the next checkpoint."""
+        """Nothing of what is removed is left in the file, nor in the log beside it, `-wal`."""
         if self.behind.is_waiting:
             await self.behind.flush()
         erased = await self._writer.write(overwriting(partial(rows.erase, tenant=tenant, user_id=user_id)))
@@ -329,6 +340,7 @@ class SqliteStore:
             erase = partial(blocks.erase, tenant=tenant, user_id=user_id, after=after, limit=ERASED_AT_ONCE)
             some, after = await self._writer.write(overwriting(erase))
             erased += some
+        await self._writer.clear_traces()
         return erased
 
     # -- requests ----------------------------------------------------------------------------------
@@ -360,21 +372,24 @@ class SqliteStore:
 
         return await self._writer.change(write)
 
-    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Judged | None]:
-        return await self._writer.change(lambda cursor, told: [self._judge(cursor, told, beat) for beat in beats])
+    async def beat(self, beats: Sequence[HeartbeatWrite]) -> list[Verdict | None]:
+        def write(cursor: apsw.Cursor, told: PendingHints) -> list[Verdict | None]:
+            return [verdict_of(self._judge(cursor, told, beat)) for beat in beats]
 
-    async def answer(self, answer: Answer) -> Judged | None:
-        return await self._judged(answer)
+        return await self._writer.change(write)
 
-    async def leave(self, hand_back: HandBack) -> Judged | None:
-        return await self._judged(hand_back)
+    async def answer(self, answer: Answer) -> Verdict | None:
+        return verdict_of(await self._judged(answer))
+
+    async def leave(self, hand_back: HandBack) -> Verdict | None:
+        return verdict_of(await self._judged(hand_back))
 
     async def request(self, who: Claimant, session: str, request: str) -> CallRecord | None:
         def read(cursor: apsw.Cursor) -> CallRecord | None:
             found = rows.standing(cursor, "session = ? AND request = ?", (session, request))
-            return rows.call(cursor, "seq = ?", (found.seq,)) if found and who.may_see(found) else None
+            return rows.glance(cursor, "seq = ?", (found.seq,)) if found and who.may_see(found) else None
 
-        return await self._writer.write(read)
+        return await self._whole(await self._writer.write(read))
 
     async def requests(self, wanted: ClaimFilter) -> list[CallRecord]:
         def read(cursor: apsw.Cursor) -> list[CallRecord]:
@@ -418,7 +433,10 @@ class SqliteStore:
         row: Any = await self._writer.write(
             lambda cursor: cursor.execute(SQL.session_standing, (id, tenant, subject)).fetchone()
         )
-        return None if row is None else SessionStanding(id, decode(row[0]), *row[1:])
+        return None if row is None else SessionStanding(id, *row)
+
+    async def session_metadata(self, id: str) -> bytes:
+        return await self._writer.write(lambda cursor: rows.first(cursor, SQL.session_metadata, (id,))) or b"{}"
 
     async def request_standings(self, session: str) -> list[RequestEvent]:
         found: list[Any] = await self._writer.write(
@@ -580,19 +598,6 @@ class SqliteStore:
         told.update(changed(before, after))
         if after.session is not None and is_news(before, after):
             sessions.announce(cursor, told, after.seq, was_open=before.state not in ENDED, now=self._now())
-
-
-def overwriting(write: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
-    """A write that overwrites in the file what it removes."""
-
-    def overwrites(cursor: apsw.Cursor) -> T:
-        cursor.execute("PRAGMA secure_delete = ON").fetchall()
-        try:
-            return write(cursor)
-        finally:
-            cursor.execute("PRAGMA secure_delete = OFF").fetchall()
-
-    return overwrites
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -4,35 +4,35 @@ A durable commit costs a flush of the disk, whether it holds one write or a hund
 the thread takes all that have come in a turn of the event loop, or while it was committing the ones before. Nobody is
 told that a write is done before the commit that holds it is.
 
-A large write is the last of its commit, so that nobody waits for more than one of them. A large call that was read is
-handed over before the next one is read: sixty that want one at once would have sixty in memory before the first of them
-could send it, or see that there is no room for it.
+A large write is the last of its commit, so that nobody waits for more than one of them.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
 
 from ...model.errors import ToolyardError
-from ...model.record import CallRecord
 from ...supervision import Supervisor
 from ..hints import Hints
-from ..values import Begun, StoreDown
+from ..values import StoreDown
+from .file import BUSY_MS, close
 from .rows import PendingHints
 
 MOST_AT_ONCE = 512
+LOG_BUSY_MS = 200
 CLOSE_S = 10.0
 """How long a thread that hangs in the file is waited for at the end."""
+MOST_REWRITTEN = 64 * 2**20
+"""Bytes of a file that is rewritten while calls wait, which takes half a second."""
+SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+UNUSED = "in parts of its pages that are not used, something of what was erased may be left"
 LARGE_CALL = 2**20
-"""How many bytes of a call that was read are not kept beside another's, and how many are written in one commit before
-it is made."""
-HAND_OVER_S = 1.0
-"""How long a loop that is held up is waited for before more is read."""
+"""How many bytes are written in one commit before it is made."""
 T = TypeVar("T")
 Write = Callable[[apsw.Cursor], Any]
 Submitted = tuple[Write, "asyncio.Future[Any]", int]
@@ -73,6 +73,10 @@ class HintingWriter:
         except apsw.Error as error:
             raise self._down(error) from error
 
+    async def clear_traces(self) -> None:
+        """Has nothing left of what was removed: not in the file, if that is not too large, nor in the log beside it."""
+        await self.write(self._writer.clear_traces_then)
+
     def _down(self, error: apsw.Error) -> StoreDown:
         self.has_failed = True
         return StoreDown(
@@ -90,9 +94,11 @@ class Writer:
         """A write stays here until it is known what became of it."""
         self._taken = 0
         """How many of the first of them are being written."""
+        self._submitted = self._rung = self._told = 0
+        """How many writes there have been in all, how many of them in turns of the loop that are over, and of how many
+        it is known what became of them. The thread takes no part of a turn that is not over."""
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._handed_over: SimpleQueue[None] = SimpleQueue()
-        self._is_to_ring = False
+        self._is_to_ring = self._is_to_clear = False
         self._loop, self._closed = asyncio.get_running_loop(), False
         self._thread = supervisor.thread("ledger writer", self._work)
 
@@ -104,6 +110,7 @@ class Writer:
             done.set_exception(apsw.ConnectionClosedError("it is closed"))
             return done
         self._waiting.append((write, done, size))
+        self._submitted += 1
         if not self._is_to_ring:
             # After all that is ready to run now: the thread is woken once for whatever they submit, and does not take
             # the interpreter from them meanwhile.
@@ -111,42 +118,72 @@ class Writer:
             self._loop.call_soon(self._ring)
         return done
 
+    def clear_traces_then(self, cursor: apsw.Cursor) -> None:
+        """A write that changes nothing. After the commit that it is part of, the file is rewritten and the log is
+        emptied."""
+        self._is_to_clear = True
+
     def _ring(self) -> None:
         self._is_to_ring = False
+        self._rung = self._submitted
         self._bell.put(None)
 
     async def close(self) -> None:
         """After everything that was submitted."""
+        self._rung = self._submitted
         self._closed = True
-        self._ring()
+        self._bell.put(None)
         if not await asyncio.to_thread(self._thread.join, CLOSE_S):
             _log.error("the ledger's thread does not end; it is left behind")
             return
         self._cursor.close()
-        self._connection.close()
+        close(self._connection)
 
     def _work(self) -> None:
         self._leave_taken()
         while True:
+            is_last = self._closed  # asked before the queue is: nothing is submitted after it
             while batch := self._next():
                 self._taken = len(batch)
                 outcomes = self._together(batch)
-                is_large = _is_large(outcomes[-1])
+                if self._is_to_clear:
+                    self._clear_traces()
                 if not self._tell(outcomes):
                     return  # the loop is gone: nobody waits
-                del outcomes
-                if is_large:
-                    self._hand_over()
-            if self._closed:
+                del outcomes  # one may be large
+            if is_last:
                 return
             self._bell.get()
             while not self._bell.empty():
                 self._bell.get()
 
+    def _clear_traces(self) -> None:
+        """Outside of any transaction. SQLite overwrites what is removed where it stands, but not where it stood before
+        its page was split or filled up, so the whole file is written anew. Nobody's write waits long for a program that
+        reads the file just now: what is in the log then stays there until a later checkpoint."""
+        self._is_to_clear = False
+        try:
+            (size,) = self._cursor.execute(SIZE).fetchone() or (0,)
+            if size <= MOST_REWRITTEN:
+                overwriting(lambda cursor: cursor.execute("VACUUM"))(self._cursor)
+            else:
+                _log.warning("the ledger is too large to be rewritten while it is used: %s", UNUSED)
+        except apsw.Error as error:
+            _log.warning("the ledger could not be rewritten: %s; %s", error, UNUSED)
+        try:
+            self._connection.set_busy_timeout(LOG_BUSY_MS)
+            (is_busy, *_) = self._cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() or (0,)
+            if is_busy:
+                _log.warning("another program reads the ledger, so that its log (-wal) still has what was erased")
+        except apsw.Error as error:
+            _log.warning("the ledger's log (-wal) still has what was erased: %s", error)
+        finally:
+            self._connection.set_busy_timeout(BUSY_MS)
+
     def _next(self) -> list[Submitted]:
         """What goes into one commit of what waits."""
         batch, size = list[Submitted](), 0
-        for place in range(min(len(self._waiting), MOST_AT_ONCE)):
+        for place in range(min(self._rung - self._told, MOST_AT_ONCE)):
             one = self._waiting[place]  # by its place: others are submitted meanwhile
             batch.append(one)
             size += one[2]
@@ -169,20 +206,12 @@ class Writer:
             return False
         for _ in outcomes:
             self._waiting.popleft()
+        self._told += len(outcomes)
         self._taken = 0
         return True
 
-    def _hand_over(self) -> None:
-        """Waits until whoever was told has gone on: a future's callbacks run before what is called after it."""
-        try:
-            self._loop.call_soon_threadsafe(lambda: self._loop.call_soon(self._handed_over.put, None))
-            self._handed_over.get(timeout=HAND_OVER_S)
-        except (RuntimeError, Empty):
-            pass  # the loop is gone, or held up
-
     def _together(self, batch: list[Submitted]) -> list[Any]:
-        """In one transaction, as far as a large call is read; if one of them fails, each in its own, so that it fails
-        alone."""
+        """In one transaction; if one of them fails, each in its own, so that it fails alone."""
         try:
             return self._committed([write for write, _, _ in batch])
         except apsw.BusyError as error:
@@ -197,11 +226,7 @@ class Writer:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
         try:
-            results: list[Any] = []
-            for write in writes:
-                results.append(_result(write, cursor))
-                if _is_large(results[-1]):
-                    break
+            results = [_result(write, cursor) for write in writes]
             cursor.execute("COMMIT")
         except BaseException:
             if not cursor.connection.get_autocommit():
@@ -218,12 +243,6 @@ def _result(write: Write, cursor: apsw.Cursor) -> Any:
         return refused
 
 
-def _is_large(outcome: Any) -> bool:
-    """Whether a call with a large input or result was read."""
-    call = outcome.known if type(outcome) is Begun else outcome
-    return type(call) is CallRecord and len(call.input) + len(call.value or b"") > LARGE_CALL
-
-
 def _tell(batch: list[Submitted], outcomes: list[Any]) -> None:
     for (_, done, _), outcome in zip(batch, outcomes, strict=True):
         if done.done():
@@ -232,3 +251,16 @@ def _tell(batch: list[Submitted], outcomes: list[Any]) -> None:
             done.set_exception(outcome)
         else:
             done.set_result(outcome)
+
+
+def overwriting(write: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
+    """A write that overwrites in the file what it removes."""
+
+    def overwrites(cursor: apsw.Cursor) -> T:
+        cursor.execute("PRAGMA secure_delete = ON").fetchall()
+        try:
+            return write(cursor)
+        finally:
+            cursor.execute("PRAGMA secure_delete = OFF").fetchall()
+
+    return overwrites

@@ -11,11 +11,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
 from ...model.asset import Asset
-from ...model.caller import ALL, Caller, View, Visibility
+from ...model.caller import ALL, Caller, CurrentView, Reach, View, Visibility
 from ...model.errors import Forbidden
 from ...model.tool import Tool
 from ..tables import each_table, only, patterns_of, texts_of
@@ -79,9 +80,19 @@ class Access:
     ) -> None:
         """`limited`: whom each limit is about; `asking`: whom each rule for approvals is about. Which of them are about
         a caller is part of its view, so that nobody has to match them again for each call."""
-        self._rules, self._limited, self._asking = rules, limited, asking
+        self._asking = asking
+        self._callers: WeakKeyDictionary[CurrentView, Identity] = WeakKeyDictionary()
+        """The views of all callers that there are, and whose they are."""
+        self.adopt(rules, limited)
+
+    def adopt(self, rules: Sequence[Rule], limited: Sequence[CallerPattern], first_limit: int = 0) -> None:
+        """Follows these rules and limits from now on, and has all callers that were made before follow them, too.
+        Limits have numbers, from `first_limit`, by which the limiter knows them."""
+        self._rules, self._limited, self._first_limit = rules, limited, first_limit
         self._named = frozenset(scope for rule in rules for scope in rule.scopes)
         self._views: OrderedDict[Any, View] = OrderedDict()
+        for current, identity in list(self._callers.items()):
+            current.view = self.view(identity)
 
     def caller(self, identity: Identity) -> Caller:
         """The caller that an identity is to everything behind authentication."""
@@ -90,7 +101,7 @@ class Access:
             identity.tenant,
             identity.subject,
             None,
-            self.view(identity),
+            self._current_of(identity),
             is_operator,
             identity.how,
             identity.key,
@@ -100,12 +111,17 @@ class Access:
             issuer=identity.issuer,
         )
 
+    def _current_of(self, identity: Identity) -> CurrentView:
+        current = CurrentView(self.view(identity))
+        self._callers[current] = identity
+        return current
+
     def view(self, identity: Identity) -> View:
         """What there is for somebody, made once for all whom it is the same for."""
         fitting = tuple(index for index, rule in enumerate(self._rules) if rule.who.fits(identity))
         # Scopes that no rule names make no difference, and must not make another view.
         scopes = None if identity.scopes is None else identity.scopes & self._named
-        limits = tuple(number for number, who in enumerate(self._limited) if who.fits(identity))
+        limits = tuple(number for number, who in enumerate(self._limited, self._first_limit) if who.fits(identity))
         asks = tuple(number for number, who in enumerate(self._asking) if who.fits(identity))
         profile = (identity.tenant, identity.allow, fitting, scopes, limits, asks)
         view = self._views.get(profile)
@@ -144,6 +160,7 @@ class RuledView(View):
         self, tenant: str, allow: tuple[str, ...], rules: Sequence[Rule], scopes: frozenset[str] | None
     ) -> None:
         self._tenant, self._allow, self._rules, self._scopes = tenant, allow, rules, scopes
+        self.reach = Reach(allow, scopes)
         self._verdicts: dict[Tool, Visibility] = {}
 
     def sees(self, tool: Tool) -> bool:

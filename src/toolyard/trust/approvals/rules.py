@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ...model.caller import Caller
 from ...model.errors import DefinitionError, nobody_can_approve
-from ...model.predicate import Predicate, defaults_of, misfit, place_of
+from ...model.predicate import UNKNOWN, Predicate, defaults_of, misfit, place_of, with_defaults, with_inner_defaults
 from ...model.raised import named, shown
 from ...model.tool import Tool
 from ..access.access import CallerPattern, matches, who_of
@@ -29,6 +29,8 @@ from ..tables import each_table, only, patterns_of
 
 """What a call may wait for."""
 EVERYBODY = CallerPattern()
+ABSENT = object()
+"""A member that the tool does not have."""
 _log = logging.getLogger("toolyard.approvals")
 
 
@@ -50,13 +52,16 @@ class ApprovalRule(Struct, frozen=True):
 
     def holds(self, tool: Tool, input: Mapping[str, Any]) -> bool:
         """Whether all of the rule's conditions hold for this input. Where that cannot be told, because its function
-        raises or what should be a number is none, a rule that asks holds, and one that spares a person does not. What
-        a caller leaves out counts as the tool's default for it, or else leaving it out would be a way around."""
-        over = all(
-            _exceeds(input.get(name, defaults_of(tool.input_schema).get(name)), limit, otherwise=self.ask)
-            for name, limit in self.over.items()
-        )
-        return over and (self.when is None or asked(self.when, tool, input, otherwise=self.ask))
+        raises, what should be a number is none or a default is not known before the call, a rule that asks holds, and
+        one that spares a person does not. What a caller leaves out counts as the tool's default for it, or else leaving
+        it out would be a way around."""
+        if self.over:
+            taken = _taken(tool, input)
+            if not all(
+                _exceeds(taken.get(name, ABSENT), limit, otherwise=self.ask) for name, limit in self.over.items()
+            ):
+                return False
+        return self.when is None or asked(self.when, tool, input, otherwise=self.ask)
 
 
 class ApprovalRules:
@@ -101,9 +106,16 @@ def check_functions(rules: Sequence[ApprovalRule], tools: Iterable[Tool]) -> Non
 
 
 def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwise: bool = True) -> bool:
-    """What an author's function says of a call; `otherwise` where it raises, or returns anything but a bool."""
+    """What an author's function says of a call; `otherwise` where it raises, returns anything but a bool, or cannot be
+    told what the tool would be called with."""
+    arguments = with_defaults(input, tool.input_schema if tool.called_with is None else tool.called_with)
+    if UNKNOWN in arguments.values():
+        _log.warning("whether %s needs an approval depends on a default that is not known before the call", tool.id)
+        return otherwise
+    if tool.called_with is not None:  # a stranger's schema, which may be anything, is not followed further down
+        arguments = defaults_of(tool.input_schema) | with_inner_defaults(arguments, tool.called_with)
     try:
-        said = predicate(**{**defaults_of(tool.input_schema), **input})
+        said = predicate(**arguments)
     except BaseException as raised:  # an author's code, which may also call sys.exit
         _log.warning("the function that says whether %s needs an approval raised %s", tool.id, named(raised))
         return otherwise
@@ -117,16 +129,23 @@ def asked(predicate: Predicate, tool: Tool, input: Mapping[str, Any], *, otherwi
     return said
 
 
+def _taken(tool: Tool, input: Mapping[str, Any]) -> dict[str, Any]:
+    """What a rule's numbers are compared with. A member that the author's own schema has, and the function takes in
+    `**more`, has the default of the schema, or else one that only the function knows."""
+    listed = with_defaults(input, tool.input_schema)
+    return listed if tool.called_with is None else listed | with_defaults(input, tool.called_with)
+
+
 def waits(tool_name: str) -> str:
     """What callers and people are told of a call that needs a person's yes."""
     return f"{tool_name} waits for approval by a person"
 
 
 def _exceeds(value: Any, limit: float, *, otherwise: bool) -> bool:
-    """Whether a member of the input is larger than a rule's number; `otherwise` where it is no number. A member that is
-    not there exceeds nothing. Amounts of money may be text, where a tool takes them so, and are compared as decimals:
-    a float would round them."""
-    if value is None:
+    """Whether a member of the input is larger than a rule's number; `otherwise` where it is no number. A member that
+    the tool does not have exceeds nothing. Amounts of money may be text, where a tool takes them so, and are compared
+    as decimals: a float would round them."""
+    if value is ABSENT:
         return False
     try:
         # True is an int to Python, and no amount.

@@ -215,7 +215,7 @@ class Audit:
         """An entry as a line. One that cannot be written does not keep the others from it."""
         try:
             return line_of(entry, self._fingerprint, with_input=self._with_input)
-        except Exception:  # whatever is in it
+        except Exception:  # an author's values are in it, and a tool may change them while they are written
             _log.exception("an entry of the audit log cannot be written as it is")
             return line_of(Entry(entry.at, entry.kind, outcome="unreadable"), self._fingerprint, with_input=False)
 

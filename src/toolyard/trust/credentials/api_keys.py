@@ -88,6 +88,18 @@ class ApiKeys:
         """Has `tell` called each time the ledger was read: a key may have been revoked."""
         self._told.append(tell)
 
+    @property
+    def has_kept(self) -> bool:
+        """Whether the ledger has a key, also a revoked one."""
+        return bool(self._noted)
+
+    def adopt(self, given: Mapping[bytes, Identity]) -> None:
+        """Has these be the keys of the settings from now on. Who was let in by one that is gone is out."""
+        ledgers = {digest: found for digest, found in self._known.items() if digest not in self._given}
+        self._given, self._known = given, {**ledgers, **given}
+        self.has_any = bool(self.has_kept or given)
+        self._tell_read()
+
     async def sync(self) -> None:
         """Reads the ledger. Whoever else reads waits: an older answer that comes in later must not bring a revoked key
         back."""
@@ -99,8 +111,11 @@ class ApiKeys:
             self._noted = {key.digest: key.last_used or 0.0 for key in keys}
             self.has_any = bool(keys or self._given)
             self._tell_unreadable({key.name for key in keys if not key.is_readable})
-            for tell in self._told:
-                tell()
+            self._tell_read()
+
+    def _tell_read(self) -> None:
+        for tell in self._told:
+            tell()
 
     def _tell_unreadable(self, names: set[str]) -> None:
         """Logs the keys that cannot be read, each of them once."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ...lazy import load
 from ...model.caller import Caller
-from ...model.errors import NotAuthenticated, SettingsError
+from ...model.errors import NotAuthenticated, SettingsError, Unavailable
 from ..access.access import Access
 from ..access.identity import KEY_HEADERS, Identity, TokenVerifier
 from ..issuer_settings import TrustedIssuer
@@ -39,12 +39,33 @@ class Credentials:
     def __init__(
         self, keys: KnownApiKeys, tokens: TokenVerifier | None, access: Access, now: Callable[[], float]
     ) -> None:
-        self._keys, self._tokens, self._access, self._now = keys, tokens, access, now
-        self._nobody = access.caller(NOBODY)
+        self._keys, self._access, self._now = keys, access, now
         self._verified: dict[bytes, tuple[Caller, float, float]] = {}
         """By token: its caller, and since when and until when that is believed."""
         self._callers: dict[bytes, tuple[Identity, Caller]] = {}
         """By an API key's digest: the identity that it had, and the caller made of that."""
+        self.adopt(tokens)
+
+    def adopt(self, tokens: TokenVerifier | None) -> list[tuple[Caller, bytes]]:
+        """Has tokens verified by another from now on, and everybody matched with the rules anew. Returns the callers
+        whom a token has let in before, and their tokens."""
+        before = [(known[0], token) for token, known in self._verified.items()]
+        self._tokens = tokens
+        self._nobody = self._access.caller(NOBODY)
+        self._verified, self._callers = {}, {}
+        return before
+
+    async def is_taken(self, token: bytes) -> bool:
+        """Whether a token would be taken now, as far as anybody can tell."""
+        try:
+            shown = None if self._tokens is None else self._tokens.verify(token)
+            if shown is not None and not isinstance(shown, Identity):
+                await shown
+        except NotAuthenticated:
+            return False
+        except Unavailable:
+            return True
+        return shown is not None
 
     def __call__(self, headers: Headers) -> Caller | Awaitable[Caller]:
         """The caller of a request. Raises NotAuthenticated or Unavailable, at once or when awaited."""
@@ -117,7 +138,7 @@ def read_keys(entries: Sequence[str]) -> dict[bytes, Identity]:
             )
         digest = digest_of(matched["key"].encode())
         name = matched["name"] or f"key-{digest.hex()[:8]}"
-        keys[digest] = Identity("default", name, "key", key=name)
+        keys[digest] = Identity("default", name, "key", key=name, digest=digest)
     return keys
 
 

@@ -75,13 +75,25 @@ class Limiter:
     """
 
     def __init__(self, limits: Sequence[Limit], clock: Callable[[], float]) -> None:
-        self._limits, self._clock = limits, clock
+        self._limits, self._clock = list(limits), clock
         self._gates: dict[Any, tuple[Meter, ...]] = {}
         self._meters: dict[tuple[str, ...], Meter] = {}
         self._limit_of: dict[bytes, Limit] = {}
         self._away: dict[bytes, Usage] = {}
         self.ahead_ms = 0
         """By how much the ledger's time is ahead of this clock's. Kept by `usage_sharing`."""
+
+    def adopt(self, limits: Sequence[Limit]) -> int:
+        """Follows these limits from now on; what was counted under a limit's name still counts. The number of the
+        first: those before keep theirs, because callers who are under way know them by it."""
+        first, by_name = len(self._limits), {limit.name: limit for limit in limits}
+        self._limits += limits
+        self._gates = {}
+        for key, meter in self._meters.items():
+            if (limit := by_name.get(key[0])) is not None:
+                meter.allow(limit.calls_per_minute or UNLIMITED, limit.at_once or UNLIMITED)
+                self._limit_of[meter.name] = limit
+        return first
 
     def admit(self, tool: Tool | Asset, caller: Caller) -> Admitted:
         """Counts a call, under every limit that is about it, or under none: raises LimitReached before it has counted

@@ -30,12 +30,16 @@ class Meter:
     )  # fmt: skip
 
     def __init__(self, name: bytes, now_ms: int, window: int, most: int = UNLIMITED, at_once: int = UNLIMITED) -> None:
-        self.name, self.most, self.at_once = name, most, at_once
-        self.room = (most - 1) * MINUTE_MS
+        self.name = name
+        self.allow(most, at_once)
         self.at_ms, self.window = now_ms, window
         self.debt = self.used = self.before = self.running = self.away_running = 0
         self.away = NOTHING
         self.has_news = False
+
+    def allow(self, most: int, at_once: int) -> None:
+        """Lets so many in from now on."""
+        self.most, self.at_once, self.room = most, at_once, (most - 1) * MINUTE_MS
 
     def advance(self, now_ms: int, window: int) -> None:
         """Brings the meter to this moment. `now_ms` never goes back. `window` is the minute that all nodes are in, by

@@ -136,6 +136,10 @@ class Quotas:
         """Recorded calls that run on this node, by tenant and caller, or None for the tenant as a whole."""
         self._busy: set[tuple[str, str | None]] = set()
 
+    def limit_by(self, limiter: Limiter) -> None:
+        """Has what is opened count by the minute from now on, where it did not."""
+        self._limiter = limiter
+
     def most(self, name: str) -> int:
         """How much there may be of what is bounded for each session, message or client, and not by caller."""
         return _or_unlimited(self._table[name].caller)

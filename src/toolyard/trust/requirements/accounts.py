@@ -152,6 +152,8 @@ class Accounts:
             now = await self._open(path)
             if now is not None and _read(now).refresh != held.refresh:
                 return
+        if now is None:  # whoever disconnected it could have only the old ones taken back
+            await self._revoke(path.name, fresh)
 
     async def _bury(self, path: VaultPath, claimed: Opened, caller: Caller) -> None:
         """Forgets an account whose refresh token is good for nothing: the user has to connect it again."""

@@ -5,11 +5,12 @@ brought into one form first, after RFC 8785: members in order, and one spelling 
 fingerprints where a key comes again, the audit log shows them instead of inputs.
 """
 
+import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
-from hashlib import blake2b
-from typing import Any
+from hashlib import blake2b, sha256
+from typing import Any, Self
 
 import msgspec
 from msgspec import Raw
@@ -27,6 +28,22 @@ such as "3.5 l", and never overlooks one. Without any, members in order are all 
 two alternatives, the same search takes four times as long.)"""
 
 
+class Prints(tuple[bytes, ...]):
+    """What one call is known by: its fingerprint by the newest key, then those by older keys. Among them counts, too,
+    what the first programs would have recorded, which is made only where nothing else fits."""
+
+    _former: Callable[[], Collection[bytes]]
+
+    @classmethod
+    def of(cls, prints: Iterable[bytes], former: Callable[[], Collection[bytes]]) -> Self:
+        made = cls(prints)
+        made._former = former
+        return made
+
+    def __contains__(self, fingerprint: object) -> bool:
+        return super().__contains__(fingerprint) or fingerprint in self._former()
+
+
 class Fingerprints:
     """Makes fingerprints with the ring's keys. They are keyed, so that a ledger that leaks does not tell whoever has it
     which guess at an input was right."""
@@ -39,15 +56,25 @@ class Fingerprints:
         """A keyed hash for each of the ring's keys, to be copied: a third of what an HMAC costs."""
         return [blake2b(key=key, digest_size=32) for key in self._ring.subkeys("fingerprint")]
 
+    def keys_changed(self) -> None:
+        """The ring has other keys now."""
+        self.__dict__.pop("_starts", None)  # where `cached_property` keeps it
+
     def of(self, tool: str, user_id: str | None, input: Input) -> bytes:
         """The fingerprint by the newest key, which is the one to record."""
         return _digest(self._starts[0], _one_form(tool, user_id, input))
 
-    def all_of(self, tool: str, user_id: str | None, input: Input) -> tuple[bytes, ...]:
+    def all_of(self, tool: str, user_id: str | None, input: Input) -> Prints:
         """The fingerprints by the newest key and by all older ones: what was recorded before a key was changed has one
         of those."""
         encoded = _one_form(tool, user_id, input)
-        return tuple(_digest(start, encoded) for start in self._starts)
+        prints = [_digest(start, encoded) for start in self._starts]
+        return Prints.of(prints, lambda: self._former_of(tool, user_id, input))
+
+    def _former_of(self, tool: str, user_id: str | None, input: Input) -> list[bytes]:
+        """HMACs: ledgers whose schema is older than their vault have these."""
+        encoded = _one_form(tool, user_id, input)
+        return [hmac.digest(key, encoded, sha256) for key in self._ring.subkeys("fingerprint")]
 
 
 def _one_form(tool: str, user_id: str | None, input: Input) -> bytes:

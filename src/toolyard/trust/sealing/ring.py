@@ -69,6 +69,20 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._masters)
 
+    def prepare(self, other: "KeyRing") -> Callable[[], None]:
+        """What puts another ring's keys in place of these; they are read now. Raises SettingsError where they cannot be
+        used, or where the key is not among them that seals now: what is being sealed with it could not be opened."""
+        other.may_make = False
+        keys = other._masters
+        if self._masters[0] not in keys:
+            place = None if other.file is None else SourcePlace(str(other.file))
+            raise SettingsError("the key that seals now is not among the keys; to take it away, start again", place)
+
+        def adopt() -> None:
+            self._read_once = keys
+
+        return adopt
+
     def subkey(self, purpose: str) -> bytes:
         """The first key's subkey for a purpose, which seals and signs."""
         # HMAC as a key derivation: a subkey tells nothing of the master key, nor of another subkey.

@@ -11,7 +11,7 @@ from ...model.call import CallContext
 from ...model.channel import Question
 from ...model.errors import InvalidInput, Problem, ToolError
 from ...model.json_value import decode
-from ...model.judge import Judged
+from ...model.judge import Verdict
 from ...model.lifecycle import State
 from ...model.record import CallRecord
 from ...model.tool import Version
@@ -185,9 +185,9 @@ def encode_claims(claims: Sequence[tuple[CallRecord, CallContext]], lease_ms: in
     return _json(200, {"claims": [_claim_json(call, context, lease_ms) for call, context in claims]})
 
 
-def encode_verdicts(verdicts: Sequence[tuple[str, Judged | None]]) -> Reply:
+def encode_verdicts(verdicts: Sequence[tuple[str, Verdict | None]]) -> Reply:
     """The answers to many heartbeats, in order, each as a heartbeat of its own would have been answered."""
-    return _json(200, {"results": [_verdict_json(request, judged) for request, judged in verdicts]})
+    return _json(200, {"results": [_verdict_json(request, verdict) for request, verdict in verdicts]})
 
 
 def encode_request(call: CallRecord, questions: Sequence[Question] = ()) -> Reply:
@@ -246,12 +246,12 @@ def _claim_json(call: CallRecord, context: CallContext, lease_ms: int) -> dict[s
     return members
 
 
-def _verdict_json(request: str, judged: Judged | None) -> dict[str, Any]:
-    if judged is None:
+def _verdict_json(request: str, verdict: Verdict | None) -> dict[str, Any]:
+    if verdict is None:
         return {"requestId": request, "status": 404}
-    if judged.reason is None:
+    if verdict.reason is None:
         return {"requestId": request, "status": 200}
-    return {"requestId": request, "status": 409, "reason": judged.reason}
+    return {"requestId": request, "status": 409, "reason": verdict.reason}
 
 
 def _json(status: int, body: Any) -> Reply:

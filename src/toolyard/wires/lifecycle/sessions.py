@@ -6,6 +6,8 @@ Results are in the format of the model's provider, which `provider_messages` wri
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Raw
+
 from ...model.record import CallRecord
 from ...model.session import Event, NewSession, RequestEvent, Session, SessionStanding, SessionTool
 from ..contract import JSON, Reply
@@ -47,12 +49,12 @@ def encode_session_created(session: Session) -> Reply:
     return Reply(201, encode({"sessionId": session.id, "status": session.status}), [JSON])
 
 
-def encode_session(session: SessionStanding, requests: Sequence[RequestEvent]) -> Reply:
+def encode_session(session: SessionStanding, metadata: bytes, requests: Sequence[RequestEvent]) -> Reply:
     body = {
         "sessionId": session.id,
         "status": session.status,
         "requests": requests,
-        "metadata": session.metadata,
+        "metadata": Raw(metadata),
     }
     return Reply(200, encode(body), [JSON])
 

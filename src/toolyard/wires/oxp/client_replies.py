@@ -104,9 +104,9 @@ def _missing(body: Body) -> Missing:
 
 
 def body_of(reply: Reply) -> Body:
-    """The JSON object of a reply; empty for any other body, such as a proxy's page."""
+    """The JSON object of a reply; empty for any other body, such as a proxy's page, or one of endless depth."""
     try:
         body = decode(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = None
     return body if isinstance(body, dict) else {}

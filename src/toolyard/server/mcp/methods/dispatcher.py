@@ -16,8 +16,8 @@ from ....wires.mcp.params import TASKS
 from ....wires.mcp.revisions import REVISIONS, Revision, spoken_by
 from ....wires.mcp.tools import LIST_TTL_MS
 from ..protocol.peer import McpRequest
-from .assets import Offers
 from .client_answers import ClientAnswers
+from .offers import Offers
 from .subscriptions import Subscriptions
 from .tasks import Tasks
 from .tools_call import Calling

@@ -4,6 +4,7 @@ results that were too long for a model."""
 import asyncio
 import logging
 import sys
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,6 +20,7 @@ from ....model.lifecycle import State
 from ....model.record import CallKey, CallRecord, Family
 from ....model.tool import Tool
 from ....model.worker import owner_of
+from ....runners.scrub_thread import beside_loop
 from ....store.values import Note
 from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from ....wires.mcp.outcomes import blocks_of, call_of, text_and_kind
@@ -98,7 +100,8 @@ class GivenResources:
         text, cached = found.get("text"), _cached(peer.revision)
         if isinstance(text, str):
             is_json = found.get("mimeType") == "application/json"
-            told = self._telling.text(text, is_json=is_json, most=sys.maxsize)
+            tell = partial(self._telling.text, text, is_json=is_json, most=sys.maxsize)
+            told = await beside_loop(tell, len(text))
             found["text"] = told.text
             if notes := told.notes():
                 cached["_meta"] = {**cached.get("_meta", {}), **notes}
@@ -131,7 +134,8 @@ class GivenResources:
         store, whose = self._node.store, (caller.tenant, caller.subject)
         begun = await store.find(CallKey(*whose, FAMILY, call_id))
         if begun is not None:
-            return begun.known if begun.known is not None and self._own.shows(begun.known, caller) else None
+            is_there = begun.known is not None and self._own.shows(begun.known, caller)
+            return await store.row(begun.known.seq) if is_there and begun.known is not None else None
         return await self._own.get(caller, call_id, FAMILY) or await self._own.get(caller, call_id)
 
     async def list(self, request: McpRequest) -> bytes:

@@ -1,7 +1,7 @@
 """Who wants to hear when something changes: the tools, the author's prompts and resources, a task."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ....catalogue import Catalogue, CatalogueChange
 from ....engine.own_calls import OwnCalls
-from ....engine.wait import Wait, holding
+from ....engine.wait import Wait, holding, stopping
 from ....model.asset import Asset
-from ....model.caller import EVERYTHING, Caller, View
+from ....model.caller import UNLIMITED, Caller, CurrentView
 from ....model.json_value import decode
 from ....model.record import CallRecord
 from ....store.contract import Store
@@ -27,6 +27,8 @@ from .tools_call import needs_tasks
 
 LOOK_S = 60.0
 LISTENING = "mcp listening"
+PROMPTS, RESOURCES = "prompts", "resources"
+"""What changed, as nodes tell each other; neither is the address of a resource."""
 ENDED_AS = ("completed", "failed", "cancelled")
 _encode = msgspec.json.Encoder().encode
 
@@ -39,14 +41,15 @@ class Subscriber(Struct, eq=False):
     tell: Callable[[str, dict[str, Any]], None]
     tasks_of: Caller | None = None
     """The older era: whose tasks it is told of."""
-    view: View = EVERYTHING
+    current: CurrentView = UNLIMITED
     """Which tools and resources there are for it."""
     session: str | None = None
     """The older era: the client's."""
 
 
 class Subscriptions:
-    """The subscribers that are connected to this node. Changes on other nodes reach it through the ledger's hints."""
+    """The subscribers that are connected to this node. Changes on other nodes reach it through the ledger's hints: of
+    tools, which workers bring, by way of the catalogue; of what an author's own server has, here."""
 
     def __init__(
         self,
@@ -68,20 +71,48 @@ class Subscriptions:
         """Told to those whose list it changes."""
         changed = (*change.added, *change.removed)
         self._tell(
-            lambda each: each.wanted.tools and any(map(each.view.lists, changed)), "notifications/tools/list_changed"
+            lambda each: each.wanted.tools and any(map(each.current.view.lists, changed)),
+            "notifications/tools/list_changed",
         )
 
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Hears of what authors' servers on all nodes offer, as long as this server runs."""
+        self._loop = asyncio.get_running_loop()
+        forget = self._store.hints.watch_all(Topic.OFFERED, self._offered)
+        try:
+            yield
+        finally:
+            forget()
+
     def prompts_changed(self) -> None:
-        self._tell(lambda each: each.wanted.prompts, "notifications/prompts/list_changed")
+        self._tell_nodes(PROMPTS)
 
     def resources_changed(self) -> None:
-        self._tell(lambda each: each.wanted.resources, "notifications/resources/list_changed")
+        self._tell_nodes(RESOURCES)
 
     def resource_updated(self, uri: str) -> None:
+        self._tell_nodes(uri)
+
+    def _tell_nodes(self, what: str) -> None:
+        """This node, too. From any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._store.tell, Topic.OFFERED, what)
+
+    def _offered(self, what: Hashable) -> None:
+        """Prompts, resources, or the address of a resource, changed on some node."""
+        if what == PROMPTS:
+            self._tell(lambda each: each.wanted.prompts, "notifications/prompts/list_changed")
+        elif what == RESOURCES:
+            self._tell(lambda each: each.wanted.resources, "notifications/resources/list_changed")
+        else:
+            self._updated(str(what))
+
+    def _updated(self, uri: str) -> None:
         """Told to those for whom it is there."""
         offer = Asset("resources", uri)
         self._tell(
-            lambda each: uri in each.wanted.uris and each.view.lists_offer(offer),
+            lambda each: uri in each.wanted.uris and each.current.view.lists_offer(offer),
             "notifications/resources/updated",
             {"uri": uri},
         )
@@ -93,9 +124,10 @@ class Subscriptions:
             for each in wanting:
                 self._loop.call_soon_threadsafe(each.tell, method, dict(params or {}))
 
-    def tell_one(self, session: str, method: str, params: dict[str, Any]) -> bool:
-        """On one of the streams of a session. Whether it has one here."""
-        hearing = next((each for each in self._subscribers if each.session == session), None)
+    def tell_one(self, session: str, method: str, params: dict[str, Any], may_hear: Callable[[Caller], bool]) -> bool:
+        """On one of the streams of a session, if it has one here that may hear it. Whether it has."""
+        fitting = (each for each in self._subscribers if each.session == session and each.tasks_of is not None)
+        hearing = next((each for each in fitting if each.tasks_of is not None and may_hear(each.tasks_of)), None)
         if hearing is None:
             return False
         hearing.tell(method, params)
@@ -113,6 +145,8 @@ class Subscriptions:
     async def listen(self, request: McpRequest) -> bytes:
         """`subscriptions/listen`: until the client goes, its credentials end, or the server stops."""
         peer, outlet = request.peer, request.outlet
+        if self._store.hints.is_leaving:
+            raise stopping()
         wanted = decode_params(request.message, Listen).notifications
         if wanted.tasks and not peer.has_tasks:
             raise needs_tasks()
@@ -125,7 +159,7 @@ class Subscriptions:
         with ExitStack() as stack:
             stack.enter_context(self._streams.one(peer.caller))
             tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
-            stack.enter_context(self.hearing(Subscriber(wanted, tell, view=peer.caller.view)))
+            stack.enter_context(self.hearing(Subscriber(wanted, tell, current=peer.caller.current)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))
             await self.until_gone(outlet)

@@ -77,7 +77,7 @@ class CallParts(Struct, frozen=True):
     """How long a task is said to be kept."""
     on_task: Callable[[int, Peer], None]
     """Is told of each task of the older era: its number in the ledger, and whose it is."""
-    on_sent: Callable[[Missing, Peer], None]
+    on_sent: Callable[[Missing, str, Peer], None]
     """Is told where a client of the older era has to send its person."""
 
 
@@ -222,7 +222,7 @@ class Calling:
             return encode_failure(error, peer.revision, self._telling)
         if peer.revision.is_modern:
             return encode_input_required(questions, None, peer.revision)
-        self._on_sent(error.missing, peer)
+        self._on_sent(error.missing, tool.reference, peer)
         raise RpcError(URL_ELICITATION_REQUIRED, error.message, elicitations(questions), status=200)
 
 
@@ -273,7 +273,7 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         if may_be_task and _is_task(tool, params, peer):
             return self.calling.start_task(tool, self)
         command.is_patient = not peer.has_tasks
-        if command.call_id is not None and engine.can_ask(tool):
+        if command.call_id is not None and engine.plans.can_ask(tool):
             return self._join_or_run(engine, tool)
         return engine.call(tool, command, self.caller, self, request.base_url)
 
@@ -281,6 +281,7 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         """Whoever joins a call that runs hears what it asks, which the engine's own joining would not pass on."""
         known = await engine.known(self.command, self.caller)
         if known is not None and known.state not in ENDED and known.waiting_for != WaitingFor.APPROVAL:
+            engine.joined_by(known, self)
             joined = self.calling.following.joined(tool, known, self.params, self.request, self)
             return Answered(await joined)
         del known  # its result may be large, and is read again

@@ -50,8 +50,10 @@ def refused(error: ToolyardError, id: int | str | None) -> Reply:
     rpc = error if isinstance(error, RpcError) else as_rpc(error)
     if isinstance(error, NotAuthenticated | Forbidden):
         return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, (b"www-authenticate", error.challenge.encode())])
-    if isinstance(error, LimitReached | MethodNotAllowed):
+    if isinstance(error, Busy | LimitReached | MethodNotAllowed):
         return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, *error_headers(error)])
+    if rpc.status == 503:
+        return Reply(rpc.status, encode_error(id, rpc), [*HEADERS, (b"retry-after", b"1")])
     return Reply(rpc.status, encode_error(id, rpc), HEADERS)
 
 

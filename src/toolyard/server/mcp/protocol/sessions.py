@@ -1,5 +1,9 @@
 """Sessions of the older era. An id is signed, so that any node knows it for its caller's; what a session has agreed on
-is kept in the ledger, so that it outlives its node."""
+is kept in the ledger, so that it outlives its node.
+
+A session is its caller's: any of its credentials may make requests in it, each for its own tools. What the session is
+to all of them (that it goes on, what is told in it) is changed only by credentials that are for all that those are for
+which opened it."""
 
 import hmac
 from collections import OrderedDict
@@ -9,9 +13,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from ....model.caller import Caller
+from ....model.caller import Caller, Reach
 from ....model.json_value import decode, decoder
 from ....store.contract import Store
+from ....store.hints import Topic
 from ....store.values import Note
 from ....text import base64url
 from ....trust.limits.quotas import Quotas
@@ -38,6 +43,8 @@ class SessionState(Struct, rename="camel", omit_defaults=True):
     """As JSON: read, a few kilobytes can be more than a megabyte."""
     log_level: Level = "info"
     subscriptions: list[str] = []
+    reach: Reach = Reach()
+    """Of the credentials that opened it."""
 
     def stated(self) -> dict[str, Any]:
         """What the client said that it can."""
@@ -105,9 +112,14 @@ class McpSessions:
         await self._store.put_note(Note(KIND, caller.tenant, caller.subject, name, _encode(state)), KEEP_S)
         self._remember(id, caller, state)
 
+    async def change(self, id: str, caller: Caller, state: SessionState) -> None:
+        """Saves a session, and lets the nodes know on which it has a stream."""
+        await self.save(id, caller, state)
+        self._store.tell(Topic.FOLLOWED, id)
+
     async def end(self, id: str, caller: Caller) -> None:
-        """Raises RpcError for one that is not there."""
-        await self.find(id, caller)
+        """Raises RpcError for one that is not there, or not this caller's to end."""
+        refuse_lesser(await self.find(id, caller), caller)
         self._forget(id, caller)
         await self._store.drop_note(KIND, caller.tenant, caller.subject, id.partition(".")[0])
 
@@ -122,6 +134,12 @@ class McpSessions:
 
     def _forget(self, id: str, caller: Caller) -> None:
         self._size -= self._known.pop((id, caller.tenant, caller.subject), (None, 0))[1]
+
+
+def refuse_lesser(state: SessionState, caller: Caller) -> None:
+    """Raises RpcError, as for a session that is not there, for credentials that may use it and not change it."""
+    if not caller.view.reach.covers(state.reach):
+        raise _no_session()
 
 
 def _named(id: str, caller: Caller) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import UNSET, Struct
 
+from ....catalogue import Catalogue
 from ....model.errors import Forbidden, RequestError, ToolyardError
 from ....runners.attempt import resumed
 from ....wires.contract import Reply, Stream
@@ -21,7 +22,7 @@ from ..protocol.eras import modern_peer, params_of
 from ..protocol.peer import Peer
 from ..protocol.refusals import ACCEPTED, MCP, as_rpc, refused
 from ..protocol.sessions import McpSessions
-from .cancellation import RunningRequests
+from .cancellation import Asked, RunningRequests
 from .http_stream import HttpOutlet, Keeping, takes_events, whole_reply
 from .older_http import OlderEra
 from .resumed_streams import OlderStreams
@@ -84,9 +85,11 @@ class McpHttp:
         answers: ClientAnswers,
         keeping: Keeping,
         replies: ReplyBudget,
+        running: RunningRequests,
+        catalogue: Catalogue,
     ) -> None:
         self._dispatcher, self._keeping, self._replies = dispatcher, keeping, replies
-        self._running = running = RunningRequests(keeping.store)
+        self._running, self._catalogue = running, catalogue
         self._older = OlderEra(sessions, answers, streams, running, dispatcher.initialized, self._answer)
 
     def routes(self) -> list[Route]:
@@ -133,11 +136,21 @@ class McpHttp:
             else:
                 going_on = resumed(steps, waiting_for)
                 del waiting_for  # a future keeps its result, which may be large
-                with request.outlet.soon(), self._running.kept(peer, id, request.outlet):
+                asked = self._asked(message, peer)
+                with request.outlet.soon(), self._running.kept(peer, id, request.outlet, asked):
                     result = await going_on
         except ToolyardError as error:
             return _refused(error, request)
         return whole_reply(id, result) if request.made is None else request.made.result(result)
+
+    def _asked(self, message: Message, peer: Peer) -> Asked:
+        view = peer.caller.view
+        if type(message) is not CallMessage:
+            return Asked(view.reach)
+        tool, meta = self._catalogue.named(message.params.name, view), message.params.meta
+        if tool is None or meta is UNSET or meta.tool_version is UNSET:
+            return Asked(view.reach, None if tool is None else tool.reference)
+        return Asked(view.reach, f"{tool.id}@{meta.tool_version}")
 
     def _modern_peer(self, message: Message, exchange: Exchange) -> Peer | None:
         """None for a request of the older era. Raises RpcError for one of the newer that is not as it must be."""

@@ -14,6 +14,7 @@ from ....wires.mcp.envelope import (
     HEADERS,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    Id,
     RpcError,
     encode_result,
     id_of,
@@ -27,13 +28,15 @@ from ..methods.client_answers import ClientAnswers
 from ..protocol.eras import SETTINGS, change
 from ..protocol.peer import Peer
 from ..protocol.refusals import ACCEPTED, refused
-from ..protocol.sessions import McpSessions, SessionState, kept
+from ..protocol.sessions import McpSessions, SessionState, kept, refuse_lesser
 from .cancellation import RunningRequests
 from .http_stream import EVENT_STREAM
 from .resumed_streams import OlderStreams
 
 MOST_AT_FIRST = 64 * 2**10
 """What a client may say of itself."""
+MOST_TOLD_TOGETHER = 4 * 2**20
+"""Bytes of a batch's answers: they are all in memory until the last one is there. From then on nothing of it begins."""
 Answer = Callable[[Message, Peer, Exchange], Awaitable[Reply]]
 
 
@@ -67,7 +70,7 @@ class OlderEra:
 
     async def batch(self, exchange: Exchange, caller: Caller) -> Reply:
         """2025-03-26 alone: several at once, one after the other, answered together. What has not begun when the client
-        leaves or its credentials end does not begin. Raises Gone, and NotAuthenticated."""
+        leaves, its credentials end or the answers are too large does not begin. Raises Gone, and NotAuthenticated."""
         try:
             bodies = split_batch(exchange.body)
             version = exchange.headers.get(VERSION_HEADER, b"").decode("latin-1")
@@ -78,14 +81,18 @@ class OlderEra:
             return refused(error, None)
         left = asyncio.Event()
         exchange.when_gone(left.set)
-        replies = []
+        replies, told = list[bytes](), 0
         for body in bodies:
             if left.is_set():
                 raise Gone
             _refuse_ended(exchange)
-            reply = await self._one_of_batch(exchange, body, caller)
+            if told >= MOST_TOLD_TOGETHER and (id := id_of(body)) is not None:
+                reply = _left_out(id)
+            else:
+                reply = await self._one_of_batch(exchange, body, caller)
             if reply.body:
                 replies.append(b"".join((reply.body, *reply.more)))
+                told += len(replies[-1])
         return Reply(200, b"[" + b",".join(replies) + b"]", HEADERS) if replies else ACCEPTED
 
     async def _one_of_batch(self, exchange: Exchange, body: bytes, caller: Caller) -> Reply:
@@ -141,9 +148,11 @@ class OlderEra:
                 await self._running.cancel(peer, decode_params(message, Cancelled).id)
             return ACCEPTED
         if message.method in SETTINGS:
+            if peer.session is not None:
+                refuse_lesser(state, caller)
             change(message, state, self._sessions.most_followed)
             if peer.session is not None:
-                await self._sessions.save(peer.session, caller, state)
+                await self._sessions.change(peer.session, caller, state)
             return Reply(200, encode_result(message.id, b"{}"), HEADERS)  # type: ignore[arg-type]
         return await self._answer(message, peer, exchange)
 
@@ -152,7 +161,9 @@ class OlderEra:
             raise RpcError(INVALID_PARAMS, f"Invalid params: initialize has at most {MOST_AT_FIRST} bytes")
         params = decode_params(message, Initialize)
         revision = negotiated(params.version)
-        id = await self._sessions.open(caller, SessionState(revision.name, kept(params.capabilities)))
+        id = await self._sessions.open(
+            caller, SessionState(revision.name, kept(params.capabilities), reach=caller.view.reach)
+        )
         body = encode_result(message.id, self._initialized(revision))  # type: ignore[arg-type]
         return Reply(200, body, [JSON, (SESSION_HEADER, id.encode())])
 
@@ -179,6 +190,12 @@ class OlderEra:
 
 def _in_session(id: str, state: SessionState, caller: Caller) -> Peer:
     return Peer(HANDSHAKE.get(state.version, R_2025_03_26), caller, state.stated(), state.log_level, id)
+
+
+def _left_out(id: Id) -> Reply:
+    """For a request of a batch whose answers are too large already."""
+    why = f"Nothing was done: the answers before it in this batch have {MOST_TOLD_TOGETHER} bytes or more"
+    return refused(RpcError(INVALID_REQUEST, f"{why}; send it by itself"), id)
 
 
 def _refuse_ended(exchange: Exchange) -> None:

@@ -1,8 +1,12 @@
 """The streams that a client of the older era opens by itself: what changes, and the rest of one that broke off."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import msgspec
+
+from ....engine.node import Node
 from ....engine.own_calls import OwnCalls
 from ....model.lifecycle import ENDED
 from ....store.hints import Topic
@@ -15,7 +19,7 @@ from ..methods.tasks import Tasks
 from ..methods.url_completions import Completions
 from ..protocol.event_ids import Place
 from ..protocol.peer import Peer
-from ..protocol.sessions import SessionState
+from ..protocol.sessions import McpSessions, SessionState
 from .http_stream import Events, Keeping, event
 
 LOOK_S = 1.0
@@ -33,9 +37,12 @@ class OlderStreams:
         tasks: Tasks,
         completions: Completions,
         replies: ReplyBudget,
+        sessions: McpSessions,
+        node: Node,
     ) -> None:
         self._store, self._subscriptions, self._answers, self._tasks = keeping.store, subscriptions, answers, tasks
         self._own, self._places, self._completions, self._replies = own, keeping.places, completions, replies
+        self._sessions, self._node = sessions, node
 
     def place(self, last_event: bytes, peer: Peer) -> Place:
         """Raises RpcError for what was not given out to this session."""
@@ -53,10 +60,31 @@ class OlderStreams:
             events.put(event(encode_notification(method, params or None)), is_optional=True)
 
         yield b": changes\n\n"
-        hearing = Subscriber(wanted, tell, caller, caller.view, peer.session)
-        with self._subscriptions.hearing(hearing), self._completions.heard_by(peer, tell):
+        hearing = Subscriber(wanted, tell, caller, caller.current, peer.session)
+        with self._subscriptions.hearing(hearing), self._completions.heard_by(peer, tell), self._followed(hearing):
             async for chunk in events.chunks():
                 yield chunk
+
+    @contextmanager
+    def _followed(self, hearing: Subscriber) -> Iterator[None]:
+        """Keeps what a stream tells of what its session follows, which may be set on another node."""
+        session, caller = hearing.session, hearing.tasks_of
+        if session is None or caller is None:
+            yield
+            return
+
+        async def look() -> None:
+            with suppress(RpcError):  # the session has ended
+                state = await self._sessions.find(session, caller)
+                hearing.wanted = msgspec.structs.replace(hearing.wanted, uris=state.subscriptions)
+
+        # Looked at now as well: it may have been set while the stream was being opened.
+        self._node.beside(look())
+        forget = self._store.hints.watch(Topic.FOLLOWED, session, lambda: self._node.beside(look()))
+        try:
+            yield
+        finally:
+            forget()
 
     async def rest(self, place: Place, peer: Peer) -> AsyncIterator[bytes]:
         """What came after an event, and the response. The call may be large, and is read and sent in a place for that,

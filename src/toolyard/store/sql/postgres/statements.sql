@@ -10,13 +10,17 @@ seq, tenant, subject, session, request, reference, queue, on_lost, run_s, create
     code, waiting_for, attempt, losses, holder, lease_until, run_until, started_at, finished_at, seen_at, heartbeat,
     progress, effects, digest, offer
 
--- name: listed
-SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
+-- Without an input and a result that are large.
+-- name: cut_call
+seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     CASE WHEN octet_length(input) <= 262144 THEN input ELSE '' END, fingerprint, user_id, trace_id, sealed,
     on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
     CASE WHEN octet_length(value) <= 262144 THEN value END, error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
-FROM calls
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer,
+    octet_length(input) > 262144 OR coalesce(octet_length(value) > 262144, false)
+
+-- name: listed
+SELECT {cut_call} FROM calls
 
 -- name: waiting_calls
 SELECT seq, count(*) OVER () FROM (
@@ -32,6 +36,9 @@ UNION ALL SELECT state, count(*) FROM calls WHERE seq >= $1 AND state IN ('COMPL
 
 -- name: row
 SELECT {call} FROM calls WHERE seq = $1
+
+-- name: glance
+SELECT {cut_call} FROM calls WHERE seq = $1
 
 -- name: rows
 SELECT {call} FROM calls WHERE seq = ANY ($1)
@@ -99,7 +106,7 @@ waits AS (
 SELECT seq FROM calls WHERE seq = ANY ($1)
 
 -- name: known
-SELECT place, taken_by, given, {call} FROM (
+SELECT place, taken_by, given, {cut_call} FROM (
     SELECT place, keys.seq AS taken_by, keys.fingerprint AS given
     FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[])
         AS wanted (place, tenant, subject, family, call_id)
@@ -108,7 +115,8 @@ LEFT JOIN calls ON seq = taken_by
 
 -- name: waiting
 SELECT wanted.offer, (SELECT count(*) FROM (
-    SELECT 1 FROM waiting WHERE queue = 'worker' AND ready AND offer = wanted.offer LIMIT wanted.most) AS few)
+    SELECT 1 FROM waiting WHERE queue = 'worker' AND ready AND hashtextextended(offer, 0) = hashtextextended(wanted.offer, 0)
+        AND offer || '' = wanted.offer LIMIT wanted.most) AS few)
 FROM unnest($1::text[], $2::integer[]) AS wanted (offer, most)
 
 -- What waits for somebody who has offered the tool anew, as something else.
@@ -225,12 +233,17 @@ UPDATE waiting SET due_at = $2::double precision FROM again WHERE waiting.seq = 
 -- name: found
 (SELECT seq FROM calls AS found WHERE found.session = in_session AND found.request = id) AS number
 
+-- The same for a statement that changes it at once: where the row is. Whoever changed the row since this statement began
+-- has moved it; then nothing is found there, or what is there is looked at anew, and the write is judged.
+-- name: place
+(SELECT ctid FROM calls AS found WHERE found.session = in_session AND found.request = id) AS place
+
 -- {fits} says: somebody holds the request, may touch it, and nothing about it is overdue. Then a write changes it at
 -- once, and as `model.judge` would; what does not fit is locked and judged. Those who write are numbered from 0: `$1` to
 -- `$4` are who they are, `$5` and `$6` what they offer, `$7` who serves everybody, `$8` and `$9` which tenants the
 -- others do, and `$10` how the names begin of all workers of their caller.
 -- name: fits
-seq = number AND state = 'PROCESSING' AND waiting_for IS NULL
+calls.ctid = place AND state = 'PROCESSING' AND waiting_for IS NULL
     AND (attempt = by_attempt AND starts_with(holder, ($10::text[])[who + 1])
         OR by_attempt IS NULL AND (who, holder) IN (SELECT * FROM unnest($1::integer[], $4::text[])))
     AND (queue = 'worker' AND (who, offer) IN (SELECT * FROM unnest($5::integer[], $6::text[]))
@@ -242,9 +255,10 @@ seq = number AND state = 'PROCESSING' AND waiting_for IS NULL
 UPDATE calls SET lease_until = ledger_now() + $11::double precision, seen_at = ledger_now(),
     heartbeat = coalesce(said, heartbeat), progress = coalesce(done, progress),
     run_until = CASE WHEN done IS NULL THEN run_until ELSE ledger_now() + run_s END
-FROM (SELECT each.*, {found} FROM unnest($12::new_beat[]) AS each OFFSET 0) AS beats
+FROM (SELECT each.*, {place} FROM unnest($12::new_beat[]) WITH ORDINALITY
+    AS each (in_session, id, by_attempt, who, said, done, ordinal) OFFSET 0) AS beats
 WHERE {fits}
-RETURNING {standing}
+RETURNING ordinal, seq, attempt
 
 -- Only of calls that came in outside a session: a session is told of the ends of its requests. A worker that does not
 -- say how long it took has taken the time since its claim.
@@ -253,12 +267,16 @@ WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = CASE WHEN took <> 0
             THEN took ELSE greatest(0, round(((ledger_now() - started_at) * 1000)::numeric, 3))::double precision END,
         value = result, error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-    FROM (SELECT each.*, {found} FROM unnest($11::new_answer[]) AS each OFFSET 0) AS answers
+    FROM (SELECT each.*, {place} FROM unnest($11::new_answer[]) WITH ORDINALITY AS each (in_session, id, by_attempt, who,
+        to_state, to_code, took, result, failure, had_effects, answered, ordinal) OFFSET 0) AS answers
     WHERE {fits}
-    RETURNING {standing}
+    RETURNING ordinal, seq, attempt
 ), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
 SELECT * FROM ended
 
+-- Calls are found by a digest of their offer (so written, the offer itself is in no index): until they are vacuumed away,
+-- a claim goes past all that were claimed before, and with short entries they are on a third of the pages.
+--
 -- Of what somebody may have, `$9` are looked at, more than are wanted, because others may be taking them at this moment;
 -- those are passed by. The first column says how many were looked at. `claim` is a number of this one write, by which
 -- its rows are found again where its fate is not known; the lock makes that search wait for the end of the write. Where
@@ -267,7 +285,8 @@ SELECT * FROM ended
 WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1)), seen AS MATERIALIZED (
     SELECT few.*, now FROM clock, unnest($2::text[]) AS served, LATERAL (
         SELECT seq AS number, created_at AS came, queue AS whose FROM waiting
-        WHERE queue = 'worker' AND ready AND offer = served
+        WHERE queue = 'worker' AND ready AND hashtextextended(offer, 0) = hashtextextended(served, 0)
+            AND offer || '' = served
             AND ($11::text[] IS NULL OR tenant = ANY ($11::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
     UNION ALL
@@ -277,14 +296,13 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1
             AND ($6::text[] IS NULL OR tool LIKE ANY ($6::text[])) AND {wanted}
         ORDER BY created_at, seq LIMIT $9) AS few
 ), locked AS MATERIALIZED (
-    SELECT number, whose, now, came, {size} AS size
-    FROM (SELECT * FROM seen ORDER BY came, number LIMIT $9) AS oldest
-    JOIN calls ON seq = number
-    WHERE state = 'PENDING' AND waiting_for IS NULL
+    SELECT seq AS number, queue AS whose, created_at AS came, {size} AS size FROM calls
+    WHERE seq = ANY (ARRAY (SELECT number FROM seen ORDER BY came, number LIMIT $9))
+        AND state = 'PENDING' AND waiting_for IS NULL
         AND ($13::boolean OR NOT EXISTS (SELECT 1 FROM seen WHERE whose = 'session'))
-    ORDER BY came, number LIMIT $8 FOR NO KEY UPDATE OF calls SKIP LOCKED
+    ORDER BY created_at, seq LIMIT $8 FOR NO KEY UPDATE SKIP LOCKED
 ), chosen AS MATERIALIZED (
-    SELECT * FROM (
+    SELECT number, whose FROM (
         SELECT *, sum(size) OVER (ORDER BY came, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
         FROM locked) AS sized
     WHERE coalesce(before, 0) < $12::bigint
@@ -294,10 +312,12 @@ WITH clock AS MATERIALIZED (SELECT ledger_now() AS now, pg_advisory_xact_lock($1
     INSERT INTO running (seq, queue) SELECT number, whose FROM chosen
 )
 UPDATE calls SET state = 'PROCESSING', attempt = attempt + 1, holder = $5, claim = $1, queue_until = NULL,
-    lease_until = now + $10::double precision, run_until = now + run_s, started_at = now, seen_at = now,
-    heartbeat = NULL, progress = NULL
-FROM chosen WHERE seq = number
-RETURNING (SELECT count(*) FROM seen), {call}
+    lease_until = (SELECT now FROM clock) + $10::double precision, run_until = (SELECT now FROM clock) + run_s,
+    started_at = (SELECT now FROM clock), seen_at = (SELECT now FROM clock), heartbeat = NULL, progress = NULL
+WHERE seq = ANY (ARRAY (SELECT number FROM chosen))
+RETURNING (SELECT count(*) FROM seen), (SELECT now FROM clock), seq, tenant, subject, family, call_id, keyed, wire, tool,
+    reference, input, fingerprint, user_id, trace_id, sealed, on_lost, attempt, created_at, queue, session, request, turn,
+    losses, effects, offer
 
 -- How much of a call can be large.
 -- name: size
@@ -318,7 +338,11 @@ SELECT {call} FROM calls WHERE seq = ANY (ARRAY (SELECT seq FROM running)) AND c
 SELECT tenant, subject, tools, metadata, created_at, revision, turn, open FROM sessions WHERE id = $1 AND tenant = $2 AND subject = $3
 
 -- name: session_standing
-SELECT metadata, turn, open FROM sessions WHERE id = $1 AND tenant = $2 AND subject = $3
+SELECT octet_length(tools) + octet_length(metadata), turn, open FROM sessions
+WHERE id = $1 AND tenant = $2 AND subject = $3
+
+-- name: session_metadata
+SELECT metadata FROM sessions WHERE id = $1
 
 -- name: request_standings
 SELECT request, tool, state, attempt, waiting_for FROM calls WHERE session = $1 ORDER BY turn, seq

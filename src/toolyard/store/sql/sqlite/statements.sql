@@ -12,7 +12,8 @@ FROM calls
 SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     coalesce(input, x''), fingerprint, user_id, trace_id, sealed, on_lost,
     state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer,
+    input_blob IS NOT NULL OR value_blob IS NOT NULL
 FROM calls
 
 -- name: waiting_calls
@@ -128,8 +129,11 @@ FROM sessions JOIN session_counts ON session = id WHERE id = ?
 SELECT revision, turn, open FROM session_counts WHERE session = ?
 
 -- name: session_standing
-SELECT metadata, turn, open FROM sessions JOIN session_counts ON session = id
+SELECT length(tools) + length(metadata), turn, open FROM sessions JOIN session_counts ON session = id
 WHERE id = ? AND tenant = ? AND subject = ?
+
+-- name: session_metadata
+SELECT metadata FROM sessions WHERE id = ?
 
 -- name: request_standings
 SELECT request, tool, state, attempt, waiting_for FROM calls WHERE session = ? ORDER BY seq

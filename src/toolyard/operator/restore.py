@@ -1,0 +1,211 @@
+"""`toolyard restore`: a SQLite ledger goes back to the moment at which a copy was made.
+
+All of it is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever ends this in
+the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a ledger that
+can be restored.
+"""
+
+import asyncio
+import itertools
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..model.clock import SYSTEM_CLOCK, Clock
+from ..model.errors import SetupError, SourcePlace
+from ..server.console.login_sessions import CODE, SESSION
+from ..server.settings.table import Settings
+from ..store.sqlite import copies
+from ..store.sqlite.copies import CopyNotes, Holdings
+from ..store.sqlite.file import FileMark, lock, mark_of, refuse_part, wal_of
+from ..store.sqlite.store import SqliteStore
+from ..store.values import StoreInUse
+from ..trust.audit.entry import AuditKind, Entry
+from ..trust.audit.key_check import hold_to_ledger
+from ..trust.audit.log import MAIN, put
+from ..trust.sealing.ring import KeyRing, ring_from
+from .backup import SIGNED, file_of, restore_command, signed_at
+
+SAID = "toolyard restore"
+"""How the audit log names it."""
+
+
+class RestoreOptions(Struct, frozen=True):
+    """What an operator says about a restore."""
+
+    revoke_keys: bool = False
+    incomplete: bool = False
+    """Also a ledger whose `-wal` is missing."""
+    without_key: bool = False
+    """Also where the key of the copy is lost."""
+
+
+class Restored(Struct, frozen=True):
+    """What was done."""
+
+    ledger: Path
+    made_at: float
+    is_exact: bool
+    """Whether everything up to that moment is in it. Otherwise it is the time of the newest thing that was found."""
+    holdings: Holdings
+    """After that: keys that were revoked now are counted as such."""
+    revoked: int
+    aside: Path | None
+    """Where the ledger is that was there."""
+    key_file: Path | None
+    """Where the key of the copy was written to."""
+    key_aside: Path | None
+    """Where the key file is that was there instead."""
+
+
+def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Clock = SYSTEM_CLOCK) -> Restored:
+    """Puts the copy in the place of the ledger that the settings name. Raises SetupError, and has then changed
+    nothing."""
+    ledger = file_of(settings, restore_command(settings, file)).resolve()
+    if not file.is_file():
+        raise SetupError("there is no such file", SourcePlace(str(file)))
+    if not (options.incomplete and mark_of(file) == FileMark.OPEN):
+        refuse_part(file)
+    return asyncio.run(_Restore(settings, ledger, options, clock).do(file))
+
+
+class _Restore(Struct, frozen=True):
+    """One restore of a ledger in a file."""
+
+    settings: Settings
+    ledger: Path
+    options: RestoreOptions
+    clock: Clock
+
+    async def do(self, file: Path) -> Restored:
+        try:
+            held = await lock(self.ledger)
+        except StoreInUse as used:
+            raise StoreInUse("a server has this ledger; stop it, and then run this again", used.place) from None
+        draft = self.ledger.with_name(f"{self.ledger.name}.restoring")
+        try:
+            notes, newest = _drafted(file, draft)
+            revoked = await self._complete(draft, notes)
+            copies.settle(draft, self._last_number(), (CODE, SESSION))
+            with copies.read(draft) as connection:
+                holdings = copies.holdings(connection)
+            suffix = self._suffix()
+            key_file, key_aside = self._put_key(notes, suffix)
+            aside = _swapped(draft, self.ledger, suffix)
+        finally:
+            copies.discard(draft)
+            held.close()
+        is_exact, moment = notes is not None, newest if notes is None else notes.made_at
+        return Restored(self.ledger, moment, is_exact, holdings, revoked, aside, key_file, key_aside)
+
+    async def _complete(self, draft: Path, notes: CopyNotes | None) -> int:
+        """Brings the draft up to date, holds the key to it, revokes its keys if that is wanted, and says so in its
+        audit log. How many keys were revoked."""
+        ring, store = self._ring(notes), SqliteStore(str(draft), self.clock.new_id(), now=self.clock.now)
+        await store.open()
+        try:
+            if not self.options.without_key:
+                await _hold_to_key(ring, store, notes)
+            names = [key.name for key in await store.api_keys.listed() if key.revoked is None]
+            for name in names if self.options.revoke_keys else ():
+                await store.api_keys.revoke(name)
+            if self.settings.audit != "off" and not self.options.without_key and not ring.is_missing:
+                await put(store.audit, ring, MAIN, Entry(self.clock.now(), AuditKind.ADMIN, tool=SAID))
+        finally:
+            await store.close()
+        return len(names) if self.options.revoke_keys else 0
+
+    def _last_number(self) -> int:
+        """That the ledger which is replaced has given to a call. None of them is to mean another call afterwards: a
+        person may have one at hand, to approve it by."""
+        if not self.ledger.exists():
+            return 0
+        with suppress(SetupError), copies.read(self.ledger) as connection:
+            return copies.last_number(connection)
+        return 0
+
+    def _ring(self, notes: CopyNotes | None) -> KeyRing:
+        """The keys that the restored ledger will be served with."""
+        in_copy = notes.key_file.split() if notes is not None and notes.key_file is not None else None
+        return ring_from(self.settings.secret_key or in_copy, self._key_file, self.ledger)
+
+    @property
+    def _key_file(self) -> Path:
+        return self.ledger.with_suffix(".key")
+
+    def _suffix(self) -> str:
+        """What is put behind the names of files that are moved aside. None of them is there yet."""
+        moment = datetime.fromtimestamp(self.clock.now(), UTC).strftime(".before-%Y%m%dT%H%M%SZ")
+        suffixes = itertools.chain([moment], (f"{moment}-{number}" for number in itertools.count(2)))
+        moved = (self.ledger, self._key_file)
+        return next(each for each in suffixes if not any(_aside(path, each).exists() for path in moved))
+
+    def _put_key(self, notes: CopyNotes | None, suffix: str) -> tuple[Path | None, Path | None]:
+        """Writes the key file that is in the copy, unless it is here already. Where it is, and where the one is that
+        was there."""
+        if self.settings.secret_key or notes is None or notes.key_file is None:
+            return None, None
+        file, aside = self._key_file, None
+        if file.exists():
+            if file.read_text(encoding="ascii", errors="replace").split() == notes.key_file.split():
+                return None, None
+            aside = _aside(file, suffix)
+            os.rename(file, aside)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            opened.write(notes.key_file)
+            opened.flush()
+            os.fsync(opened.fileno())
+        return file, aside
+
+
+def _drafted(file: Path, draft: Path) -> tuple[CopyNotes | None, float]:
+    """Makes the draft, a ledger like any other. What the copy says of itself, and the time of the newest thing in
+    it."""
+    with copies.read(file) as connection:
+        copies.check(connection, file)
+        notes, newest = copies.notes_of(connection), copies.newest(connection)
+        copies.copy(connection, draft)
+    copies.unmark_copy(draft)
+    return notes, newest
+
+
+async def _hold_to_key(ring: KeyRing, store: SqliteStore, notes: CopyNotes | None) -> None:
+    """Raises SetupError where the key that is here is not the one of the copy."""
+    go_on = "if it is lost, restore with --without-key, and then: toolyard secrets new-key"
+    if notes is not None and notes.signature is not None:
+        where = None if ring.file is None else SourcePlace(str(ring.file))
+        if ring.is_missing:
+            raise SetupError(
+                "the key file is not in this copy, and it is not here either; put it here first: without it nobody "
+                f"reads what is sealed; {go_on}",
+                where,
+            )
+        if notes.signature not in ring.signatures(SIGNED, signed_at(notes.made_at)):
+            raise SetupError(
+                f"the key here is not the one that this copy was made with; put that one here; {go_on}", where
+            )
+    await hold_to_ledger(ring, store)
+    if ring.refusal is not None:
+        raise ring.refusal
+
+
+def _swapped(draft: Path, ledger: Path, suffix: str) -> Path | None:
+    """Puts the draft in the ledger's place. Where the ledger is that was there."""
+    copies.flush(draft)
+    aside = _aside(ledger, suffix) if ledger.exists() else None
+    if aside is not None:
+        os.link(ledger, aside)  # under both names: at no moment is there no ledger, for a server to begin an empty one
+        if wal_of(ledger).exists():
+            # Whoever is killed now has a ledger that is marked as open and lacks this: no server takes it for whole.
+            os.rename(wal_of(ledger), wal_of(aside))
+    ledger.with_name(f"{ledger.name}-shm").unlink(missing_ok=True)
+    os.replace(draft, ledger)
+    copies.flush(ledger.parent)
+    return aside
+
+
+def _aside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

@@ -1,0 +1,53 @@
+"""A ledger in PostgreSQL, inspected beside its nodes."""
+
+import time
+from typing import Any
+
+import asyncpg
+
+from ...model.audit import Mark
+from ..inspection import Inspection
+from ..sql_files import migrations
+from .connections import BREAKS, Connection, down, first_connection, hang_up
+
+EXPIRING = "SELECT name, expires FROM api_keys WHERE revoked IS NULL AND expires IS NOT NULL ORDER BY expires"
+HEADS = "SELECT chain, number, mac, count, at, seal FROM audit_heads"
+NEWEST = """
+SELECT greatest((SELECT max(created_at) FROM calls), (SELECT max(written_at) FROM blocks),
+    (SELECT max(at) FROM audit_heads), (SELECT max(created) FROM api_keys), 0)
+"""
+
+
+async def inspect(url: str) -> Inspection:
+    """Raises SetupError, StoreDown."""
+    connection = await first_connection(url)
+    try:
+        return await _inspect(connection)
+    except BREAKS as error:
+        raise down(error) from error
+    finally:
+        await hang_up(connection)
+
+
+async def _inspect(connection: Connection) -> Inspection:
+    asked_at = time.time()
+    clock = float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
+    # The middle of the time that the question took: that is when the database answered it, as well as one can know.
+    ahead = clock - (asked_at + time.time()) / 2
+    server = str(await connection.fetchval("SHOW server_version")).split()[0]
+    version, known = f"PostgreSQL {server} with asyncpg {asyncpg.__version__}", migrations("postgres")[-1].number
+    has_schema = await connection.fetchval("SELECT to_regclass('ledger_schema')") is not None
+    schema = int(await connection.fetchval("SELECT coalesce(max(version), 0) FROM ledger_schema")) if has_schema else 0
+    if schema != known:
+        return Inspection(version, schema, known, clock_ahead_s=ahead)
+    heads: list[Any] = await connection.fetch(HEADS)
+    return Inspection(
+        version,
+        known,
+        known,
+        newest_at=float(await connection.fetchval(NEWEST)),
+        clock_ahead_s=ahead,
+        expiring=tuple((row[0], row[1]) for row in await connection.fetch(EXPIRING)),
+        heads=tuple(Mark(*row) for row in heads),
+        has_sealed=await connection.fetchval("SELECT true FROM vault LIMIT 1") is not None,
+    )
