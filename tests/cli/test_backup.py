@@ -34,6 +34,7 @@ from .processes import Ended, Served
 __all__ = ["yard"]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "backup.md"
+SOMEBODY = 65534
 COUNTING = '''
 from toolyard import Toolkit
 
@@ -259,6 +260,21 @@ def test_a_copy_with_its_key_file_needs_nothing_else(yard: Yard) -> None:
     assert yard.toolyard("audit", "verify").code == 0
     assert b"toolyard_copy" not in yard.ledger.read_bytes(), "the key is not left in the ledger"
     assert key.strip() not in yard.ledger.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for somebody else")
+@pytest.mark.parametrize("is_there", [True, False], ids=["a ledger", "an empty folder"])
+def test_what_root_restores_is_the_servers(yard: Yard, is_there: bool) -> None:
+    """A service has a user of its own, and root looks after it."""
+    without_key(yard, "--with-key")
+    for path in yard.folder.glob("toolyard.*"):
+        os.chown(path, SOMEBODY, SOMEBODY) if is_there else path.unlink()
+    (yard.folder / "toolyard.db.lock").unlink(missing_ok=True)
+    os.chown(yard.folder, SOMEBODY, SOMEBODY)
+    assert yard.toolyard("restore", "copy.db").code == 0
+    owners = {path.name: (path.stat().st_uid, path.stat().st_gid) for path in yard.folder.glob("toolyard.*")}
+    assert owners == dict.fromkeys(owners, (SOMEBODY, SOMEBODY))
+    assert {"toolyard.db", "toolyard.key", "toolyard.db.lock"} <= owners.keys()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ..server.console.login_sessions import CODE, SESSION
 from ..server.settings.table import Settings
 from ..store.sqlite import copies
 from ..store.sqlite.copies import CopyNotes, Holdings
-from ..store.sqlite.file import FileMark, lock, mark_of, refuse_part, wal_of
+from ..store.sqlite.file import FileMark, give_to_owner_of, lock, mark_of, refuse_part, wal_of
 from ..store.sqlite.store import SqliteStore
 from ..store.values import StoreInUse
 from ..trust.audit.entry import AuditKind, Entry
@@ -92,6 +92,8 @@ class _Restore(Struct, frozen=True):
             copies.settle(draft, self._last_number(), (CODE, SESSION))
             with copies.read(draft) as connection:
                 holdings = copies.holdings(connection)
+            for made in (held.fileno(), draft):
+                give_to_owner_of(self._model, made)
             suffix = self._suffix()
             key_file, key_aside = self._put_key(notes, suffix)
             aside = _swapped(draft, self.ledger, suffix)
@@ -133,6 +135,11 @@ class _Restore(Struct, frozen=True):
         return ring_from(self.settings.secret_key or in_copy, self._key_file, self.ledger)
 
     @property
+    def _model(self) -> Path:
+        """Whose owner the restored files are to have: the ledger that is there, or else its folder."""
+        return self.ledger if self.ledger.exists() else self.ledger.parent
+
+    @property
     def _key_file(self) -> Path:
         return self.ledger.with_suffix(".key")
 
@@ -155,6 +162,7 @@ class _Restore(Struct, frozen=True):
             aside = _aside(file, suffix)
             os.rename(file, aside)
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            give_to_owner_of(self._model, opened.fileno())
             opened.write(notes.key_file)
             opened.flush()
             os.fsync(opened.fileno())

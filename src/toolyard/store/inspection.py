@@ -22,6 +22,8 @@ class Inspection(Struct, frozen=True):
     """How far the database's clock is ahead of this machine's."""
     expiring: tuple[tuple[str, float], ...] = ()
     """API keys that are not revoked and end at some time, by name, and when."""
+    has_api_keys: bool = False
+    """Whether there is any, revoked ones included: then every caller needs one."""
     heads: tuple[Mark, ...] = ()
     """Of the audit log's chains. The ledger's key has sealed them."""
     has_sealed: bool = False
