@@ -20,6 +20,8 @@ import pytest
 from toolyard import Client, ToolyardError
 from toolyard.model.errors import NotAuthenticated
 from toolyard.server.console.login_sessions import SESSION
+from toolyard.store.contract import Store
+from toolyard.store.postgres.store import PostgresStore
 from toolyard.store.sqlite.file import close, opened
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import Note
@@ -194,27 +196,31 @@ def test_all_keys_can_be_revoked_at_once(yard: Yard) -> None:
         assert [refused(served, key) for key in (*keys, None)] == [True, True, True]
 
 
+SIGNED_IN = Note(SESSION, "", "", "digest", b"{}")
+
+
+async def begin_on(store: Store, call_id: str, *notes: Note) -> tuple[int, bytes | None]:
+    """Writes the notes and begins a call. Its number, and whether a browser is signed in."""
+    await store.open()
+    try:
+        for note in notes:
+            await store.put_note(note, 3600.0)
+        made = await store.begin(new_call(call_id))
+        return made.seq, await store.note(SIGNED_IN.kind, "", "", SIGNED_IN.name)
+    finally:
+        await store.close()
+
+
 def test_no_number_comes_again_and_nobody_is_signed_in(yard: Yard) -> None:
-    session = Note(SESSION, "", "", "digest", b"{}")
+    def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
+        return asyncio.run(begin_on(SqliteStore(str(yard.ledger), name), name, *notes))
 
-    async def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
-        store = SqliteStore(str(yard.ledger), "node")
-        await store.open()
-        try:
-            for note in notes:
-                await store.put_note(note, 3600.0)
-            made = await store.begin(new_call(name))
-            return made.seq, await store.note(session.kind, "", "", session.name)
-        finally:
-            await store.close()
-
-    _, is_in = asyncio.run(begun("before", session))
+    _, is_in = begun("before", SIGNED_IN)
     assert is_in
     assert yard.toolyard("backup", "copy.db").code == 0
-    last, _ = asyncio.run(begun("since"))
+    last, _ = begun("since")
     assert yard.toolyard("restore", "copy.db").code == 0
-    number, is_in = asyncio.run(begun("after"))
-    assert (number, is_in) == (last + 1, None)
+    assert begun("after") == (last + 1, None)
 
 
 def without_key(yard: Yard, *options: str) -> tuple[bytes, str]:
@@ -285,6 +291,9 @@ def test_what_root_restores_is_the_servers(yard: Yard, is_there: bool) -> None:
         (["backup", "x.db", "--store", "sqlite:absent.db"], "there is no ledger here"),
         (["backup", "x.db", "--store", "sqlite::memory:"], "there is no file of sqlite::memory:"),
         (["backup", "x.db", "--with-key"], "there is no key file"),
+        (["restore"], "say which copy to go back to"),
+        (["restore", "there.db", "--settle", "3"], "--settle N without a copy"),
+        (["restore", "--settle", "3"], "is not in PostgreSQL: toolyard restore FILE does all of it"),
         (["restore", "absent.db"], "there is no such file"),
         (["restore", "there.db"], "it is damaged: file is not a database"),
         (["restore", "empty.db"], "it is no ledger"),
@@ -311,20 +320,38 @@ def test_postgresql_has_a_command_of_its_own_and_it_works(postgres_url: str, yar
     def said(verb: str) -> None:
         """Does what a verb says instead of doing it itself."""
         ended = yard.toolyard(verb, "monday.dump", **store)
-        found = re.search(r"whose own tool does that: (pg_\w+ .+) \(the key", ended.err)
+        found = re.search(
+            r"whose own tool does that: (?:.+then: )?(pg_\w+ [^;]+?)(?: \(the key|; then: (.+))", ended.err
+        )
         assert found is not None, ended
         path = os.pathsep.join((str(tools), os.environ["PATH"]))
         subprocess.run(shlex.split(found[1]), cwd=yard.folder, env=os.environ | {"PATH": path}, check=True)
+        if found[2] is not None:
+            _, *settle = found[2].split()
+            settled = yard.toolyard(*settle, **store)
+            assert (settled.code, "API keys 1 and 0 revoked" in settled.out) == (0, True), settled
+            assert "call ids that were taken" in settled.err
+            assert f"with 'toolyard {' '.join(settle)} --revoke-keys'" in settled.err
+            settled = yard.toolyard(*settle, "--revoke-keys", **store)
+            assert (settled.code, "API keys 0 and 1 revoked" in settled.out) == (0, True), settled
 
     def names() -> list[str]:
         return [key["name"] for key in yard.json("keys", "list", "--json", **store)]
 
+    def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
+        return asyncio.run(begin_on(PostgresStore(postgres_url, name), name, *notes))
+
     yard.toolyard("keys", "new", "before", **store)
+    begun("before", SIGNED_IN)
     said("backup")
     yard.toolyard("keys", "new", "since", **store)
-    assert sorted(names()) == ["before", "since"]
+    last, is_in = begun("since")
+    assert (sorted(names()), is_in is None) == (["before", "since"], False)
     said("restore")
     assert names() == ["before"]
+    assert begun("after") == (last + 1, None), "no number comes again, and nobody is signed in"
+    assert yard.toolyard("audit", "verify", **store).code == 0
+    assert yard.toolyard("audit", "tail", **store).out.count("toolyard restore") == 2
 
 
 def test_a_password_is_not_said(yard: Yard) -> None:

@@ -17,8 +17,9 @@ from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import SetupError, SourcePlace
 from ..server.ledger import is_shared, ledger_file, open_store
 from ..server.settings.table import Settings
+from ..store.inspection import Holdings
 from ..store.sqlite import copies
-from ..store.sqlite.copies import CopyNotes, Holdings
+from ..store.sqlite.copies import CopyNotes
 from ..trust.sealing.ring import KeyRing
 
 SIGNED = "backup"
@@ -91,7 +92,7 @@ def dump_command(settings: Settings, file: Path) -> str:
 
 
 def restore_command(settings: Settings, file: Path) -> str:
-    """How such a copy is brought back, all of it or nothing."""
+    """How a copy of a ledger in PostgreSQL is brought back, all of it or nothing."""
     options = ["--clean", "--if-exists", "--no-owner", "--single-transaction"]
     return shlex.join(["pg_restore", *options, f"--dbname={without_password(settings.store)}", str(file)])
 

@@ -5,6 +5,32 @@ from msgspec import Struct
 
 from ..model.audit import Mark
 
+COUNTED = {
+    "calls": ("SELECT count(*) FROM calls", "SELECT coalesce(sum(count), 0) FROM blocks"),
+    "call_ids": ("SELECT count(*) FROM keys",),
+    "api_keys": ("SELECT count(*) FROM api_keys WHERE revoked IS NULL",),
+    "revoked_keys": ("SELECT count(*) FROM api_keys WHERE revoked IS NOT NULL",),
+    "sessions": ("SELECT count(*) FROM sessions",),
+    "sealed": ("SELECT count(*) FROM vault",),
+    "audit_entries": ("SELECT coalesce(sum(count), 0) FROM audit",),
+}
+"""What both stores are asked for their holdings."""
+
+
+class Holdings(Struct, frozen=True):
+    """How much a ledger has of each thing."""
+
+    calls: int
+    call_ids: int
+    """Those that are taken: a call with one of them is not run again."""
+    api_keys: int
+    """Those that are not revoked."""
+    revoked_keys: int
+    sessions: int
+    sealed: int
+    """Secrets, and accounts at providers."""
+    audit_entries: int
+
 
 class Inspection(Struct, frozen=True):
     """A ledger at a moment."""
