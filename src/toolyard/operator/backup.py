@@ -7,9 +7,10 @@ the database's own tools make copies.
 
 import os
 import shlex
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
 
@@ -91,10 +92,23 @@ def dump_command(settings: Settings, file: Path) -> str:
     return shlex.join(["pg_dump", "--format=custom", "--no-owner", f"--file={file}", without_password(settings.store)])
 
 
-def restore_command(settings: Settings, file: Path) -> str:
-    """How a copy of a ledger in PostgreSQL is brought back, all of it or nothing."""
-    options = ["--clean", "--if-exists", "--no-owner", "--single-transaction"]
-    return shlex.join(["pg_restore", *options, f"--dbname={without_password(settings.store)}", str(file)])
+def restore_commands(settings: Settings, file: Path, now: float) -> list[str]:
+    """How a copy of a ledger in PostgreSQL is brought back: all of it or nothing, in a database of its own. In the one
+    that is there, tables would stay that a newer toolyard has made since, and no toolyard could make them again."""
+    parts = urlsplit(without_password(settings.store))
+    name = parts.path.lstrip("/") or parts.username or ""
+    aside = name + datetime.fromtimestamp(now, UTC).strftime("_before_%Y%m%dT%H%M%SZ")
+    moved = [f"ALTER DATABASE {_quoted(name)} RENAME TO {_quoted(aside)}", f"CREATE DATABASE {_quoted(name)}"]
+    beside = urlunsplit(parts._replace(path="/postgres"))
+    return [
+        shlex.join(["psql", f"--dbname={beside}", *(f"--command={each}" for each in moved)]),
+        shlex.join(["pg_restore", "--no-owner", "--single-transaction", f"--dbname={urlunsplit(parts)}", str(file)]),
+    ]
+
+
+def _quoted(name: str) -> str:
+    """A name in SQL. In an address it may be escaped."""
+    return '"' + unquote(name).replace('"', '""') + '"'
 
 
 def without_password(url: str) -> str:

@@ -32,7 +32,7 @@ from ..trust.audit.entry import AuditKind, Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
 from ..trust.sealing.ring import KeyRing, ring_from
-from .backup import SIGNED, file_of, restore_command, signed_at, without_password
+from .backup import SIGNED, file_of, restore_commands, signed_at, without_password
 
 SAID = "toolyard restore"
 """How the audit log names it."""
@@ -71,10 +71,9 @@ def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Cloc
     """Puts the copy in the place of the ledger that the settings name. Raises SetupError, and has then changed
     nothing."""
     if is_shared(settings):
-        raise SetupError(
-            "this ledger is in PostgreSQL, whose own tool does that: stop all nodes, then: "
-            f"{restore_command(settings, file)}; then: toolyard restore --settle {_last_number(settings)}"
-        )
+        steps = ["stop all nodes", *restore_commands(settings, file, clock.now())]
+        steps.append(f"toolyard restore --settle {_last_number(settings)}")
+        raise SetupError(f"this ledger is in PostgreSQL, whose own tools do that: {'; then: '.join(steps)}")
     ledger = file_of(settings, "").resolve()
     if not file.is_file():
         raise SetupError("there is no such file", SourcePlace(str(file)))
