@@ -190,6 +190,24 @@ def test_the_unit_drains_reloads_and_has_settings_that_exist() -> None:
     assert all(option in shown.stdout for option in options if option.startswith("--"))
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_unit_starts_again_where_that_may_help_and_nowhere_else(processes: str, tmp_path: Path) -> None:
+    given = unit()
+    assert (given["Restart"], given["StartLimitIntervalSec"]) == (["on-failure"], ["0"])
+    in_vain = int(given["RestartPreventExitStatus"][0])
+    (tmp_path / "tools.py").write_bytes((DEPLOY / "tools.py").read_bytes())
+    own = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+
+    def code(**settings: str) -> int:
+        command = [sys.executable, "-m", "toolyard", "serve", "tools.py", "--port", "0", "--processes", processes]
+        variables = own | {"TOOLYARD_SECRET_KEY": "5e" * 32, **settings}
+        return warm.run(command, input="", timeout=30, cwd=tmp_path, env=variables).returncode
+
+    away = "postgresql://yard@127.0.0.1:1/yard"
+    assert code(TOOLYARD_STORE=away) not in (0, in_vain)
+    assert code(TOOLYARD_STORE=away, TOOLYARD_LOG_LEVEL="loud") == in_vain
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 def test_systemd_finds_nothing_wrong_with_the_unit_and_little_exposed(tmp_path: Path) -> None:
     """Its command stands in for one that is not here."""

@@ -54,6 +54,8 @@ LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
 FOR_TESTS = "TOOLYARD_TEST_"
+FLAGS = {"serve_processes": "--processes"}
+"""The flags that are not named as their settings are."""
 OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CA", "TOOLYARD_TRUST", "TOOLYARD_CONFIG"})
 """Variables that clients and verbs read, and no server."""
 # HOST, PORT and PORT_8000_TCP of a service, and the old PORT=tcp://…, as Docker's links had them.
@@ -303,7 +305,7 @@ def load_settings(
         values.update(source)
     for name, value in flags.items():
         _known(name, name, None)
-        values[name] = _read(name, value, f"--{name.replace('_', '-')}", _nowhere)
+        values[name] = _read(name, value, FLAGS.get(name) or f"--{name.replace('_', '-')}", _nowhere)
     # As `toolyard.toml`, the lock counts by being there; whoever wants none says lock = "off".
     if "lock_file" not in values and Path(LOCK_FILE).exists():
         values["lock_file"] = LOCK_FILE
