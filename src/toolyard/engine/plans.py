@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from ..catalogue import Catalogue, CatalogueChange
 from ..model.errors import ToolError, ToolNotFound
-from ..model.run import Run, Runner
+from ..model.run import RichResult, Run, Runner
 from ..model.tool import Tool
 from ..runners.attempt import AttemptBounds, Recipe, ResultTurn, ResultTurns, hidden, recipe_of, too_large
 from ..runners.sandbox import Sandbox, Whose
@@ -179,6 +179,12 @@ class ToolPlans:
 
         async def run_checked(arguments: dict[str, Any], run: Run) -> Any:
             value = await runner.run(arguments, run)
+            if type(value) is RichResult:
+                value = value.value
+            import msgspec
+
+            if isinstance(value, msgspec.Raw):
+                value = msgspec.json.decode(value)
             broken = await self.check_result(tool, value, (run.caller.tenant, run.caller.subject))
             if broken is not None:
                 raise broken

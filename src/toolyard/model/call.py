@@ -71,6 +71,8 @@ class CallTool(Struct):
     problems: tuple[Problem, ...] | None = None
     """What is wrong with the input of a worker's tool, once that was validated (`None`: not yet). A stranger's schema
     is validated apart, before the call is prepared."""
+    meta: Mapping[str, Any] = {}
+    """Members of MCP's `_meta` that this server does not read: they are for whoever runs the tool elsewhere."""
     input_json: bytes = b""
     """The input as it arrived: what is recorded, fingerprinted and audited, whatever a tool does to `input`."""
 
@@ -105,3 +107,11 @@ class Outcome(Struct):
     """The result as encoded JSON; None where the tool failed."""
     error: ToolError | None = None
     """What the tool failed with; None where it did not."""
+
+
+class ResultExtra(Struct, omit_defaults=True):
+    """shim"""
+
+    content: Raw | None = None
+    is_content: bool = False
+    meta: Raw | None = None

@@ -212,7 +212,7 @@ def new_call(command: CallTool, run: Run) -> NewCall:
         input=command.input_json,
         user_id=caller.user_id,
         trace_id=run.trace_id,
-        on_lost=run.tool.on_lost,
+        on_lost="unknown" if run.tool.rerun_needs_key and command.call_id is None else run.tool.on_lost,
     )
 
 
