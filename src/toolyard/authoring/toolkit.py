@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeVar, overload
 
 from ..model.channel import Asks
 from ..model.errors import DefinitionError
-from ..model.upstream import Upstream
 from ..model.tool import NAME, Host, Icon, OnDisconnect, OnLost, Requirements, TaskUse, Tool, ToolkitInfo
+from ..model.upstream import Upstream
 from .function import Function
 from .options import Runs, ToolOptions, members_of, refuse_unseen, version_of
 from .requirements import combine

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import UNSET, Raw
 
@@ -28,11 +27,11 @@ from ..wires.mcp.envelope import (
 from ..wires.mcp.headers import METHOD_HEADER, NAME_HEADER, NAMED, SESSION_HEADER, VERSION_HEADER, encoded
 from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25, R_2026_07_28, Revision
+from ..wires.mcp.sse import EventReader, EventTooLarge
 from .connection import Reach, UpstreamInfo, agreed, info_of, initialize_params, modern_meta, set_log_level
 from .exchange import DEAF, Exchange, Listener, object_of, refusal_in
 from .faults import Lost, Misbehaved, NotSent, Refusal, RefusalDetails
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
-from .sse import EventReader, EventTooLarge
 
 OPEN_S = 30.0
 """How long a server may take to answer the first request."""
@@ -56,17 +55,16 @@ class Endpoint:
     """The address of an upstream, and what every request to it has: credentials and the settings' headers."""
 
     def __init__(self, reach: Reach) -> None:
-        url = reach.upstream.mcp or ""
-        parts = urlsplit(url)
-        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._headers, self.most_bytes = reach.headers, reach.most_bytes
         self._head_s = reach.upstream.timeout_s + OPEN_S
-        self._client = HttpClient(url, most_connections=reach.upstream.concurrency + BESIDE)
+        self._client = HttpClient(reach.upstream.mcp or "", most_connections=reach.upstream.concurrency + BESIDE)
 
     async def send(self, method: str, headers: Mapping[bytes, bytes], body: bytes = b"") -> HttpReply:
         """Raises NotSent, Lost and Misbehaved."""
         try:
-            return await self._client.send(method, self.path, {**self._headers, **headers}, body, head_s=self._head_s)
+            return await self._client.send(
+                method, self._client.path, {**self._headers, **headers}, body, head_s=self._head_s
+            )
         except Unsent as error:
             raise NotSent(str(error)) from None
         except MaybeSent as error:
@@ -99,11 +97,12 @@ class Endpoint:
         reader = EventReader(self.most_bytes + EVENT_BYTES_MORE)
         try:
             async for chunk in reply.chunks():
-                for event in reader.feed(chunk):
-                    if resume is not None:
-                        resume.note(event.id, event.retry_ms)
-                    if event.data:
-                        for message in _decoded(event.data):
+                events = reader.feed(chunk)
+                if resume is not None:
+                    resume.note(reader.last_id, reader.retry_ms)
+                for event in events:
+                    if event.data:  # the first is often empty: it has an id to go on from, and nothing else
+                        for message in _decoded(event.data.encode()):
                             yield message
         except EventTooLarge:
             raise Misbehaved(f"sent an event of more than {self.most_bytes} bytes") from None
@@ -131,7 +130,7 @@ class ResumePoint:
         self.pause_s = FIRST_RESUME_S
         self.events = 0
 
-    def note(self, id: str | None, retry_ms: int | None) -> None:
+    def note(self, id: str, retry_ms: int | None) -> None:
         self.events += 1
         self.last_event = id or self.last_event
         if retry_ms is not None:

@@ -174,7 +174,13 @@ class FollowedUpstream:
     def report(self) -> UpstreamReport:
         up, era = self.upstream, self.link.revision
         return UpstreamReport(
-            up.name, up.kind, up.place, None if era is None else era.name, self.served, self.withheld, self.link.health.figures()
+            up.name,
+            up.kind,
+            up.place,
+            None if era is None else era.name,
+            self.served,
+            self.withheld,
+            self.link.health.figures(),
         )
 
 

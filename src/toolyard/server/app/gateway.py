@@ -1,5 +1,5 @@
-"""What connects upstreams to the rest of a server: their secrets from the vault, their lists in the ledger, and the keys
-under which their calls are known there. Loaded where there is an upstream, and not otherwise.
+"""What connects upstreams to the rest of a server: their secrets from the vault, their lists in the ledger, and the
+keys under which their calls are known there. Loaded where there is an upstream, and not otherwise.
 """
 
 import hmac
