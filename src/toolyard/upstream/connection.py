@@ -18,6 +18,8 @@ from ..wires.mcp.revisions import HANDSHAKE, R_2025_03_26, R_2025_11_25, Revisio
 from .exchange import DEAF, Listener
 from .faults import Misbehaved, Refusal
 
+ALL_ASKS = frozenset({"form", "url", "sampling", "roots"})
+"""What lists are asked for with: some servers list a tool only for clients that can be asked what it asks."""
 SHARED_ASKS = frozenset({"form", "url", "sampling"})
 """What callers who share a connection can be asked through it. Not their folders: servers keep those, and take them for
 leave to open what is in them, for everybody."""

@@ -20,7 +20,7 @@ from ..wires.mcp.envelope import HEADER_MISMATCH, UNSUPPORTED_VERSION
 from ..wires.mcp.headers import mirrored_of
 from ..wires.mcp.revisions import Revision
 from .call import Principal, UpstreamCall, asks_of, principal_of
-from .connection import Connection, Reach
+from .connection import ALL_ASKS, Connection, Reach
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
 from .exchange import object_of
 from .faults import Lost, Misbehaved, NotSent, Refusal
@@ -165,14 +165,14 @@ class UpstreamLink:
 
     async def listing(self) -> UpstreamListing:
         """All its tools. Raises UpstreamFault."""
-        connection = await self._connection(frozenset())
+        connection = await self._connection(ALL_ASKS)
         async with asyncio.timeout(self.upstream.timeout_s):
             tools = await pages(connection, "tools/list", "tools") if "tools" in connection.info.capabilities else []
         return UpstreamListing(connection.revision.name, connection.info, tools)
 
     async def changes(self) -> str:
         """The next notification about its lists. Raises UpstreamFault."""
-        return await (await self._connection(frozenset())).changes()
+        return await (await self._connection(ALL_ASKS)).changes()
 
     # -- connections -------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ async def pages(connection: Connection, method: str, member: str) -> list[dict[s
     cursor: str | None = None
     seen, size = set[str](), 0
     for _ in range(MOST_PAGES):
-        raw = await connection.request(method, {} if cursor is None else {"cursor": cursor})
+        raw = await connection.request(method, {} if cursor is None else {"cursor": cursor}, asks=ALL_ASKS)
         size += len(raw)
         if size > LARGEST_LIST:
             raise Misbehaved(f"has a list ({method}) of more than {LARGEST_LIST} bytes")
