@@ -196,7 +196,7 @@ class UpstreamCall:
             raise Misbehaved("answered with what is no result of a tool")
         meta = _passed_on(answer.meta)
         if answer.is_error:
-            raise await self._failure(answer, meta)
+            raise self._failure(answer, meta)
         if len(answer.structured):
             extra = ResultExtra(content=content if has_content else None, meta=meta)
             return RichResult(await self._decoded(answer.structured), extra)
@@ -205,15 +205,14 @@ class UpstreamCall:
             return RichResult(value, ResultExtra(content=content, meta=meta))
         return RichResult(content, ResultExtra(is_content=True, meta=meta))
 
-    async def _failure(self, answer: CallAnswer, meta: Raw | None) -> ToolError:
-        whole = {
-            "isError": True,
-            "content": decode(answer.content),
-            "_meta": decode(answer.meta) if len(answer.meta) else {},
-        }
-        error = failure_of(whole)
-        if error is None:
-            error = ToolError(f"{self._run.tool.id} failed")
+    def _failure(self, answer: CallAnswer, meta: Raw | None) -> ToolError:
+        """The error that a tool answered with: its texts are the message."""
+        content = decode(answer.content)
+        blocks = content if isinstance(content, list) else []
+        texts = [each.get("text") for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
+        said = "\n".join(text for text in texts if isinstance(text, str)) or f"{self._run.tool.id} failed"
+        told = {"isError": True, "content": [{"type": "text", "text": said}]}
+        error = failure_of(told | ({"_meta": decode(answer.meta)} if len(answer.meta) else {})) or ToolError(said)
         error.extra = ResultExtra(content=answer.content if _is_list(answer.content) else None, meta=meta)
         return error
 
