@@ -18,7 +18,7 @@ from ...store.values import Note, StoreDown
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
-from ...upstream.connection import Reach
+from ...upstream.connection import UpstreamAccess
 from ...upstream.faults import NotSent
 from ...upstream.upstreams import Upstreams
 
@@ -35,7 +35,7 @@ class UpstreamSecrets:
     def __init__(self, held: HeldSecrets, most_bytes: int) -> None:
         self._held, self._most_bytes = held, most_bytes
 
-    async def reach(self, upstream: Upstream) -> Reach:
+    async def reach(self, upstream: Upstream) -> UpstreamAccess:
         """Raises NotSent for a secret that is not there."""
         found: dict[str, str] = {}
         for name in upstream.secrets:
@@ -52,7 +52,7 @@ class UpstreamSecrets:
         if upstream.auth is not None:
             headers[b"authorization"] = b"Bearer " + found[upstream.auth.secret].encode()
         scrubber = Scrubber(found.items()) if found else None
-        return Reach(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
+        return UpstreamAccess(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
 
 
 class LedgerShelf:
