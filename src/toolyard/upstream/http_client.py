@@ -15,6 +15,7 @@ around the chunks of a body; and the body itself, of which no more than `READ_AH
 """
 
 import asyncio
+import os
 import re
 import select
 import ssl
@@ -55,6 +56,7 @@ _PORTS = {"http": 80, "https": 443}
 _is_name = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _is_value = re.compile(rb"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _is_path = re.compile(r"/[!\"$-~]*").fullmatch
+_white = re.compile(r"[\x00-\x20\x7f]").search
 _is_method = re.compile(r"[A-Z]{1,20}").fullmatch
 
 
@@ -108,7 +110,7 @@ class HttpReply:
         """The whole body. Raises OversizedReply, and BrokenReply. How long it may take is the caller's to say;
         cancelling closes the connection."""
         self._refuse_encoding()
-        if self._exchange.length > most:
+        if self._exchange.length > most and not self._exchange.has_body:
             raise self._oversized(most)
         pieces, size = list[bytes](), 0
         while piece := await self._exchange.take():
@@ -331,7 +333,7 @@ class _Connection(asyncio.Protocol):
         if error is None:
             self.eof_received()
         else:
-            self.cut(f"The connection broke ({error})")
+            self.cut(f"The connection broke ({_reason(error)})")
         self._transport = self._parser = None
         self._pool.remove(self)
 
@@ -368,7 +370,7 @@ class _Connection(asyncio.Protocol):
         self._in_head += len(name) + len(value)
         if self._count > MOST_HEADERS or self._in_head > MOST_HEAD:
             raise _Fault(f"sent a head of more than {MOST_HEADERS} headers or {MOST_HEAD} bytes")
-        name = name.lower()
+        name, value = name.lower(), value.rstrip()
         before = self._headers.get(name)
         self._headers[name] = value if before is None else before + b", " + value
 
@@ -575,8 +577,12 @@ def _trusted() -> ssl.SSLContext:
 def _unreached(where: str, error: OSError | ValueError, is_late: bool) -> Unsent:
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unsent(f"The certificate of {where} is not trusted ({error.verify_message}); nothing was sent")
-    reason = "no connection in time" if is_late else error.strerror if isinstance(error, OSError) else None
-    return Unsent(f"{where} cannot be reached: {reason or error}")
+    return Unsent(f"{where} cannot be reached: {'no connection in time' if is_late else _reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """What the system says, without what the event loops make of it."""
+    return os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
 
 
 class _Origin:
@@ -588,9 +594,11 @@ class _Origin:
             host, port = parts.hostname or "", parts.port
             self.host = host if ":" in host else host.removesuffix(".").encode("idna").decode("ascii")
         except ValueError as error:  # UnicodeError is one, too
-            raise SetupError(f"{url} is not the address of a server: {error}") from None
-        if parts.scheme not in _PORTS or not host_of(url) or parts.username is not None or parts.fragment:
-            raise SetupError(f"{url} is not the address of a server: it should look like https://host:port/path")
+            raise SetupError(f"{url!r} is not the address of a server: {error}") from None
+        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        is_whole = parts.scheme in _PORTS and host_of(url) and _is_path(self.path) and not _white(url)
+        if not is_whole or parts.username is not None or parts.fragment:
+            raise SetupError(f"{url!r} is not the address of a server: it should look like https://host:port/path")
         self.is_tls = parts.scheme == "https"
         self.port = port or _PORTS[parts.scheme]
         named = f"[{self.host}]" if ":" in self.host else self.host
@@ -598,7 +606,6 @@ class _Origin:
         in_header = named.partition("%")[0] + "]" if "%" in named else named
         if self.port != _PORTS[parts.scheme]:
             in_header = f"{in_header}:{self.port}"
-        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._always = f" HTTP/1.1\r\nhost: {in_header}\r\naccept-encoding: identity\r\n".encode("ascii")
 
     def request(self, method: str, path: str, headers: Mapping[bytes, bytes], body: bytes) -> bytes:
