@@ -508,6 +508,31 @@ def test_a_body_that_nobody_reads_makes_the_server_wait(run: Run) -> None:
         tracemalloc.stop()
 
 
+def test_a_body_that_is_whole_and_unread_holds_nobody_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "READ_AHEAD", 1)
+
+    async def test() -> None:
+        async with serving(answering(OK)) as peer:
+            client = HttpClient(peer.url, most_connections=1)
+            unread = [await get(client, head_s=5) for _ in range(3)]
+            assert len(peer.lines) == 1
+            assert [await reply.read(MB) for reply in unread] == [b"{}"] * 3
+            await client.close()
+
+    run(test())
+
+
+def test_interim_replies_are_counted_for_each_request(run: Run) -> None:
+    async def test() -> None:
+        async with serving(answering(b"HTTP/1.1 103 Hints\r\n\r\n" * 10 + OK)) as peer:
+            client = HttpClient(peer.url)
+            assert [await post(client) for _ in range(3)] == [b"{}"] * 3
+            assert len(peer.lines) == 1
+            await client.close()
+
+    run(test())
+
+
 # --- a request is written once -------------------------------------------------------------------
 
 
@@ -583,10 +608,10 @@ class SlowLoop:
                 line = self.socket.accept()[0]
             except OSError:
                 return
+            self.last = line
             if line.recv(2**16):
                 self.requests += 1
                 line.sendall(OK)
-            self.last = line
 
     def end(self) -> None:
         self.socket.shutdown(socket.SHUT_RDWR)

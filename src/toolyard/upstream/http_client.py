@@ -72,7 +72,7 @@ class Unsent(HttpFailure):
 
 
 class MaybeSent(HttpFailure):
-    """The request was handed to a connection, and nothing came back. Whether the server has it, nobody knows."""
+    """The request was handed to a connection, and no reply came back. Whether the server has it, nobody knows."""
 
 
 class LateReply(MaybeSent):
@@ -85,6 +85,10 @@ class BrokenReply(HttpFailure):
 
 class OversizedReply(HttpFailure):
     """The body of the reply has more bytes than were asked for."""
+
+
+_Failure = tuple[type[HttpFailure], str]
+"""An error that somebody will raise, maybe more than once."""
 
 
 class _Fault(Exception):
@@ -160,7 +164,7 @@ class _Exchange:
         """Of the body, where the head says it."""
         self.has_head = self.has_body = False
         self._connection: _Connection | None = connection
-        self._failure: HttpFailure | None = None
+        self._failure: _Failure | None = None
         self._pieces, self._size = list[bytes](), 0
         self._change: asyncio.Future[None] | None = None
 
@@ -172,7 +176,7 @@ class _Exchange:
         self._size += len(piece) + PIECE
         return self._size < READ_AHEAD
 
-    def end(self, failure: HttpFailure | None) -> None:
+    def end(self, failure: _Failure | None) -> None:
         """The connection has nothing more for this exchange."""
         self._connection, self._failure = None, failure
         self.wake()
@@ -188,8 +192,6 @@ class _Exchange:
         timer = asyncio.get_running_loop().call_at(deadline, self._expire)
         try:
             while not self.has_head:
-                if self._failure is not None:
-                    raise self._failure
                 await self._changed()
         finally:
             timer.cancel()
@@ -197,8 +199,6 @@ class _Exchange:
     async def take(self) -> bytes:
         """What has come of the body since the last time; nothing at its end. Raises BrokenReply."""
         while not self._pieces:
-            if self._failure is not None:
-                raise self._failure
             if self.has_body:
                 return b""
             await self._changed()
@@ -211,15 +211,18 @@ class _Exchange:
     def give_up(self, why: str) -> None:
         if self._connection is not None:
             self._pieces, self._size = [], 0
-            self._connection.fail(BrokenReply(f"The reply of {self.where} {why}"))
+            self._connection.fail((BrokenReply, f"The reply of {self.where} {why}"))
 
     def _expire(self) -> None:
         if self._connection is not None and not self.has_head:
-            self._connection.fail(
-                LateReply(f"{self.where} did not answer in time; whether it has the request is not known")
-            )
+            why = f"{self.where} did not answer in time; whether it has the request is not known"
+            self._connection.fail((LateReply, why))
 
     async def _changed(self) -> None:
+        """Returns when more has come. Raises what has ended the exchange."""
+        if self._failure is not None:
+            kind, sentence = self._failure
+            raise kind(sentence)
         if self._change is not None:
             raise RuntimeError("Two tasks read one reply")
         self._change = asyncio.get_running_loop().create_future()
@@ -242,7 +245,7 @@ class _Connection(asyncio.Protocol):
         self.where, self._pool = where, pool
         self._transport: asyncio.Transport | None = None
         self._silence = select.poll()
-        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = None
         self._exchange: _Exchange | None = None
         self._headers: dict[bytes, bytes] = {}
         self._came = self._in_head = self._in_body = self._count = self._interim = 0
@@ -274,7 +277,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def fail(self, failure: HttpFailure | None) -> None:
+    def fail(self, failure: _Failure) -> None:
         """Ends the connection, and the exchange that it has."""
         self.abort()
         exchange, self._exchange = self._exchange, None
@@ -284,18 +287,16 @@ class _Connection(asyncio.Protocol):
 
     def cut(self, what: str) -> None:
         """Ends the connection, because of something that is not the server's reply."""
-        if self._came == 0:
-            failure: HttpFailure = MaybeSent(
-                f"{what} without a reply from {self.where}; whether it has the request is not known"
-            )
+        if self._came > 0:
+            self.fail((BrokenReply, f"{what} in the middle of the reply from {self.where}"))
         else:
-            failure = BrokenReply(f"{what} in the middle of the reply from {self.where}")
-        self.fail(failure)
+            why = f"{what} without a reply from {self.where}; whether it has the request is not known"
+            self.fail((MaybeSent, why))
 
     # For the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport, self._parser = cast(asyncio.Transport, transport), HttpResponseParser(self)
         self._silence.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._pool.add(self)
 
@@ -314,7 +315,7 @@ class _Connection(asyncio.Protocol):
                 return
             fault = error if isinstance(error, _Fault) else error.__context__
             why = fault if isinstance(fault, _Fault) else f"sent what is no HTTP reply ({error})"
-            self.fail(BrokenReply(f"{self.where} {why}"))
+            self.fail((BrokenReply, f"{self.where} {why}"))
             return
         if exchange.has_body:
             self._finish(exchange, self._is_kept)
@@ -381,7 +382,7 @@ class _Connection(asyncio.Protocol):
         status = parser.get_status_code()
         if status < 200:
             self._interim += 1
-            if status < 100 or status == 101 or self._interim > MOST_INTERIM:
+            if status == 101 or self._interim > MOST_INTERIM:
                 raise _Fault(f"sent the status {status} where a reply should be")
             return
         headers = self._headers
@@ -421,7 +422,7 @@ class _Pool:
         self._idle: dict[_Connection, float] = {}
         """Those that are free, and since when: the newest last."""
         self._open: set[_Connection] = set()
-        self._all_lost: asyncio.Future[None] | None = None
+        self._lost = asyncio.Event()
 
     @property
     def has_room(self) -> bool:
@@ -472,9 +473,9 @@ class _Pool:
     async def close(self) -> None:
         for connection in list(self._open):
             connection.cut("The client was closed")
-        if self._open:
-            self._all_lost = asyncio.get_running_loop().create_future()
-            await self._all_lost
+        while self._open:
+            self._lost.clear()
+            await self._lost.wait()
 
     # For connections.
 
@@ -490,8 +491,7 @@ class _Pool:
     def remove(self, connection: "_Connection") -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
-        if not self._open and self._all_lost is not None and not self._all_lost.done():
-            self._all_lost.set_result(None)
+        self._lost.set()
 
 
 class HttpClient:
