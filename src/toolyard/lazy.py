@@ -32,6 +32,7 @@ LAZY = {
     "console_code": "toolyard.server.console.login:new_code",
     "layout": "toolyard.server.pages.layout",
     "pages": "toolyard.server.pages.site",
+    "gateway": "toolyard.server.app.gateway:gateway",
     "postgres": "toolyard.store.postgres.store:PostgresStore",
     "sources": "toolyard.runners.loader:sources_of",
     "serve": "toolyard.server.app.run:serve",

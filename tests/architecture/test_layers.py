@@ -29,6 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "engine": {"model", "text", "catalogue", "runners", "store", "trust", "supervision"},
     "wires": {"model", "text", "version"},
     "client": {"model", "text", "wires", "lazy"},
+    "upstream": {"model", "text", "wires", "client"},
     "worker": {"model", "text", "runners", "wires", "client", "supervision"},
     "server": {
         "model",
@@ -40,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
         "trust",
         "engine",
         "wires",
+        "upstream",
         "lazy",
         "supervision",
         "version",

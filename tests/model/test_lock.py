@@ -113,7 +113,7 @@ def test_a_fingerprint_is_the_same_tomorrow() -> None:
 
 def test_what_is_written_is_read_again() -> None:
     lock = lock_of(TOOL, made(version="2.0.0"))
-    lock["A.B@1.0.0"] = replace(lock[TOOL.reference], reference="A.B@1.0.0", by_worker=True)
+    lock["A.B@1.0.0"] = replace(lock[TOOL.reference], reference="A.B@1.0.0", by="worker")
     assert read(write(lock)) == lock
     assert write(read(write(lock))) == write(lock)
     assert list(read(write(lock))) == ["A.B@1.0.0", "Kit.Tool@1.0.0", "Kit.Tool@2.0.0"]
@@ -191,7 +191,7 @@ def test_a_new_tool_a_new_version_and_one_that_is_gone() -> None:
 
 def test_a_worker_is_not_asked_for_what_it_cannot_say() -> None:
     offered = replace(TOOL, annotations={}, icons=())
-    assert difference(lock_of(TOOL), locked(offered, by_worker=True)) is None
+    assert difference(lock_of(TOOL), locked(offered, by="worker")) is None
     changed = replace(offered, description="Does that.")
-    assert difference(lock_of(TOOL), locked(changed, by_worker=True)) is not None
+    assert difference(lock_of(TOOL), locked(changed, by="worker")) is not None
     assert difference(lock_of(TOOL), locked(replace(TOOL, annotations={}))) is not None, "the server's own can"

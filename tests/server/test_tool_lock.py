@@ -280,7 +280,7 @@ def test_a_lock_that_cannot_be_read_is_told_at_the_start(tmp_path: Path, content
 def test_what_was_not_looked_at_stays(file: Path) -> None:
     before = read_lock(file)
     far = locked(own().tools[0])
-    by_worker = type(far)("Far.Look@1.0.0", far.definition, by_worker=True)
+    by_worker = type(far)("Far.Look@1.0.0", far.definition, by="worker")
     kept = to_be_locked(before | {"Far.Look@1.0.0": by_worker}, [far], None)
     assert set(kept) == {"Far.Look@1.0.0", "Own.Tool@1.0.0"}
     assert set(to_be_locked(before, None, [by_worker])) == {*before, "Far.Look@1.0.0"}
@@ -289,5 +289,5 @@ def test_what_was_not_looked_at_stays(file: Path) -> None:
 
 def test_what_a_file_says_of_a_tool_counts_for_more_than_what_a_worker_says(file: Path) -> None:
     mine = locked(own().tools[0])
-    theirs = type(mine)(mine.reference, mine.definition | {"description": "Other."}, by_worker=True)
+    theirs = type(mine)(mine.reference, mine.definition | {"description": "Other."}, by="worker")
     assert to_be_locked({}, [mine], [theirs]) == {mine.reference: mine}

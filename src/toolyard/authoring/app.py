@@ -17,6 +17,7 @@ from ..model.errors import DefinitionError, SetupError
 from ..model.raised import is_stopped, named
 from ..model.run import Hook
 from ..model.tool import Host, Tool
+from ..model.upstream import Upstream
 from .signature import author_place, refuse
 from .toolkit import Toolkit
 
@@ -80,6 +81,11 @@ class App:
         """The tools of all its toolkits."""
         # Copies with this app as their host: a toolkit may be in several apps, each with its own hooks and resources.
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
+
+    @property
+    def upstreams(self) -> tuple[Upstream, ...]:
+        """The upstreams whose tools it offers."""
+        return ()
 
     def only(self, toolkit: Toolkit) -> "App":
         """This app with one of its toolkits alone, to serve or test that by itself: same resources, same hooks."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 from ..model.channel import Asks
 from ..model.errors import DefinitionError
 from ..model.tool import NAME, Host, Icon, OnDisconnect, OnLost, Requirements, TaskUse, Tool, ToolkitInfo
+from ..model.upstream import Upstream
 from .function import Function
 from .options import Runs, ToolOptions, members_of, refuse_unseen, version_of
 from .requirements import combine
@@ -50,6 +51,11 @@ class Toolkit:
 
     def __repr__(self) -> str:
         return f"<Toolkit {self.info.name} {self.info.version}, {len(self._tools)} tools>"
+
+    @property
+    def upstreams(self) -> tuple[Upstream, ...]:
+        """None: an app has upstreams, a toolkit has tools."""
+        return ()
 
     @property
     def tools(self) -> tuple[Tool, ...]:

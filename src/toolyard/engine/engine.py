@@ -277,7 +277,7 @@ class Engine:
             command.trace_id, context.user_info, given.secrets, given.tokens, self.resources.get(tool.host),
             asking=self._ask, answers=command.answers,
             scrubber=scrubber_of(given.secrets, given.tokens) if plan.has_requirements else None,
-            input_json=command.input_json,
+            input_json=command.input_json, family=command.family, keyed=command.call_id is not None, meta=command.meta,
         )  # fmt: skip
         return arguments, run
 
@@ -385,9 +385,9 @@ class Engine:
         """What is recorded of a call before it runs, with what a later attempt would need of what was brought. What is
         kept here is filled in again then: it may have been renewed, or taken away."""
         new, tool = new_call(command, run), run.tool
-        new.total_s = self._limits.total_s
+        new.total_s, new.offer = self._limits.total_s, tool.offer
         if self.plans.waits_for_claim(tool):
-            new.queue, new.session, new.offer = "worker", DIRECT, tool.offer
+            new.queue, new.session = "worker", DIRECT
             new.queue_s, new.run_s = self._limits.claim_s, tool.timeout or self._limits.run_s
         if waiting_for is not None:
             new.waiting_for, new.queue_s = waiting_for, self._approvals.wait_s

@@ -112,6 +112,8 @@ class Restarts:
         tool = self._catalogue.resolve(call.reference)
         if self._engine.plans.waits_for_claim(tool):
             raise ToolNotFound(f"Tool '{tool.wire_name}' was not found", developer_message="a worker has its name now")
+        if call.offer is not None and call.offer != tool.offer:  # nobody agreed to what it is by now
+            raise ToolNotFound(f"Tool '{tool.wire_name}' has another definition by now; look at it and call it again")
         return tool
 
     def _begun(self, seq: int, task: "asyncio.Task[bool]") -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Protocol
 
+from ..model.lock.lock import Bringer
 from ..model.tool import Tool
 
 MOST_KNOWN = 10_000
@@ -20,8 +21,8 @@ class ToolLock(Protocol):
         """Another number whenever it may judge otherwise than before."""
         ...
 
-    def objection(self, tool: Tool) -> str | None:
-        """Why the tool must not be served; None where it may be."""
+    def objection(self, tool: Tool, by: Bringer) -> str | None:
+        """Why a tool that a worker or an upstream brings must not be served; None where it may be."""
         ...
 
 
@@ -43,5 +44,5 @@ class WorkerLock:
         if revision != self._revision or len(self._known) >= MOST_KNOWN:
             self._revision, self._known = revision, {}
         if key not in self._known:
-            self._known[key] = self._lock.objection(made())
+            self._known[key] = self._lock.objection(made(), "worker")
         return self._known[key]

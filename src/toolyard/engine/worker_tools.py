@@ -182,8 +182,9 @@ class Own:
     """The names of the server's own tools, which no worker may take. Its toolkits are its own whole: rules and secrets
     name them by patterns, and people take what is called like them for theirs."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._toolkits, self._names = Counter[str](), Counter[str]()
+    def __init__(self, tools: Iterable[Tool], toolkits: Iterable[str] = ()) -> None:
+        """`toolkits` are the server's own whether or not it has a tool of them now."""
+        self._toolkits, self._names = Counter(name.casefold() for name in toolkits), Counter[str]()
         self.revision = 0
         self._count(tools, 1)
 
@@ -237,12 +238,14 @@ class WorkerTools:
         quotas: Quotas,
         check: Callable[[Tool], None] = lambda tool: None,
         bounds: OfferLimits = OfferLimits(),  # noqa: B008  (nobody changes it)
+        toolkits: Iterable[str] = (),
     ) -> None:
-        """`check` raises DefinitionError for a tool that some wire cannot tell of."""
+        """`check` raises DefinitionError for a tool that some wire cannot tell of. `toolkits` are names that no worker
+        may take, though no tool has them yet."""
         self._store, self._catalogue, self._engine, self._rules = store, catalogue, engine, rules
         self._quotas = quotas
         self._approvals, self._check, self._bounds = WorkerLock(lock), check, bounds
-        self._own = Own(catalogue.all())
+        self._own = Own(catalogue.all(), toolkits)
         self._theirs: set[Tool] = set()
         """Those in the catalogue that workers offer, or that are about to come there."""
         catalogue.subscribe(self._follow_own)

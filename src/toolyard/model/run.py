@@ -11,10 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from ..text.scrubber import Scrubber
+from .call import ResultExtra
 from .caller import Caller
 from .channel import Channel, Question, scrub_question, tellable
 from .errors import ToolError
 from .tool import Host, Proceed, Tool
+from .upstream import Upstream
 
 
 class ResultPlace(Protocol):
@@ -72,6 +74,12 @@ class Run(Struct, eq=False):
     """The input as it came, for a process elsewhere. `input` may have been changed by the author's validators."""
     loop: "asyncio.AbstractEventLoop | None" = None
     """The event loop of its call, where it runs in a thread: there, what is async has to be handed over."""
+    family: str = ""
+    """The wires that share the space of its key."""
+    keyed: bool = False
+    """Whether its caller chose the `call_id`."""
+    meta: Mapping[str, Any] = {}
+    """What its client said beside the call that is for whoever runs it elsewhere: members of MCP's `_meta`."""
     place: ResultPlace | None = None
     """What its result holds, where that is large. Whoever made the run gives it back."""
 
@@ -132,6 +140,13 @@ class Run(Struct, eq=False):
         return text if self.scrubber is None else self.scrubber.text(str(text))
 
 
+class RichResult(Struct):
+    """What a runner returns for a result that has more than a value."""
+
+    value: Any
+    extra: ResultExtra
+
+
 Asking = Callable[[Run, Question], Awaitable[Any]]
 Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
@@ -184,6 +199,11 @@ class Source(Protocol):
 
     @property
     def tools(self) -> tuple[Tool, ...]: ...
+
+    @property
+    def upstreams(self) -> tuple[Upstream, ...]:
+        """Other servers whose tools it offers beside its own."""
+        ...
 
     def running(self) -> AbstractAsyncContextManager[Any]:
         """Makes what the tools share, gives it, and closes it."""

@@ -191,6 +191,8 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     timeout: float | None = None
     concurrency: int | None = None
     on_lost: OnLost = "unknown"
+    rerun_needs_key: bool = False
+    """Whether a lost attempt is run again only where the call has a key, by which whoever runs it knows it again."""
     on_disconnect: OnDisconnect | None = None
     """What becomes of a call whose client goes away. None: with a key it goes on, without one it is stopped."""
     runs: str = "thread"
@@ -214,7 +216,10 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     tenants: tuple[str, ...] | None = None
     """The tenants that a worker's tool is for. None: every tenant."""
     offer: str | None = None
-    """Of a worker's tool: whose it is and by which definition. Its calls are for those who offer exactly that."""
+    """Of a tool that a worker or an upstream brings: whose it is and by which definition. Its calls are for those who
+    offer exactly that."""
+    meta: Schema = {}
+    """What an upstream says of it beside that, for clients that know what it means: MCP's `_meta`."""
     # The next three are made from the members above, once, because every call and every listing reads them.
     id: str = ""
     """`Toolkit.Tool`"""
@@ -236,7 +241,7 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
     def hints_in_words(self) -> str:
         """The tool's hints, for a person who decides about a call of it."""
         if not self.is_trusted:
-            return "none that counts: its worker is not trusted, so it is taken to be destructive and open-world"
+            return "none that counts: who offers it is not trusted, so it is taken to be destructive and open-world"
         hints = self.hints
         words = {
             "read only": hints.read_only,

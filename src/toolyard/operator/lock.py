@@ -39,14 +39,14 @@ def tools_of_workers(transport: Transport | None) -> list[LockedTool]:
         )
     with OperatorClient(transport) as operator:
         offers = decode_offers(operator.ask(encode_ask()))
-        return [locked(_tool(each, "worker"), by_worker=True) for each in offers]
+        return [locked(_tool(each, "worker"), "worker") for each in offers]
 
 
 def to_be_locked(before: Lock, own: Iterable[LockedTool] | None, workers: Iterable[LockedTool] | None) -> Lock:
     """The lock as it is to be written. `own` are the tools of files and `workers` those of live workers; None where
     they were not looked at. What was not looked at stays in the lock, and so does every tool that a worker offered
     once, unless a file has it now: workers come and go."""
-    kept = {ref: each for ref, each in before.items() if own is None or each.by_worker}
+    kept = {ref: each for ref, each in before.items() if own is None or each.by is not None}
     found = {each.reference: each for each in own or ()}
     offered = {each.reference: each for each in workers or () if each.reference not in found}
     return kept | _with_what_is_not_offered(offered, before) | found

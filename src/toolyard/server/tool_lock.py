@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..model.errors import DefinitionError, SetupError, SourcePlace
 from ..model.lock import lock as model
-from ..model.lock.lock import Lock, LockDifference, LockedTool, difference
+from ..model.lock.lock import Bringer, Lock, LockDifference, LockedTool, difference
 from ..model.tool import Tool
 from .settings.table import Settings
 
@@ -73,12 +73,13 @@ class LockGate:
                 _log.info("%s was read again", self._path)
         return self._revision
 
-    def objection(self, tool: Tool) -> str | None:
-        """Why a worker's tool must not be served. None: it may. What is only warned about is in the log."""
-        found = self._difference(tool, by_worker=True)
+    def objection(self, tool: Tool, by: Bringer) -> str | None:
+        """Why a tool that a worker or an upstream brings must not be served. None: it may. What is only warned about is
+        in the log."""
+        found = self._difference(tool, by)
         if found is None:
             return None
-        _log.warning("%s, %s", "A worker's tool differs from the lock" if self._warns else "Not served", found)
+        _log.warning("%s, %s", f"Tool of the {by} differs from the lock" if self._warns else "Not served", found)
         return None if self._warns else f"{found}\nWhoever runs the server can approve it: toolyard lock"
 
     def check(self, tools: Iterable[Tool]) -> None:
@@ -90,8 +91,8 @@ class LockGate:
             told = "\n".join(["the tools are not those that were locked", *map(str, found), f"What to do: {HOW}"])
             raise DefinitionError(told, _place(self._path))
 
-    def _difference(self, tool: Tool, *, by_worker: bool = False) -> LockDifference | None:
-        found = difference(self._lock, model.locked(tool, by_worker=by_worker))
+    def _difference(self, tool: Tool, by: Bringer | None = None) -> LockDifference | None:
+        found = difference(self._lock, model.locked(tool, by))
         return None if found is None or (found.is_new and self._allows_new) else found
 
 
@@ -101,7 +102,7 @@ class NoLock:
     def revision(self) -> int:
         return 0
 
-    def objection(self, tool: Tool) -> str | None:
+    def objection(self, tool: Tool, by: Bringer) -> str | None:
         return None
 
     def check(self, tools: Iterable[Tool]) -> None:

@@ -8,7 +8,7 @@ that a review of two versions shows only what changed.
 
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -29,12 +29,17 @@ _ALWAYS = ("wire_name", "description", "input_schema", "output_schema")
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
+Bringer = Literal["worker", "upstream"]
+"""Who brings a tool that no file of the server has."""
+
+
 class LockedTool(Struct, frozen=True):
-    """A tool as it was approved. `by_worker`: the definition came from a worker, and from no file of the server."""
+    """A tool as it was approved. `by`: the definition came from a worker or an upstream, and from no file of the
+    server."""
 
     reference: str
     definition: dict[str, Any]
-    by_worker: bool = False
+    by: Bringer | None = None
 
     @property
     def id(self) -> str:
@@ -66,9 +71,9 @@ class LockDifference(Struct, frozen=True):
         return "\n  ".join([f"{self.reference} {self.sentence}", *map(str, self.changes)])
 
 
-def locked(tool: Tool, *, by_worker: bool = False) -> LockedTool:
-    """A tool as it would be approved now. `by_worker`: a worker offers it, and no file here has it."""
-    return LockedTool(tool.reference, described(tool), by_worker)
+def locked(tool: Tool, by: Bringer | None = None) -> LockedTool:
+    """A tool as it would be approved now. `by`: who brings it, where no file here has it."""
+    return LockedTool(tool.reference, described(tool), by)
 
 
 def described(tool: Tool) -> dict[str, Any]:
@@ -98,6 +103,7 @@ def described(tool: Tool) -> dict[str, Any]:
         "task": None if tool.task == "optional" else tool.task,
         "asks": sorted(tool.asks),
         "returns_content": tool.returns_content,
+        "meta": tool.meta,
     }
     kept = {name: value for name, value in members.items() if value or name in _ALWAYS}
     # Through JSON and back, so that it equals what is read from a lock: lists for tuples, plain objects for icons.
@@ -116,7 +122,7 @@ def difference(lock: Mapping[str, LockedTool], found: LockedTool) -> LockDiffere
     compared with the newest that is."""
     approved = lock.get(found.reference)
     if approved is not None:
-        approved = as_offered(approved) if found.by_worker else approved
+        approved = as_offered(approved) if found.by == "worker" else approved
         if approved.definition == found.definition:
             return None
         what = changes(approved.definition, found.definition)
@@ -127,7 +133,7 @@ def difference(lock: Mapping[str, LockedTool], found: LockedTool) -> LockDiffere
             found.reference, "is not in the lock", (LockChange("additive", "tool", "is new"),), is_new=True
         )
     last = max(others, key=lambda each: each.version)
-    old = as_offered(last) if found.by_worker else last
+    old = as_offered(last) if found.by == "worker" else last
     what = [LockChange("additive", "version", "is new"), *changes(old.definition, found.definition)]
     return LockDifference(found.reference, f"is not in the lock, which has {last.version}", tuple(what))
 
@@ -155,9 +161,9 @@ def write(lock: Mapping[str, LockedTool]) -> str:
 
 
 def _entry(each: LockedTool) -> dict[str, Any]:
-    by_worker = {"by_worker": True} if each.by_worker else {}
+    by = {} if each.by is None else {f"by_{each.by}": True}
     definition = {name: _sorted(each.definition[name]) for name in sorted(each.definition, key=_rank)}
-    return {"fingerprint": each.fingerprint, **by_worker, **definition}
+    return {"fingerprint": each.fingerprint, **by, **definition}
 
 
 def _rank(member: str) -> tuple[int, str]:
@@ -193,11 +199,15 @@ def _entries(given: Mapping[str, Any]) -> Iterator[tuple[str, LockedTool]]:
         shown = escaped(reference)
         if not _is_whole(reference) or not isinstance(entry, dict) or any(name not in entry for name in _ALWAYS):
             raise ValueError(f"its entry {shown} is not that of a tool")
-        definition = {name: value for name, value in entry.items() if name not in ("fingerprint", "by_worker")}
-        tool = LockedTool(reference, definition, entry.get("by_worker") is True)
+        definition = {name: value for name, value in entry.items() if name not in _NOT_OF_THE_TOOL}
+        by: Bringer | None = "upstream" if entry.get("by_upstream") is True else None
+        tool = LockedTool(reference, definition, "worker" if entry.get("by_worker") is True else by)
         if tool.fingerprint != entry.get("fingerprint"):
             raise ValueError(f"the fingerprint of {shown} does not fit what is said of it")
         yield reference, tool
+
+
+_NOT_OF_THE_TOOL = ("fingerprint", "by_worker", "by_upstream")
 
 
 def _is_whole(reference: str) -> bool:

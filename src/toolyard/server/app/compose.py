@@ -23,6 +23,7 @@ from ...engine.requests import Requests
 from ...engine.restarts import Restarts
 from ...engine.sessions import Sessions
 from ...engine.upkeep import Upkeep
+from ...engine.upstream_tools import UpstreamTools
 from ...engine.worker_context import WorkerContexts
 from ...engine.worker_tools import OfferLimits, WorkerRunner, WorkerTools
 from ...lazy import load
@@ -32,6 +33,7 @@ from ...model.errors import SettingsError
 from ...model.json_bounds import JsonBounds
 from ...model.run import Runner, Source
 from ...model.tool import Tool
+from ...model.upstream import refuse_alike
 from ...runners.inline import Inline
 from ...runners.processes import Processes
 from ...runners.sandbox import Sandbox
@@ -99,6 +101,7 @@ from ..wire_check import check_listing, headers_of
 from .lag import LagWatch
 
 if TYPE_CHECKING:
+    from ...upstream.upstreams import Upstreams
     from ..accounts.parts import AccountParts
     from ..group.counters import GroupCounters
 
@@ -141,6 +144,7 @@ class Yard:
         self._public_url = settings.public_url or listening.address or None
         """The address in links; None where only requests show it."""
         self.sources = list(sources)
+        self._upstreams_wanted = (*settings.upstreams, *(up for each in self.sources for up in each.upstreams))
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()
@@ -241,7 +245,8 @@ class Yard:
         self._quotas = quotas = Quotas(self.limiting.quotas, store, self.limiting.limiter)
         self._vault = Vault(store.sealed, ring)
         self.connecting = connecting = self._connect(clock)
-        keepers: list[Keeper] = [HeldSecrets(self._vault, clock.now)]
+        held = HeldSecrets(self._vault, clock.now)
+        keepers: list[Keeper] = [held]
         keepers += [connecting.connections] if connecting is not None else []
         requirer = RequirementResolver(clock.new_id, keepers, None if connecting is None else connecting.challenge)
         accounts, sandbox = AccountQuestions(catalogue, requirer, ring, self._own_url), Sandbox()
@@ -255,6 +260,7 @@ class Yard:
         self.engine = Engine(
             plans, requirer, node, recorded, self._recorder, ring, quotas, questions, clock, self.limiting.limiter
         )
+        self.upstreams = self._gateway(plans, held)
         self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, clock)
         lacking = AccountNeeds(store, settings.approval_wait_s)
         self._restarts = Restarts(store, catalogue, self.engine, recorded, ring, lacking, settings.max_attempts)
@@ -265,10 +271,31 @@ class Yard:
         self._workers = workers = WorkerTools(
             store, catalogue, self.engine, WorkerRules(settings.workers), self._lock, quotas, check_listing,
             OfferLimits(settings.max_tools_per_worker, settings.max_tools_per_caller),
+            tuple(each.name for each in self._upstreams_wanted),
         )  # fmt: skip
         given = WorkerContexts(store, catalogue, self.engine, ring, settings.total_timeout_s, workers.may_be_given)
         self._requests = Requests(store, catalogue, self.engine, given, lacking)
         self._sessions = Sessions(store, catalogue, self.engine, recorded, fingerprints, timeouts, quotas)
+
+    def _gateway(self, plans: ToolPlans, held: HeldSecrets) -> "Upstreams | None":
+        """What runs tools of upstreams, where there are any. Raises SettingsError for names that cannot be."""
+        wanted = self._upstreams_wanted
+        try:
+            refuse_alike(wanted)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+        toolkits = {tool.toolkit.name.casefold(): tool.toolkit.name for tool in self.catalogue.all()}
+        for each in wanted:
+            if (own := toolkits.get(each.name.casefold())) is not None:
+                raise SettingsError(f"the upstream {each.name} is called like the toolkit {own}; give it another name")
+        if not wanted:
+            return None
+        tools = UpstreamTools(self.catalogue, plans, self._lock, check_listing)
+        upstreams: Upstreams = load("gateway")(
+            wanted, tools, self.store, self._ring, held, self.settings.max_result_bytes
+        )
+        self.runners["upstream"] = upstreams
+        return upstreams
 
     def _connect(self, clock: Clock) -> "AccountParts | None":
         """What leads people to providers, where there are any."""
@@ -328,6 +355,10 @@ class Yard:
                 stack.push_async_callback(self._leave_calls)
                 stack.push_async_callback(self._restarts.stop)
                 stack.enter_context(LagWatch(self.catalogue, self._threads, self.supervisor))
+                if self.upstreams is not None:
+                    await self.upstreams.serve_kept()
+                    for name, follow in self.upstreams.tasks():
+                        self._keep(stack, name, follow)
                 await self._restarts.start_all()
                 await self._keys.sync()
                 stack.push_async_callback(self._keys.close)

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
+from ...model.upstream import Upstream, refuse_alike
 from ...text.addresses import is_safe
 from ...trust.access.access import Rule, read_rules
 from ...trust.access.worker_rules import WorkerRule, read_worker_rules
@@ -199,6 +202,27 @@ def quotas(value: Any) -> dict[str, dict[str, int | None]]:
 
 def worker_rules(value: Any) -> list[WorkerRule]:
     return _tables(value, read_worker_rules)
+
+
+def upstreams(value: Any) -> list[Upstream]:
+    """`[[upstreams]]` tables."""
+    made = _tables(value, lambda given: each_table(given, "upstreams", _upstream))
+    try:
+        refuse_alike(tuple(made))
+    except ValueError as error:
+        raise WrongTable(str(error)) from None
+    return made
+
+
+def _upstream(table: Mapping[str, Any], at: str) -> Upstream:
+    known = Upstream.__struct_fields__
+    only(table, at, *known)
+    if "name" not in table:
+        raise ValueError(f"{at} must have a name")
+    try:
+        return msgspec.convert(dict(table), Upstream)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{at}: {error}") from None
 
 
 def providers(value: Any) -> list[Provider]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...lazy import load
 from ...model.errors import SettingsError, SourcePlace
+from ...model.upstream import Upstream
 from ...trust.access.access import Rule
 from ...trust.access.worker_rules import WorkerRule
 from ...trust.approvals.rules import ApprovalRule
@@ -45,6 +46,7 @@ from .readers import (
     switch,
     text,
     texts,
+    upstreams,
     whole,
     worker_rules,
 )
@@ -154,6 +156,9 @@ class Settings:
     approvals: list[ApprovalRule] = row([], "Which calls a person has to agree to: [[approvals]] tables.", approvals)
     approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
+    upstreams: list[Upstream] = row(
+        [], "Other servers whose tools are served here: [[upstreams]] tables.", upstreams, secret=True
+    )
     max_tools_per_worker: int = row(1000, "How many tools a worker may offer.", whole(1, 10**6))
     max_tools_per_caller: int = row(2000, "How many tools all workers of a caller may offer together.", whole(1, 10**6))
     lock_file: str | None = row(

@@ -7,6 +7,7 @@ to the ledger, but has no key, cannot give it to another tool.
 
 import logging
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model.call import CallContext
-from ...model.caller import Caller
+from ...model.caller import LOCAL, Caller
 from ...model.sealed import EVERY_TENANT, HeldSecret, WhichSecret
 from ...model.tool import Tool
 from ..access.access import matches
@@ -75,6 +76,24 @@ class HeldSecrets:
     async def remove(self, which: WhichSecret) -> bool:
         """Removes a secret; whether it was there."""
         return await self._vault.drop(_path(which))
+
+    async def for_upstream(self, name: str, upstream: str) -> str | None:
+        """The secret that the settings name for an upstream. Whoever wrote them meant that upstream to have it; but a
+        secret that was kept for some tools is for those, and the upstream must be among their toolkits. It is nobody's
+        own: every caller's calls go out with it."""
+        for tenant in (EVERY_TENANT, LOCAL.tenant):
+            try:
+                opened = await self._vault.get(_path(WhichSecret(name, tenant)))
+            except BrokenSeal:
+                _log.error("no key opens the secret %s of tenant %s; set it again, or bring back its key", name, tenant)
+                continue
+            if opened is None:
+                continue
+            content = _decode(opened.value)
+            toolkits = [pattern.partition(".")[0] for pattern in content.tools]
+            if not toolkits or any(fnmatchcase(upstream, each) for each in toolkits):
+                return content.value
+        return None
 
     async def _found(self, name: str, tool: Tool, caller: Caller) -> str | None:
         """The most specific secret of this name that is for the caller and the tool. One that no key opens is passed

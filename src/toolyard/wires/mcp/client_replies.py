@@ -36,12 +36,12 @@ from .envelope import (
     Id,
 )
 from .headers import SESSION_HEADER
+from .sse import EventReader
 
 MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 """Codes that only a server of the newer era answers with."""
 BUSY_MS = 1000
 """How long to wait where a busy server does not say."""
-_line_end = re.compile(r"\r\n|\n|\r")
 _unknown_tool = re.compile(r"unknown tool\b|tool .*not found", re.IGNORECASE).match
 Message = Mapping[str, Any]
 
@@ -106,25 +106,14 @@ def hear(reply: Reply, id: Id) -> Heard:
 
 
 def _read_events(body: bytes, heard: Heard) -> Iterator[Message]:
-    """The messages of a stream of server-sent events, as the HTML standard reads it. `last_event` and `retry_ms` go
-    into `heard`."""
-    data: list[str] = []
-    # The empty line at the end completes an event that a cut-off stream did not.
-    for line in [*_line_end.split(body.decode("utf-8-sig", "replace")), ""]:
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if not line:
-            yield from _messages("\n".join(data).encode())
-            data = []
-        elif name == "data":
-            data.append(value)
-        elif name == "id" and "\0" not in value:
-            heard.last_event = value or None
-        elif name == "retry" and value.isascii() and value.isdigit():
-            heard.retry_ms = int(value[:9])
+    """The messages of a stream of events. `last_event` and `retry_ms` go into `heard`."""
+    reader = EventReader()
+    for event in [*reader.feed(body), *reader.finish()]:
+        yield from _messages(event.data)
+    heard.last_event, heard.retry_ms = reader.last_id or None, reader.retry_ms
 
 
-def _messages(body: bytes) -> Iterator[Message]:
+def _messages(body: bytes | str) -> Iterator[Message]:
     """The messages of a body: one, or a batch. What is no message is ignored."""
     try:
         found = decode(body) if body else None

@@ -29,7 +29,7 @@ def definition(tool: Tool, revision: Revision) -> dict[str, Any]:
         listed["icons"] = tool.icons
     if revision.execution:
         listed["execution"] = {"taskSupport": _TASK_SUPPORT[tool.task]}
-    listed["_meta"] = {"toolyard/id": tool.id, "toolyard/version": str(tool.version)}
+    listed["_meta"] = {**tool.meta, "toolyard/id": tool.id, "toolyard/version": str(tool.version)}
     if tool.hidden:
         listed["_meta"]["toolyard/hidden"] = tool.hidden
     return listed

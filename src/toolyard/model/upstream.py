@@ -1,0 +1,159 @@
+"""Another server whose tools are served here as if they were our own: an upstream.
+
+`Upstream` is what an operator or an author writes down about one, whether in `[[upstreams]]`, in a desktop client's
+JSON file, or in Python. It is complete and checked when it is made; nothing has been connected to by then.
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..text.addresses import host_of, is_safe
+from .sealed import secret_name
+from .tool import NAME
+
+AS_THEY_ARE = "as they are"
+Names = Literal["prefixed", "as they are"]
+LONGEST_NAME = 48
+DEFAULT_TIMEOUT_S = 60.0
+DEFAULT_CONCURRENCY = 64
+INHERITED = ("PATH", "HOME", "USER", "LANG", "TMPDIR")
+"""What a program that we start has of our own environment, beside what is named for it."""
+OURS = frozenset({"host", "content-length", "content-type", "accept", "accept-encoding", "connection", "authorization"})
+"""Headers that the protocol or `auth` sets: nobody else does."""
+_header = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}").fullmatch
+_value = re.compile(r"[\x20-\x7e\t]{0,8192}").fullmatch
+_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}").fullmatch
+
+
+class SecretName(Struct, frozen=True):
+    """The name of a secret that this server keeps (`toolyard secrets set NAME`), in the place of the secret itself."""
+
+    secret: str
+
+    def __post_init__(self) -> None:
+        secret_name(self.secret)
+
+
+Given = str | SecretName
+"""A text, or the name of the secret that is to stand there."""
+
+
+class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
+    """An MCP server whose tools this server offers, each as `Name.tool`.
+
+    Args:
+        name: What its tools are prefixed with: letters, digits and underscores.
+        mcp: Its address, for a server that is reached over HTTP.
+        command: The program and its arguments, for one that is started here and spoken to over its standard input and
+            output.
+        env: Variables of the program's environment, beside a few of our own. A value may name a secret:
+            `{"TOKEN": SecretName("HUB_TOKEN")}`.
+        cwd: The folder that the program is started in.
+        tools: The upstream's own names of the tools to offer, with `*` where anything may stand. Left out: all.
+        auth: The secret that is sent as a bearer token with each request.
+        headers: Other headers of each request. A value may name a secret.
+        timeout_s: How long a call may take without a sign of life.
+        concurrency: How many calls of it run at once; others wait.
+        trusted: Whether what it says of its tools (read-only, idempotent, destructive) is believed.
+        names: `"as they are"` offers its tools under their own names, without a prefix.
+
+    Raises:
+        ValueError: Something of it cannot be.
+
+    >>> Upstream("Hub", mcp="https://api.example.com/mcp").kind
+    'http'
+    """
+
+    name: str
+    mcp: str | None = None
+    command: tuple[str, ...] = ()
+    env: Mapping[str, Given] = {}
+    cwd: str | None = None
+    tools: tuple[str, ...] | None = None
+    auth: SecretName | None = None
+    headers: Mapping[str, Given] = {}
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    concurrency: int = DEFAULT_CONCURRENCY
+    trusted: bool = False
+    names: Names = "prefixed"
+
+    def __post_init__(self) -> None:
+        if not NAME(self.name) or len(self.name) > LONGEST_NAME:
+            raise ValueError(f"name must have 1 to {LONGEST_NAME} letters, digits or underscores, got {self.name!r}")
+        if (self.mcp is None) == (not self.command):
+            raise ValueError("it must have either mcp, an address, or command, a program to start")
+        if self.mcp is not None:
+            self._check_address(self.mcp)
+        else:
+            self._check_program()
+        if not 0 < self.timeout_s <= 86400:
+            raise ValueError(f"timeout_s must be more than 0 and at most 86400 seconds, got {self.timeout_s!r}")
+        if not 1 <= self.concurrency <= 10_000:
+            raise ValueError(f"concurrency must be 1 to 10000, got {self.concurrency!r}")
+
+    def _check_address(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")) or not host_of(url) or "#" in url or "@" in url.split("/")[2]:
+            raise ValueError(f"mcp must be an http or https address without credentials in it, got {url!r}")
+        if self.env or self.cwd is not None:
+            raise ValueError("env and cwd are for a command; a server at an address has headers and auth")
+        secrets = [each for each in self.headers.values() if isinstance(each, SecretName)]
+        if (self.auth is not None or secrets) and not is_safe(url):
+            raise ValueError(f"a secret is sent only over https, or to this machine; {url} is neither")
+        for name, value in self.headers.items():
+            if not _header(name) or name.lower() in OURS or name.lower().startswith(("mcp-", "sec-")):
+                raise ValueError(f"headers: {name!r} cannot be set here")
+            if isinstance(value, str) and not _value(value):
+                raise ValueError(f"headers: the value of {name} must be plain text on one line")
+
+    def _check_program(self) -> None:
+        if self.auth is not None or self.headers:
+            raise ValueError("auth and headers are for a server at an address; a command has env")
+        if any(not isinstance(part, str) or "\0" in part for part in self.command) or not self.command[0]:
+            raise ValueError("command must be a list of texts: the program and its arguments")
+        for name, value in self.env.items():
+            if not _variable(name) or (isinstance(value, str) and "\0" in value):
+                raise ValueError(f"env: {name!r} cannot be a variable with that value")
+
+    @property
+    def kind(self) -> Literal["http", "stdio"]:
+        return "stdio" if self.mcp is None else "http"
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words for people."""
+        return " ".join(self.command) if self.mcp is None else self.mcp
+
+    @property
+    def address(self) -> str:
+        """A digest of where it is: definitions that were kept of another address are not this one's."""
+        where: list[Any] = [self.mcp, list(self.command), self.cwd]
+        return sha256(msgspec.json.encode(where)).hexdigest()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of all secrets that it is given."""
+        given = (self.auth, *self.headers.values(), *self.env.values())
+        return tuple(dict.fromkeys(each.secret for each in given if isinstance(each, SecretName)))
+
+
+def refuse_alike(upstreams: tuple[Upstream, ...]) -> None:
+    """Raises ValueError for names that could become one: two that differ in capitals alone, or `A` beside `A_B`, whose
+    tools `A.B_x` and `A_B.x` would have the same name on the wires. What a name stands for must not depend on which of
+    two servers answered first."""
+    for index, one in enumerate(upstreams):
+        for other in upstreams[:index]:
+            a, b = one.name.casefold(), other.name.casefold()
+            if a == b:
+                raise ValueError(f"two upstreams are called {one.name}; give one of them another name")
+            if a.startswith(b + "_") or b.startswith(a + "_"):
+                raise ValueError(
+                    f"tools of the upstreams {other.name} and {one.name} could get the same names; rename one of them"
+                )
+    bare = [each.name for each in upstreams if each.names == AS_THEY_ARE]
+    if len(bare) > 1:
+        raise ValueError(f'names = "as they are" is for one upstream alone, and {" and ".join(bare)} have it')

@@ -1,0 +1,52 @@
+"""What can go wrong between this server and an upstream, by what it means for the call that was made.
+
+The question after every failure is the same: may the call have reached the upstream? `NotSent` says no, `Lost` says
+that nobody knows, and the other two are answers.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+LONGEST_TEXT = 2000
+"""Characters of what an upstream says about an error."""
+
+
+class UpstreamFault(Exception):
+    """The base of all of them. The text is a sentence that goes on after the upstream's name: "Hub …"."""
+
+
+class NotSent(UpstreamFault):
+    """The upstream could not be reached, so that it has not seen the request."""
+
+
+class Lost(UpstreamFault):
+    """The request may have reached the upstream, and no answer to it will come."""
+
+
+class Misbehaved(UpstreamFault):
+    """The upstream answered with something that is no answer: no JSON, no MCP, too much of it. It may have done what it
+    was asked to do."""
+
+
+class RefusalDetails(Struct, frozen=True):
+    """What beside its text is known of a refusal."""
+
+    code: int | None = None
+    """JSON-RPC's."""
+    status: int = 200
+    """HTTP's; 200 where there is none."""
+    data: Any = None
+    retry_after_ms: int | None = None
+
+
+class UpstreamRefusal(UpstreamFault):
+    """The upstream answered that it will not do this: with a JSON-RPC error, or with a status."""
+
+    def __init__(self, sentence: str, details: RefusalDetails) -> None:
+        super().__init__(sentence[:LONGEST_TEXT])
+        self.details = details
+
+    @property
+    def code(self) -> int | None:
+        return self.details.code

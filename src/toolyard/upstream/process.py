@@ -1,0 +1,237 @@
+"""A program that speaks MCP over its standard input and output: started, read, and ended with all that it started.
+
+It has a process group of its own, which is ended as a whole. Should this server be killed, nobody could do that any
+more: so a guard, a shell that waits for the end of a pipe which only this server holds, does it then.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import cast
+
+from ..model.upstream import INHERITED, Upstream
+from ..text.hidden import escaped
+from ..text.scrubber import Scrubber
+from .faults import Lost, NotSent
+
+CHUNK = 2**16
+LONGEST_ERROR_LINE = 2000
+MOST_ERROR_LINES = 200
+"""Of standard error, that are logged in `ERROR_LINES_S`. A program in trouble may write without an end."""
+ERROR_LINES_S = 60.0
+LEAVE_S, TERM_S = 2.0, 2.0
+"""How long a program may take to end by itself once its input has ended, and then after SIGTERM."""
+MOST_UNSENT = 16 * 2**20
+"""Bytes that wait for a program which does not read; then nothing more is sent to it."""
+GUARD = ("/bin/sh", "-c", 'read _ || kill -KILL -- "-$0"')
+_log = logging.getLogger("toolyard.upstream")
+
+
+def environment_of(values: Mapping[str, str]) -> dict[str, str]:
+    """Of our own environment a program has only what it cannot do without: the rest may be secrets."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(values)
+
+
+class Process(asyncio.SubprocessProtocol):
+    """A running program. `on_line` is called with each line that it writes, `on_end` once it has ended, with why."""
+
+    def __init__(
+        self,
+        name: str,
+        most: int,
+        scrubber: Scrubber | None,
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        """`most`: bytes of the longest line. `scrubber` keeps the program's secrets out of the log."""
+        self._name, self._most, self._scrubber = name, most, scrubber
+        self._on_line, self._on_end = on_line, on_end
+        self._line, self._errors = bytearray(), bytearray()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._guard: asyncio.SubprocessTransport | None = None
+        self._why: str | None = None
+        self._logged, self._logged_since = 0, 0.0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self.ended = asyncio.Event()
+        self.unguarded = asyncio.Event()
+        """Nobody watches over it any more."""
+
+    @classmethod
+    async def start(cls, upstream: Upstream, values: Mapping[str, str], made: "Process") -> None:
+        """Starts the program with these variables. Raises NotSent."""
+        environment = environment_of(values)
+        program = shutil.which(upstream.command[0], path=environment.get("PATH", os.defpath))
+        if program is None:
+            raise NotSent(f"cannot be started: there is no program {upstream.command[0]!r}")
+        loop = asyncio.get_running_loop()
+        command = [program, *upstream.command[1:]]
+        try:
+            transport, _ = await loop.subprocess_exec(
+                lambda: made, *command, env=environment, cwd=upstream.cwd, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise NotSent(f"cannot be started: {escaped(str(error))[:200]}") from None
+        made._transport = transport
+        group = transport.get_pid()
+        try:
+            guard, _ = await loop.subprocess_exec(
+                lambda: ProcessGuard(made.unguarded),
+                *GUARD,
+                str(group),
+                env={},
+                stdout=None,
+                stderr=None,
+                start_new_session=True,
+            )
+            made._guard = guard
+        except OSError as error:
+            made.unguarded.set()
+            _log.warning("%s: nobody would end it, should this server be killed: %s", upstream.name, error)
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._transport is None else self._transport.get_pid()
+
+    async def send(self, line: bytes) -> None:
+        """Raises Lost where the program has ended, or does not read."""
+        if self.ended.is_set() or self._input is None:
+            raise Lost("has ended")
+        pipe = self._input
+        if pipe.get_write_buffer_size() > MOST_UNSENT:
+            raise Lost("does not read what it is sent")
+        pipe.write(line + b"\n")
+        if not self._has_room.is_set():
+            await self._has_room.wait()
+
+    def send_soon(self, line: bytes) -> None:
+        """The same, where nobody waits for it or could be told."""
+        if not self.ended.is_set() and self._input is not None and self._input.get_write_buffer_size() <= MOST_UNSENT:
+            self._input.write(line + b"\n")
+
+    async def close(self) -> None:
+        """Ends the program and all that it has started: gently first."""
+        if self._input is not None:
+            self._input.close()
+        group = self.pid
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self.ended.wait()
+        _signal(group, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TERM_S):
+                await self.ended.wait()
+                while _signal(group, 0):
+                    await asyncio.sleep(0.02)
+        self.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TERM_S):
+                await self.unguarded.wait()
+
+    def kill(self, why: str | None = None) -> None:
+        """Ends it at once."""
+        self._why = self._why or why
+        _signal(self.pid, signal.SIGKILL)
+        if self._transport is not None:
+            self._transport.close()
+        if self._guard is not None:
+            guard, self._guard = self._guard, None
+            with suppress(ProcessLookupError):
+                guard.kill()
+            guard.close()
+
+    @property
+    def _input(self) -> asyncio.WriteTransport | None:
+        pipe = None if self._transport is None else self._transport.get_pipe_transport(0)
+        return cast("asyncio.WriteTransport | None", pipe)
+
+    # -- what the event loop calls -------------------------------------------------------------------
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        if isinstance(data, str):
+            return
+        if fd == 2:
+            self._hear_errors(data)
+            return
+        *whole, rest = data.split(b"\n")
+        for end in whole:
+            line = bytes(self._line) + end if self._line else end
+            self._line.clear()
+            if len(line) <= self._most:
+                self._on_line(line)
+            else:
+                self._too_long()
+        self._line += rest
+        if len(self._line) > self._most:
+            self._too_long()
+
+    def pause_writing(self) -> None:
+        self._has_room.clear()
+
+    def resume_writing(self) -> None:
+        self._has_room.set()
+
+    def process_exited(self) -> None:
+        code = None if self._transport is None else self._transport.get_returncode()
+        how = "was ended" if code is None else f"ended with {code}" if code >= 0 else f"was ended by signal {-code}"
+        self.ended.set()
+        self._has_room.set()
+        # Whatever it started must not outlive it: nobody would know of that any more.
+        group = self.pid
+        self.kill()
+        _signal(group, signal.SIGKILL)
+        self._on_end(self._why or how)
+
+    # -- its own ---------------------------------------------------------------------------------------
+
+    def _too_long(self) -> None:
+        self._line.clear()
+        self.kill(f"wrote a line of more than {self._most} bytes, and was ended")
+
+    def _hear_errors(self, data: bytes) -> None:
+        """Logs what it writes to standard error, line by line."""
+        self._errors += data
+        while (end := self._errors.find(b"\n")) >= 0 or len(self._errors) > LONGEST_ERROR_LINE:
+            end = end if 0 <= end <= LONGEST_ERROR_LINE else LONGEST_ERROR_LINE
+            self._log_error(bytes(self._errors[:end]))
+            del self._errors[: end + 1]
+
+    def _log_error(self, line: bytes) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_since > ERROR_LINES_S:
+            self._logged, self._logged_since = 0, now
+        self._logged += 1
+        if self._logged > MOST_ERROR_LINES:
+            return
+        text = line.decode(errors="replace").rstrip()
+        if self._scrubber is not None:
+            text = self._scrubber.text(text)
+        if text:
+            _log.info("%s: %s", self._name, escaped(text))
+        if self._logged == MOST_ERROR_LINES:
+            _log.warning("%s writes too much to standard error; for a minute nothing more of it is logged", self._name)
+
+
+class ProcessGuard(asyncio.SubprocessProtocol):
+    """The guard of a program, as far as this server has to know of it: that it is gone."""
+
+    def __init__(self, gone: asyncio.Event) -> None:
+        self._gone = gone
+
+    def process_exited(self) -> None:
+        self._gone.set()
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signals a process group; whether it is there."""
+    if group <= 1:
+        return False
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,254 @@
+"""MCP with a program over its standard input and output, in both eras: one connection, all requests side by side.
+
+Here nothing says to which request a question of the older era belongs. It is put to the one call that waits, or to the
+newest of those that all wait for the same caller; where several callers wait, nobody is asked, since it might be the
+wrong one.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from msgspec import UNSET, Raw
+
+from ..wires.mcp.client_replies import MODERN_ERRORS
+from ..wires.mcp.envelope import Incoming, RpcError, decode_message, encode_notification, encode_request
+from ..wires.mcp.params import SERVER_INFO
+from ..wires.mcp.revisions import R_2026_07_28, Revision
+from .connection import (
+    LISTEN,
+    LISTENED,
+    SHARED_ASKS,
+    UpstreamAccess,
+    UpstreamInfo,
+    agreed,
+    info_of,
+    initialize_params,
+    modern_meta,
+    set_log_level,
+)
+from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
+from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of
+from .process import Process
+
+SILENCE_S = 3.0
+"""How long a program may say nothing to a request of the newer era, before that of the older one is sent as well."""
+OPEN_S = 60.0
+"""How long a program may take to answer the first request: some download themselves first."""
+MOST_CHANGES = 100
+"""Notifications about no request that nobody has taken yet; more of them say nothing new."""
+NOISE = 100
+"""Lines that are no messages, as some programs print before they begin. One that prints more is ended."""
+
+
+class StdioConnection:
+    """A program that was started for one upstream, and what is under way with it."""
+
+    def __init__(self, reach: UpstreamAccess) -> None:
+        self._reach = reach
+        self.revision: Revision = R_2026_07_28
+        self.info = UpstreamInfo()
+        self._ids = count(1)
+        self._open: dict[int | str, PendingRequest] = {}
+        self._changes: asyncio.Queue[str] = asyncio.Queue()
+        self._listening: PendingRequest | None = None
+        """The request of the newer era that is answered with changes, for as long as the connection lasts."""
+        self._noise = 0
+        self._ended: str | None = None
+        self._process = Process(reach.upstream.name, reach.most_bytes, reach.scrubber, self._hear_line, self._hear_end)
+
+    @classmethod
+    async def opened(cls, reach: UpstreamAccess, last: Revision | None) -> "StdioConnection":
+        """Starts the program and finds out its era; `last` is what it spoke when it was last heard. Raises
+        UpstreamFault."""
+        connection = cls(reach)
+        await Process.start(reach.upstream, reach.env, connection._process)
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await connection._greet(last)
+        except TimeoutError:
+            await connection.close()
+            raise NotSent(f"did not answer in {OPEN_S:g} seconds") from None
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._ended is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        listener: RequestListener = DEAF,
+        headers: Mapping[bytes, bytes] = {},
+        asks: frozenset[str] = frozenset(),
+    ) -> Raw:
+        """As `UpstreamConnection` says it."""
+        if self.revision.is_modern:
+            params = {**params, "_meta": {**params.get("_meta", {}), **modern_meta(self.revision, asks)}}
+        exchange = await self._sent(method, params, listener)
+        try:
+            return await exchange.answer
+        except asyncio.CancelledError:
+            self._tell_cancelled(exchange)
+            raise
+        except (UpstreamRefusal, Misbehaved, Lost):
+            raise
+        except BaseException:  # the listener could not go on
+            self._tell_cancelled(exchange)
+            raise
+        finally:
+            self._forget(exchange)
+
+    async def changes(self) -> str:
+        """As `UpstreamConnection` says it."""
+        if self.revision.is_modern and self._listening is None:
+            params = {"notifications": LISTEN, "_meta": modern_meta(self.revision, frozenset())}
+            self._listening = await self._sent("subscriptions/listen", params, DEAF)
+        change = await self._changes.get()
+        if self._ended is not None:
+            raise Lost(self._ended)
+        return change
+
+    async def close(self) -> None:
+        await self._process.close()
+
+    # -- opening -------------------------------------------------------------------------------------
+
+    async def _greet(self, last: Revision | None) -> None:
+        """Sends the newer era's first request and, after a refusal or a while of silence, the older one's; whichever is
+        answered says which era it is."""
+        modern: PendingRequest | None = None
+        if last is None or last.is_modern:
+            modern = await self._sent("server/discover", {"_meta": modern_meta(R_2026_07_28, frozenset())}, DEAF)
+            try:
+                if await self._is_modern(modern, SILENCE_S):
+                    return
+                modern = None
+            except TimeoutError:
+                pass  # it may be slow, or not know what to say to that
+        older = await self._sent("initialize", initialize_params(SHARED_ASKS), DEAF)
+        waiting = [each.answer for each in (older, modern) if each is not None]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if modern is not None and modern.answer.done() and await self._is_modern(modern, None):
+            self._forget(older)
+            return
+        try:
+            result = object_of(await older.answer)
+        finally:
+            self._forget(older)
+        self.revision, self.info = agreed(result)
+        await self._send(encode_notification("notifications/initialized"))
+        await set_log_level(self)
+
+    async def _is_modern(self, discovery: PendingRequest, within_s: float | None) -> bool:
+        """Whether the newer era's first request was understood. Raises TimeoutError where nothing is said."""
+        try:
+            async with asyncio.timeout(within_s):
+                # A future that is shielded goes on when the time is over: the answer may still come.
+                result = object_of(await asyncio.shield(discovery.answer))
+        except UpstreamRefusal as refused:
+            self._forget(discovery)
+            if refused.code in MODERN_ERRORS:
+                raise
+            return False
+        self._forget(discovery)
+        if "resultType" not in result and "supportedVersions" not in result:
+            return False
+        meta = result.get("_meta")
+        self.revision = R_2026_07_28
+        self.info = info_of(result, meta.get(SERVER_INFO) if isinstance(meta, dict) else None)
+        return True
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    async def _sent(self, method: str, params: Mapping[str, Any], listener: RequestListener) -> PendingRequest:
+        id = next(self._ids)
+        exchange = PendingRequest(id, listener, self._send)
+        self._open[id] = exchange
+        meta = dict(params.get("_meta", {}))
+        if listener is not DEAF:
+            meta["progressToken"] = id
+        sent = {**params, "_meta": meta} if meta else params
+        try:
+            await self._send(encode_request(id, method, sent))
+        except BaseException:
+            self._forget(exchange)
+            raise
+        return exchange
+
+    async def _send(self, message: bytes) -> None:
+        if self._ended is not None:
+            raise NotSent(self._ended)
+        await self._process.send(message)
+
+    def _tell_cancelled(self, exchange: PendingRequest) -> None:
+        """Without waiting: whoever is cancelled has no time for that."""
+        notice = encode_notification("notifications/cancelled", {"requestId": exchange.id, "reason": "not wanted"})
+        self._process.send_soon(notice)
+
+    def _forget(self, exchange: PendingRequest) -> None:
+        self._open.pop(exchange.id, None)
+        exchange.end()
+
+    # -- hearing -------------------------------------------------------------------------------------
+
+    def _hear_line(self, line: bytes) -> None:
+        if not line or line.isspace():
+            return
+        try:
+            message = decode_message(line)
+        except RpcError:
+            self._noise += 1
+            if self._noise > NOISE:
+                self._process.kill("writes what is no MCP, and was ended")
+            return
+        if message.method is UNSET:
+            exchange = self._open.get(message.id) if isinstance(message.id, int | str) else None
+            if exchange is not None:
+                exchange.hear(message)
+        elif message.id is UNSET:
+            self._hear_notification(message)
+        else:
+            self._hear_request(message)
+
+    def _hear_notification(self, message: Incoming) -> None:
+        method, params = str(message.method), params_of(message)
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            exchange = self._open.get(token) if isinstance(token, int | str) else None
+            if exchange is not None:
+                exchange.listener.notified(method, params)
+        elif method in ("notifications/message", "notifications/elicitation/complete"):
+            asked = self._whom_to_ask()
+            if asked is not None:
+                asked.listener.notified(method, params)
+        elif method != LISTENED and self._changes.qsize() < MOST_CHANGES:
+            self._changes.put_nowait(method)
+
+    def _hear_request(self, message: Incoming) -> None:
+        asked = self._whom_to_ask()
+        if message.method == "ping" or asked is None:
+            PendingRequest(0, DEAF, self._send).ask(message)
+        else:
+            asked.ask(message)
+
+    def _whom_to_ask(self) -> PendingRequest | None:
+        """The request that a question must belong to, or that at least is the same caller's."""
+        waiting = [each for each in self._open.values() if each.listener.principal is not None]
+        same = {each.listener.principal for each in waiting}
+        return waiting[-1] if len(same) == 1 else None
+
+    def _hear_end(self, why: str) -> None:
+        self._ended = why
+        for exchange in list(self._open.values()):
+            exchange.fail(Lost(why))
+        self._changes.put_nowait("")
