@@ -360,6 +360,7 @@ def test_postgresql_has_commands_of_its_own_and_they_work(postgres_server: Serve
 def test_a_password_is_not_said(yard: Yard) -> None:
     ended = yard.toolyard("backup", "x", TOOLYARD_STORE="postgresql://yard:canary@db.example/yard?sslmode=require")
     assert "postgresql://yard@db.example/yard?sslmode=require" in ended.err
+    assert "(the key is in toolyard.key: keep it apart" in ended.err
     assert "canary" not in ended.err
 
 

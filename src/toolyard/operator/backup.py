@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import SetupError, SourcePlace
-from ..server.ledger import is_shared, ledger_file, open_store
+from ..server.ledger import is_shared, ledger_file, open_store, ring_of
 from ..server.settings.table import Settings
 from ..store.inspection import Holdings
 from ..store.sqlite import copies
@@ -77,9 +77,11 @@ def back_up(settings: Settings, file: Path, *, with_key: bool, clock: Clock = SY
 def file_of(settings: Settings, instead: str) -> Path:
     """The file of the ledger. `instead` is the command for a ledger in PostgreSQL. Raises SetupError."""
     if is_shared(settings):
+        ring = ring_of(settings)
+        where = "the setting secret_key" if ring.file is None else f"in {ring.file}"
         raise SetupError(
-            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is the setting secret_key: "
-            "keep it apart, for without it nobody reads what is sealed)"
+            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is {where}: keep it apart, for "
+            "without it nobody reads what is sealed)"
         )
     path = ledger_file(settings.store)
     if path is None:

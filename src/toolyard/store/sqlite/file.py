@@ -93,9 +93,10 @@ def _private(path: Path) -> int:
 def give_to_owner_of(path: Path, file: Path | int) -> None:
     """Has a file that root makes beside a ledger be its server's, which may be another user, and could not open it
     otherwise. (SQLite does so by itself with `-wal`.)"""
-    if os.geteuid() == 0:
-        owner = path.stat()
-        os.chown(file, owner.st_uid, owner.st_gid)
+    owner = path.stat()
+    if os.geteuid() == 0 != owner.st_uid:
+        with suppress(PermissionError):  # a root that may not, as in many containers
+            os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def opened(path: Path) -> apsw.Connection:
