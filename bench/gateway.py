@@ -4,8 +4,10 @@ The upstream is a toolyard, so that it is not the limit; it shares the load gene
 other one to itself. Ledger and audit are on in the gateway, as they are by default.
 """
 
+import json
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +15,16 @@ from pathlib import Path
 from bench import contenders
 from bench.contenders import HERE, MANY, SERVER, Installed, flat
 from bench.contest import Loaded, contest, invited
-from bench.mcp import call, listing, newer, older
+from bench.mcp import listing, newer, older
 from bench.measure import LOAD_CORE, SERVER_CORE, Effort, Entrant, interleave
 from bench.report import Bar, Goal, Of, Row, bar, figure_row
 from bench.servers import Contender, Exchange, Server, serving
 
 MANY_UPSTREAMS = 50
 AT_ONCE = 16
+ADD = str(HERE / "tools" / "add.py")
 FASTMCP_PROXY = Installed("fastmcp", "fastmcp_proxy.py", ("fastmcp>=4,<5", *SERVER))
-MCP_PROXY = Installed("mcp-proxy", "mcp_sdk_stdio.py", ("mcp-proxy>=0.13,<0.14", *SERVER))
+MCP_PROXY = Installed("mcp-proxy", "", ("mcp-proxy>=0.13,<0.14", *SERVER))
 
 
 @contextmanager
@@ -41,10 +44,12 @@ def added(effort: Effort) -> list[Row]:
     """One call at a time: how much later the answer comes than from the upstream itself."""
     effort = replace(effort.for_loose_bars(), connections=1)
     direct, through = flat("Bench.Add"), flat("Up.Bench_Add")
-    with serving(contenders.toolyard(settings=None), LOAD_CORE) as upstream:
-        with gateway("toolyard", [at(upstream)], through) as ours, serving(ours, SERVER_CORE) as server:
-            entrants = [Entrant(upstream, direct), Entrant(server, through)]
-            plain, ways = interleave(entrants, effort)
+    with (
+        serving(contenders.toolyard(settings=None), LOAD_CORE) as upstream,
+        gateway("toolyard", [at(upstream)], through) as ours,
+        serving(ours, SERVER_CORE) as server,
+    ):
+        plain, ways = interleave([Entrant(upstream, direct), Entrant(server, through)], effort)
     p50 = [way.p50_ms - one.p50_ms for way, one in zip(ways, plain, strict=True)]
     p99 = [way.p99_ms - one.p99_ms for way, one in zip(ways, plain, strict=True)]
     work = "added by the gateway, one call at a time"
@@ -73,7 +78,7 @@ def beside_fastmcp(effort: Effort) -> list[Row]:
     """FastMCP's `create_proxy`, which is made for each of its calls anew, before the same upstream."""
     work, effort = "MCP call through a gateway, HTTP", replace(effort.for_peers(), connections=AT_ONCE)
     able, without = invited(work, [FASTMCP_PROXY])
-    theirs, mine = call(newer, "Bench_Add"), call(newer, "Up_Bench_Add")
+    theirs, mine = total(newer, "Bench_Total"), total(newer, "Up_Bench_Total")
     with serving(contenders.toolyard(settings=None), LOAD_CORE) as upstream:
         command = [str(FASTMCP_PROXY.python), str(HERE / "peers" / FASTMCP_PROXY.script)]
         proxy = Contender(
@@ -88,17 +93,22 @@ def beside_fastmcp(effort: Effort) -> list[Row]:
 
 
 def beside_mcp_proxy(effort: Effort) -> list[Row]:
-    """mcp-proxy and the same program over pipes: a server of the official SDK."""
+    """mcp-proxy before the same program."""
     work, effort = "MCP call through a gateway, pipes", replace(effort.for_peers(), connections=AT_ONCE)
     able, without = invited(work, [MCP_PROXY])
     if not able:
         return without
-    python, script = str(MCP_PROXY.python), str(HERE / "peers" / MCP_PROXY.script)
-    theirs, mine = call(older, "add"), call(older, "Up_add")
-    command = [str(Path(python).with_name("mcp-proxy")), "--host", "127.0.0.1"]
-    proxy = Contender("mcp-proxy", lambda port: [*command, "--port", str(port), "--", python, script], theirs)
-    with gateway("toolyard", [f'name = "Up"\ncommand = ["{python}", "{script}"]'], mine) as ours:
+    theirs, mine = total(older, "Bench_Total"), total(older, "Up_Bench_Total")
+    program = [sys.executable, "-m", "toolyard", "stdio", ADD]
+    command = [str(MCP_PROXY.python.with_name("mcp-proxy")), "--host", "127.0.0.1"]
+    proxy = Contender("mcp-proxy", lambda port: [*command, "--port", str(port), "--", *program], theirs)
+    with gateway("toolyard", [f'name = "Up"\ncommand = {json.dumps(program)}'], mine) as ours:
         return contest(work, [Loaded(proxy, theirs), Loaded(ours, mine, bar(Of.RATIO, ">=", 4.0))], effort)
+
+
+def total(era: Callable[..., Exchange], name: str) -> Exchange:
+    params = {"name": name, "arguments": {"a": 10, "b": 5}}
+    return era("tools/call", params, lambda reply: reply["result"]["structuredContent"]["total"] == 15)
 
 
 def upstream_list(effort: Effort) -> list[Row]:
@@ -114,9 +124,6 @@ def upstream_list(effort: Effort) -> list[Row]:
             return contest(
                 f"list of {MANY:,} tools", [Loaded(own, what), Loaded(alone, what, bar(Of.RATIO, ">=", 0.9))], effort
             )
-
-
-ADD = str(HERE / "tools" / "add.py")
 
 
 def through_gateways(effort: Effort) -> list[Row]:
