@@ -105,3 +105,10 @@ class Outcome(Struct):
     """The result as encoded JSON; None where the tool failed."""
     error: ToolError | None = None
     """What the tool failed with; None where it did not."""
+    extra: Raw | None = None
+    """A `ResultExtra` as encoded JSON: what there is beside the value or the error; None for most results."""
+
+    @property
+    def size(self) -> int:
+        """In bytes, as far as the result can be large."""
+        return len(self.value or b"") + len(self.extra or b"")

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..text.scrubber import Scrubber
+from .rich_result import ResultExtra
 
 
 class ToolyardError(Exception):
@@ -219,6 +220,8 @@ class ToolError(ToolyardError):
     """Why the call ended, as the ledger records it."""
     effects: str | None = None
     """`unknown` where the tool was stopped half way, and may have done some of its work."""
+    result_extra: ResultExtra | None = None
+    """What else the result has that this failure is. A runner sets it whose tools are another MCP server's."""
 
     def __init__(
         self,

@@ -123,6 +123,13 @@ class Ending(Struct):
     """The outcome says that trying again may help, so the key is free again."""
     effects: str | None = None
     """`unknown` where the tool was stopped and may have done something, `none` where it never began."""
+    extra: bytes | None = None
+    """What there is beside the value or the error: a `ResultExtra` as JSON."""
+
+    @property
+    def size(self) -> int:
+        """In bytes, as far as it can be large."""
+        return len(self.value or b"") + len(self.extra or b"")
 
 
 class CallRecord(Struct):
@@ -165,6 +172,7 @@ class CallRecord(Struct):
     progress: bytes | None = None
     effects: str | None = None
     offer: str | None = None
+    extra: bytes | None = None
     is_cut: bool = False
     """Its input or its result is large and was not read with it: it is empty, or None, here."""
 
@@ -185,18 +193,20 @@ class CallRecord(Struct):
     @property
     def size(self) -> int:
         """In bytes, as far as it can be large."""
-        return len(self.input or b"") + len(self.value or b"") + len(self.error or b"")
+        return len(self.input or b"") + len(self.value or b"") + len(self.error or b"") + len(self.extra or b"")
 
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""
         if self.is_cut:
             raise RuntimeError("the result of this call was not read")
+        extra = None if self.extra is None else Raw(self.extra)
         if self.state is State.COMPLETE:
-            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"))
+            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"), extra=extra)
         return Outcome(
             self.key.call_id,
             self.duration_ms or 0.0,
             error=ToolError.from_members(decode(self.error or b"{}")),
+            extra=extra,
         )
 
 
@@ -218,9 +228,10 @@ def new_call(command: CallTool, run: Run) -> NewCall:
 
 def ending_of(outcome: Outcome) -> Ending:
     """What is recorded of how it ended."""
-    error = outcome.error
+    error, extra = outcome.error, None if outcome.extra is None else bytes(outcome.extra)
     if error is None:
-        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=bytes(outcome.value or b"null"))
+        value = bytes(outcome.value or b"null")
+        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=value, extra=extra)
     return Ending(
         State.ERROR,
         error.code,
@@ -228,4 +239,5 @@ def ending_of(outcome: Outcome) -> Ending:
         error=_encode(error.members()),
         releases_key=error.can_retry is True,
         effects=error.effects,
+        extra=extra,
     )

@@ -167,8 +167,9 @@ class Runner(Protocol):
         ...
 
     def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]:
-        """The tool's result as plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
-        is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
+        """The tool's result as plain JSON values, or a `RichResult` of them where it is an MCP result. Raises ToolError
+        for a failure on purpose, with a `result_extra` where that is one; anything else for a failure that is not.
+        Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
         ...
 
     async def close(self) -> None:

@@ -12,17 +12,19 @@ from collections.abc import Callable, Coroutine, Generator
 from math import isfinite
 from typing import Any, Protocol, cast
 
-from msgspec import Struct
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ..model.call import Outcome
 from ..model.channel import tellable
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.raised import is_stopped, log_raised, named, text_of
+from ..model.rich_result import ResultExtra, RichResult
 from ..model.run import Hook, Run, Runner
 from ..model.tool import Tool
 from ..text.log_scrubbing import begin, end
 from .processes import ChildFailed
-from .result import BrokenResult, to_json
+from .result import BrokenResult, extra_to_json, to_json
 from .scrub_thread import scrubbed, scrubbed_error
 from .validation import compile_schema, first_difference
 
@@ -87,6 +89,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     started = monotonic()
     error: ToolError
     turn, size = None, 0
+    beside, beside_error, extra = None, None, None  # of a result that has more than a value
     if run.scrubber is not None:
         begin(run.scrubber)
     try:
@@ -97,22 +100,31 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = done.value
         else:
             value = await _bounded(recipe, steps, waiting_for, run)
-        if turns is not None and turns.may_be_large(run.tool, value):
+        if type(value) is RichResult:
+            value, beside = value.value, value.extra
+            if turns is not None and turns.may_be_large(run.tool, beside):
+                turn = await turns.turn(run)
+        if turn is None and turns is not None and turns.may_be_large(run.tool, value):
             turn = await turns.turn(run)
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
         if run.scrubber is not None:
             value = await scrubbed(run.scrubber.value, value)
         result = to_json(value)
-        del value
         size = len(result)
+        if beside is not None:
+            extra = await _beside_value(beside, value, result, run)
+            size += len(extra or b"")
+        del value
         if size > recipe.bounds.result_bytes:
             raise too_large(run.tool.id, size, recipe.bounds.result_bytes)
         if size > LARGE_RESULT and turn is None and turns is not None:
             turn = await turns.turn(run)
-        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result)
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result, None, extra)
     except ToolError as failed:
         error = settled(failed, recipe.bounds, run)
+        if type(failed.result_extra) is ResultExtra:
+            beside_error = failed.result_extra
     except asyncio.CancelledError as cancelled:
         run.channel.cancelled = True
         if is_stopped(cancelled):
@@ -130,7 +142,50 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             turn.end(size)
     if run.scrubber is not None:
         error = await scrubbed_error(run.scrubber, error)
-    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
+    extra = None if beside_error is None else await _beside_error(beside_error, error, recipe, run)
+    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error, extra=extra)
+
+
+async def _beside_value(beside: ResultExtra, value: Any, result: Raw, run: Run) -> Raw | None:
+    """What a result has beside its value, as it is told and recorded. Content that is no more than the value's text is
+    left out where the text is shown beside a structured value anyway."""
+    beside, tool = await _scrubbed_extra(beside, run), run.tool
+    is_structured = tool.output_schema is not None and not tool.returns_content
+    if is_structured and beside.is_only(value if type(value) is str else bytes(result).decode()):
+        beside = replace(beside, content=None)
+    return extra_to_json(beside)
+
+
+async def _beside_error(beside: ResultExtra, error: ToolError, recipe: Recipe, run: Run) -> Raw | None:
+    """What a failure has beside its message. Where that cannot be used, or is more than a result may be, it is left
+    out, and the failure is told all the same."""
+    turns, turn, size = recipe.turns, None, 0
+    try:
+        if turns is not None and turns.may_be_large(run.tool, beside):
+            turn = await turns.turn(run)
+        beside = await _scrubbed_extra(beside, run)
+        if error.additional_prompt_content is None and beside.is_only(error.message):
+            beside = replace(beside, content=None)
+        extra = extra_to_json(beside)
+        size = len(extra or b"")
+        if size > recipe.bounds.result_bytes:
+            raise BrokenResult(f"it has {size} bytes, and at most {recipe.bounds.result_bytes} can be returned")
+        if size > LARGE_RESULT and turn is None and turns is not None:
+            turn = await turns.turn(run)
+        return extra
+    except (BrokenResult, RecursionError) as broken:
+        _log.error("%s (call %s) failed with content that is left out: %s", run.tool.reference, run.call_id, broken)
+        return None
+    finally:
+        if turn is not None:
+            turn.end(size)
+
+
+async def _scrubbed_extra(beside: ResultExtra, run: Run) -> ResultExtra:
+    if run.scrubber is None:
+        return beside
+    content, meta = await scrubbed(run.scrubber.value, [beside.content, beside.meta])
+    return replace(beside, content=content, meta=meta)
 
 
 def too_large(name: str, size: int, most: int) -> ToolError:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from ..model.errors import path_of
+from ..model.rich_result import ResultExtra
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,6 +32,14 @@ def to_json(value: Any) -> Raw:
         where = f"the number at {path_of(path)}" if path else "the result"
         raise BrokenResult(f"{where} is not finite")
     return Raw(data)
+
+
+def extra_to_json(extra: ResultExtra) -> Raw | None:
+    """What a result has beside its value, as JSON bytes; None where it has nothing."""
+    members = extra.members()
+    if not isinstance(members.get("content", []), list) or not isinstance(members.get("meta", {}), dict):
+        raise BrokenResult("its content is not a list of blocks, or its _meta is not an object")
+    return to_json(members) if members else None
 
 
 def _not_finite(value: Any) -> list[str | int] | None:

@@ -85,5 +85,6 @@ def _lost_to(mine: Finish, there: CallRecord | None, again: bool) -> CallRecord 
     if not again or there is None:
         return there
     ending = mine.ending
-    wanted = (mine.attempt, ending.state, ending.code, ending.value, ending.error)
-    return None if (there.attempt, there.state, there.code, there.value, there.error) == wanted else there
+    wanted = (mine.attempt, ending.state, ending.code, ending.value, ending.error, ending.extra)
+    is_there = (there.attempt, there.state, there.code, there.value, there.error, there.extra)
+    return None if is_there == wanted else there

@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 
 encode = msgspec.json.Encoder().encode
 _STATES = {state.value: state for state in State}
-NO_ENDING = (None,) * 6
+NO_ENDING = (None,) * 7
 PARTS = ("call", "cut_call", "size", "standing", "living", "changed", "lives", "found", "place", "fits", "wanted")
 """Of statements."""
 
@@ -68,7 +68,7 @@ def note_values(note: Note, keep_s: float) -> Row:
 
 
 def ending_values(ending: Ending) -> Row:
-    return ending.state, ending.code, ending.duration_ms, ending.value, ending.error, ending.effects
+    return ending.state, ending.code, ending.duration_ms, ending.value, ending.error, ending.effects, ending.extra
 
 
 def ran_values(call: Ran, seq: int) -> Row:
@@ -80,7 +80,7 @@ def ran_values(call: Ran, seq: int) -> Row:
         tool.reference, command.input_json, text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code, outcome.duration_ms,
         None if outcome.value is None else bytes(outcome.value), None if error is None else encode(error.members()),
-        None if error is None else error.effects,
+        None if error is None else error.effects, None if outcome.extra is None else bytes(outcome.extra),
     )  # fmt: skip
 
 
