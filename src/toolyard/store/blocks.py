@@ -86,6 +86,13 @@ class CallLine(Struct, array_like=True, gc=False):
         """Whom it was made for, as `Caller.user` has it."""
         return self.user_id or self.subject
 
+    @property
+    def beside(self) -> bytes | None:
+        """What there is beside its result. A line that has more members after this one says null where there is
+        nothing."""
+        extra = bytes(self.extra)
+        return extra if extra not in (b"", b"null") else None
+
 
 class CallerShare(NamedTuple):
     """How many calls of a caller are in a block, and what they are charged for."""
@@ -368,7 +375,7 @@ def _record(number: int, line: CallLine, offset: float) -> CallRecord:
         line.reference, bytes(line.input), b"", line.user_id, line.trace_id, None, line.on_lost,
         State.COMPLETE if is_success else State.ERROR, line.code, None, 1, None, finished, None, finished,
         line.duration_ms, bytes(line.result) if is_success else None, None if is_success else bytes(line.result),
-        effects=line.effects, extra=bytes(line.extra) or None,
+        effects=line.effects, extra=line.beside,
     )  # fmt: skip
 
 
@@ -455,7 +462,7 @@ def _again(numbered: Iterable[tuple[int, bytes]]) -> tuple[NewBlock, list[int]]:
     for line in lines:
         charged = callers.setdefault((line.tenant, line.subject), [0, 0])
         charged[0] += 1
-        charged[1] += charge_of(len(line.input), len(line.result) + len(line.extra))
+        charged[1] += charge_of(len(line.input), len(line.result) + len(line.beside or b""))
     kinds = {(line.tool, line.wire, line.code) for line in lines}
     new = NewBlock(
         [json for _, json in inside], [line.call_id for line in lines], sum(line.code != SUCCESS for line in lines),
