@@ -44,6 +44,16 @@ decode_extra = decoder(ResultExtra)
 """Of JSON, as an outcome and the ledger have it."""
 
 
-def content_of(extra: Raw | bytes | None) -> list[Any] | None:
-    """The blocks that stand beside a result's value; None where there are none."""
-    return None if extra is None else decode_extra(extra).content
+class _Content(Struct):
+    """The content alone, as it is written."""
+
+    content: Raw = Raw()
+
+
+_decode_content = decoder(_Content)
+
+
+def content_json(extra: Raw | bytes | None) -> Raw | None:
+    """The blocks that stand beside a result's value, as JSON; None where there are none."""
+    content = Raw() if extra is None else _decode_content(extra).content
+    return content if len(content) else None

@@ -14,6 +14,7 @@ from ...model.channel import Question
 from ...model.errors import Busy, InvalidInput, KeyConflict, Refused, ToolyardError
 from ...model.lifecycle import State
 from ...model.record import CallRecord
+from ...model.rich_result import content_json
 from ..contract import JSON, Headers, Reply, Request
 from ..errors import STATUS, encode, error_headers
 from ..oxp.client_replies import body_of, refusal_from
@@ -88,7 +89,8 @@ def _status(error: ToolyardError) -> int:
 
 
 def call_json(call: CallRecord) -> dict[str, Any]:
-    """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list."""
+    """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list.
+    `content` are MCP's blocks, where a result had some beside its value."""
     members: dict[str, Any] = {
         "callId": call.key.call_id,
         "tool": call.reference,
@@ -108,6 +110,7 @@ def call_json(call: CallRecord) -> dict[str, Any]:
     }
     if call.value is not None:
         members["value"] = Raw(call.value)
+        members["content"] = content_json(call.extra)
     elif call.state is State.ERROR:
         members["error"] = Raw(call.error or b"{}")
     return {name: value for name, value in members.items() if value is not None}
