@@ -9,15 +9,18 @@ from msgspec import Raw, Struct
 
 from ..catalogue import Catalogue, CatalogueChange
 from ..model.errors import ToolError, ToolNotFound
-from ..model.run import Run, Runner
+from ..model.run import RichResult, Run, Runner
 from ..model.tool import Tool
 from ..runners.attempt import AttemptBounds, Recipe, ResultTurn, ResultTurns, hidden, recipe_of, too_large
+from ..runners.result import from_json
 from ..runners.sandbox import Sandbox, Whose
 from ..runners.validation import compile_schema
 from ..store.contract import Store
 from ..trust.approvals.rules import ApprovalRules
 from .concurrency import Slots
 
+ANYTHING: dict[str, Any] = {}
+"""The output schema of a tool that promises nothing about its result."""
 NOTHING = {"type": "null"}
 """The output schema of a tool that has none."""
 _log = logging.getLogger("toolyard.engine")
@@ -179,7 +182,11 @@ class ToolPlans:
 
         async def run_checked(arguments: dict[str, Any], run: Run) -> Any:
             value = await runner.run(arguments, run)
-            broken = await self.check_result(tool, value, (run.caller.tenant, run.caller.subject))
+            if tool.output_schema == ANYTHING:
+                return value
+            plain = value.value if type(value) is RichResult else value
+            plain = from_json(plain) if type(plain) is Raw else plain
+            broken = await self.check_result(tool, plain, (run.caller.tenant, run.caller.subject))
             if broken is not None:
                 raise broken
             return value

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from .errors import Problem, ToolError
+from .json_value import decoder
 
 LONGEST_CALL_ID = 256
 LONGEST_USER_ID, LONGEST_TRACE_ID, LONGEST_TOOL_NAME = 512, 256, 256
@@ -92,6 +93,28 @@ class ListTools(Struct, frozen=True):
     """A request to list the tools: the newest version of each, or all versions."""
 
     all_versions: bool = False
+
+
+class ResultExtra(Struct, frozen=True, omit_defaults=True):
+    """What a result of another MCP server has beside the one value that every wire shows, or beside the error that it
+    is: all of it as JSON. Nothing is kept twice: content that is the value, or no more than the value's text, is not
+    here."""
+
+    content: Raw | UnsetType = UNSET
+    """MCP's blocks as they came, where the value is something else: for models, beside the structured value."""
+    is_content: bool = False
+    """Whether the value itself is MCP's blocks."""
+    meta: Raw | UnsetType = UNSET
+    """The `_meta` of the result as it came."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(len(each) for each in (self.content, self.meta) if isinstance(each, Raw))
+
+
+decode_extra = decoder(ResultExtra)
+"""Of JSON, as an outcome and the ledger have it."""
 
 
 class Outcome(Struct):

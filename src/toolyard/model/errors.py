@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 
 from ..text.scrubber import Scrubber
-from .rich_result import ResultExtra
 
 
 class ToolyardError(Exception):
@@ -220,8 +219,9 @@ class ToolError(ToolyardError):
     """Why the call ended, as the ledger records it."""
     effects: str | None = None
     """`unknown` where the tool was stopped half way, and may have done some of its work."""
-    result_extra: ResultExtra | None = None
-    """What else the result has that this failure is. A runner sets it whose tools are another MCP server's."""
+    extra: Any = None
+    """What there is beside the error, as a `model.call.ResultExtra`: another MCP server's tool may fail with content.
+    The runner sets it."""
 
     def __init__(
         self,

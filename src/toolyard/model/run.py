@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from ..text.scrubber import Scrubber
+from .call import ResultExtra
 from .caller import Caller
 from .channel import Channel, Question, scrub_question, tellable
 from .errors import ToolError
@@ -132,6 +133,14 @@ class Run(Struct, eq=False):
         return text if self.scrubber is None else self.scrubber.text(str(text))
 
 
+class RichResult(Struct, frozen=True):
+    """What a runner returns for a result that has more than a value. The value may be `Raw`: JSON as it came. It alone
+    has to fit the tool's output schema."""
+
+    value: Any
+    extra: ResultExtra
+
+
 Asking = Callable[[Run, Question], Awaitable[Any]]
 Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
@@ -168,7 +177,7 @@ class Runner(Protocol):
 
     def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]:
         """The tool's result as plain JSON values, or a `RichResult` of them where it is an MCP result. Raises ToolError
-        for a failure on purpose, with a `result_extra` where that is one; anything else for a failure that is not.
+        for a failure on purpose, with an `extra` where that is one; anything else for a failure that is not.
         Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
         ...
 

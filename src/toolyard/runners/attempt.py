@@ -12,19 +12,17 @@ from collections.abc import Callable, Coroutine, Generator
 from math import isfinite
 from typing import Any, Protocol, cast
 
-from msgspec import Raw, Struct
-from msgspec.structs import replace
+from msgspec import UNSET, Raw, Struct
 
-from ..model.call import Outcome
+from ..model.call import Outcome, ResultExtra
 from ..model.channel import tellable
 from ..model.errors import ToolError, ToolTimedOut
 from ..model.raised import is_stopped, log_raised, named, text_of
-from ..model.rich_result import ResultExtra, RichResult
-from ..model.run import Hook, Run, Runner
+from ..model.run import Hook, RichResult, Run, Runner
 from ..model.tool import Tool
 from ..text.log_scrubbing import begin, end
 from .processes import ChildFailed
-from .result import BrokenResult, extra_to_json, to_json
+from .result import BrokenResult, from_json, to_json
 from .scrub_thread import scrubbed, scrubbed_error
 from .validation import compile_schema, first_difference
 
@@ -102,8 +100,10 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = await _bounded(recipe, steps, waiting_for, run)
         if type(value) is RichResult:
             value, beside = value.value, value.extra
-            if turns is not None and turns.may_be_large(run.tool, beside):
+            is_large = beside.size + (len(value) if type(value) is Raw else 0) > LARGE_RESULT
+            if turns is not None and (is_large or turns.may_be_large(run.tool, beside)):
                 turn = await turns.turn(run)
+            value = from_json(value) if type(value) is Raw else value
         if turn is None and turns is not None and turns.may_be_large(run.tool, value):
             turn = await turns.turn(run)
         if not recipe.returns(value):
@@ -123,8 +123,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
         return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result, None, extra)
     except ToolError as failed:
         error = settled(failed, recipe.bounds, run)
-        if type(failed.result_extra) is ResultExtra:
-            beside_error = failed.result_extra
+        beside_error = failed.extra if type(failed.extra) is ResultExtra else None
     except asyncio.CancelledError as cancelled:
         run.channel.cancelled = True
         if is_stopped(cancelled):
@@ -146,46 +145,62 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error, extra=extra)
 
 
-async def _beside_value(beside: ResultExtra, value: Any, result: Raw, run: Run) -> Raw | None:
-    """What a result has beside its value, as it is told and recorded. Content that is no more than the value's text is
-    left out where the text is shown beside a structured value anyway."""
-    beside, tool = await _scrubbed_extra(beside, run), run.tool
-    is_structured = tool.output_schema is not None and not tool.returns_content
-    if is_structured and beside.is_only(value if type(value) is str else bytes(result).decode()):
-        beside = replace(beside, content=None)
-    return extra_to_json(beside)
+class _BesideResult:
+    """What a result has beside its value, or a failure beside its message, on its way to the outcome: it is scrubbed as
+    the value is, and becomes one JSON text."""
+
+    def __init__(self, extra: ResultExtra) -> None:
+        self._is_content = extra.is_content
+        self._content = None if extra.content is UNSET else from_json(extra.content)
+        self._meta = None if extra.meta is UNSET else from_json(extra.meta)
+        if not isinstance(self._content, list | None) or not isinstance(self._meta, dict | None):
+            raise BrokenResult("its content is not a list of blocks, or its _meta is not an object")
+
+    async def scrub(self, run: Run) -> None:
+        if run.scrubber is not None:
+            self._content, self._meta = await scrubbed(run.scrubber.value, [self._content, self._meta])
+
+    def leave_out(self, text: str) -> None:
+        """Content that is this text and nothing else: whoever shows the result makes that of it anyway."""
+        if self._content == [{"type": "text", "text": text}]:
+            self._content = None
+
+    def json(self) -> Raw | None:
+        """None where there is nothing."""
+        members = {"content": self._content, "is_content": self._is_content or None, "meta": self._meta or None}
+        said = {name: value for name, value in members.items() if value is not None}
+        return to_json(said) if said else None
 
 
-async def _beside_error(beside: ResultExtra, error: ToolError, recipe: Recipe, run: Run) -> Raw | None:
+async def _beside_value(extra: ResultExtra, value: Any, result: Raw, run: Run) -> Raw | None:
+    """What a result has beside its value, as it is told and recorded."""
+    beside, tool = _BesideResult(extra), run.tool
+    await beside.scrub(run)
+    if tool.output_schema is not None and not tool.returns_content:  # then the value's text is beside the value
+        beside.leave_out(value if type(value) is str else bytes(result).decode())
+    return beside.json()
+
+
+async def _beside_error(extra: ResultExtra, error: ToolError, recipe: Recipe, run: Run) -> Raw | None:
     """What a failure has beside its message. Where that cannot be used, or is more than a result may be, it is left
     out, and the failure is told all the same."""
-    turns, turn, size = recipe.turns, None, 0
+    turns, turn, size = recipe.turns, None, extra.size
     try:
-        if turns is not None and turns.may_be_large(run.tool, beside):
+        if turns is not None and (size > LARGE_RESULT or turns.may_be_large(run.tool, extra)):
             turn = await turns.turn(run)
-        beside = await _scrubbed_extra(beside, run)
-        if error.additional_prompt_content is None and beside.is_only(error.message):
-            beside = replace(beside, content=None)
-        extra = extra_to_json(beside)
-        size = len(extra or b"")
         if size > recipe.bounds.result_bytes:
             raise BrokenResult(f"it has {size} bytes, and at most {recipe.bounds.result_bytes} can be returned")
-        if size > LARGE_RESULT and turn is None and turns is not None:
-            turn = await turns.turn(run)
-        return extra
+        beside = _BesideResult(extra)
+        await beside.scrub(run)
+        if error.additional_prompt_content is None:
+            beside.leave_out(error.message)
+        return beside.json()
     except (BrokenResult, RecursionError) as broken:
         _log.error("%s (call %s) failed with content that is left out: %s", run.tool.reference, run.call_id, broken)
         return None
     finally:
         if turn is not None:
             turn.end(size)
-
-
-async def _scrubbed_extra(beside: ResultExtra, run: Run) -> ResultExtra:
-    if run.scrubber is None:
-        return beside
-    content, meta = await scrubbed(run.scrubber.value, [beside.content, beside.meta])
-    return replace(beside, content=content, meta=meta)
 
 
 def too_large(name: str, size: int, most: int) -> ToolError:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from ..model.errors import path_of
-from ..model.rich_result import ResultExtra
+from ..model.json_value import decode
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,12 +34,13 @@ def to_json(value: Any) -> Raw:
     return Raw(data)
 
 
-def extra_to_json(extra: ResultExtra) -> Raw | None:
-    """What a result has beside its value, as JSON bytes; None where it has nothing."""
-    members = extra.members()
-    if not isinstance(members.get("content", []), list) or not isinstance(members.get("meta", {}), dict):
-        raise BrokenResult("its content is not a list of blocks, or its _meta is not an object")
-    return to_json(members) if members else None
+def from_json(json: Any) -> Any:
+    """A part of a result that came as JSON, as plain values. It is taken for what it is and not for what it should be:
+    whoever reads it later must not stumble."""
+    try:
+        return decode(json)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenResult(f"the result is not JSON: {error}") from None
 
 
 def _not_finite(value: Any) -> list[str | int] | None:

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
-from ...model.call import CallTool
+from ...model.call import CallTool, decode_extra
 from ...model.channel import Question
 from ...model.errors import Busy, InvalidInput, KeyConflict, Refused, ToolyardError
 from ...model.lifecycle import State
 from ...model.record import CallRecord
-from ...model.rich_result import content_json
 from ..contract import JSON, Headers, Reply, Request
 from ..errors import STATUS, encode, error_headers
 from ..oxp.client_replies import body_of, refusal_from
@@ -110,7 +109,8 @@ def call_json(call: CallRecord) -> dict[str, Any]:
     }
     if call.value is not None:
         members["value"] = Raw(call.value)
-        members["content"] = content_json(call.extra)
+        if call.extra is not None and (content := decode_extra(call.extra).content) is not UNSET:
+            members["content"] = content
     elif call.state is State.ERROR:
         members["error"] = Raw(call.error or b"{}")
     return {name: value for name, value in members.items() if value is not None}

@@ -2,8 +2,8 @@
 
 The text of a result is for models, and goes out as the server's `ModelText` has it. `structuredContent` is for
 programs, and goes out byte for byte. Results are put together from bytes that are JSON already: a value is encoded
-once, when the tool returns it. A result that came from another MCP server (`model/rich_result.py`) goes out as it came:
-its blocks, its value and its `_meta`.
+once, when the tool returns it. A result that came from another MCP server (`ResultExtra`) goes out as it came: its
+blocks, its value and its `_meta`.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import UNSET
 
-from ...model.call import Outcome
+from ...model.call import Outcome, decode_extra
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ...model.json_value import decode, decode_as
-from ...model.rich_result import ResultExtra, decode_extra
 from ...model.tool import Tool
 from ..model_text import ESCAPED, HIDDEN, PREVIEW, WRAPPED, ModelText, ShownText
 from .params import RELATED_TASK, SERVER_INFO, SUBSCRIPTION
@@ -122,31 +122,33 @@ class _RichOutcome:
     ) -> None:
         self._tool, self._outcome, self._revision = tool, outcome, revision
         self._policy, self._is_kept = policy, is_kept
-        self._extra: ResultExtra = decode_extra(outcome.extra or b"{}")
-        self._value = bytes(outcome.value or b"null")
+        extra = decode_extra(outcome.extra or b"{}")
+        self._value, self._is_content = bytes(outcome.value or b"null"), extra.is_content
+        self._content: list[Any] | None = None if extra.content is UNSET else decode(extra.content)
+        self._meta: dict[str, Any] = {} if extra.meta is UNSET else decode(extra.meta)
         self._notes: dict[str, Any] = {}
 
     def encode(self) -> bytes:
         error = self._outcome.error
         content = _encode(self._of_value() if error is None else self._of_failure(error))
         more = self._structured() if error is None else b',"isError":true'
-        theirs = {name: said for name, said in (self._extra.meta or {}).items() if not _is_own(name)}
+        theirs = {name: said for name, said in self._meta.items() if not _is_own(name)}
         return _finished(content, more, self._revision, theirs | self._notes)
 
     def _of_failure(self, error: ToolError) -> list[dict[str, Any]]:
         if flags := _error_flags(error):
             self._notes["toolyard/error"] = flags
-        if self._extra.content is not None:
-            return self._blocks(self._extra.content)
+        if self._content is not None:
+            return self._blocks(self._content)
         text = self._policy.text(sentence_of(error))
         self._notes |= text.notes()
         return [{"type": "text", "text": text.with_end()}]
 
     def _of_value(self) -> list[dict[str, Any]]:
-        tool, extra = self._tool, self._extra
-        if extra.content is not None:
-            return self._blocks(extra.content)
-        if extra.is_content or (tool is not None and tool.returns_content):
+        tool = self._tool
+        if self._content is not None:
+            return self._blocks(self._content)
+        if self._is_content or (tool is not None and tool.returns_content):
             return self._blocks(blocks_of(decode(self._value)))
         if self._value == b"null" and tool is not None and tool.output_schema is None:
             return []
@@ -170,8 +172,8 @@ class _RichOutcome:
         listed, wrapped or not; of any other value an object goes out as it is."""
         tool, revision = self._tool, self._revision
         schema = None if tool is None or tool.returns_content else tool.output_schema
-        is_structured = schema is not None or self._extra.content is not None
-        if not is_structured or self._extra.is_content or not revision.titles:
+        is_structured = schema is not None or self._content is not None
+        if not is_structured or self._is_content or not revision.titles:
             return b""
         if schema is not None:
             is_wrapped = _is_wrapped(schema, revision)
@@ -179,7 +181,7 @@ class _RichOutcome:
             is_wrapped = not revision.is_modern and not self._value.startswith(b"{")
         value = b'{"result":%b}' % self._value if is_wrapped else self._value
         # With content of its own beside it, a client cannot tell by the text.
-        if not revision.is_modern and value.startswith(b'{"result":'):
+        if self._content is not None and not revision.is_modern and value.startswith(b'{"result":'):
             self._notes[WRAPPED] = is_wrapped
         if is_wrapped and PREVIEW in self._notes:
             self._notes[PREVIEW]["wrapped"] = True

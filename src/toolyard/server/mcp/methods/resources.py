@@ -9,16 +9,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ....engine.node import Node
 from ....engine.own_calls import OwnCalls
-from ....model.call import Outcome
+from ....model.call import Outcome, decode_extra
 from ....model.caller import Caller
 from ....model.json_value import decode, decode_as
 from ....model.lifecycle import State
 from ....model.record import CallKey, CallRecord, Family
-from ....model.rich_result import content_json, decode_extra
 from ....model.tool import Tool
 from ....model.worker import owner_of
 from ....runners.scrub_thread import beside_loop
@@ -126,7 +125,8 @@ class GivenResources:
         call = await self._call(call_id, caller)
         if call is None or call.state is not State.COMPLETE:
             return None
-        text, kind = text_and_kind(bytes(content_json(call.extra) or call.value or b"null"))
+        content = UNSET if call.extra is None else decode_extra(call.extra).content
+        text, kind = text_and_kind(bytes(content or call.value or b"null"))
         return {"uri": uri, "mimeType": kind, "text": text}
 
     async def _call(self, call_id: str, caller: Caller) -> CallRecord | None:
@@ -147,9 +147,9 @@ class GivenResources:
 def _content(tool: Tool, outcome: Outcome) -> list[Any]:
     """The blocks of a result, where it is content or has some."""
     extra = None if outcome.extra is None else decode_extra(outcome.extra)
-    if extra is not None and extra.content is not None:
-        return extra.content
-    is_content = tool.returns_content if extra is None else tool.returns_content or extra.is_content
+    if extra is not None and extra.content is not UNSET:
+        return blocks_of(decode(extra.content))
+    is_content = tool.returns_content or (extra is not None and extra.is_content)
     return blocks_of(decode(outcome.value)) if is_content and outcome.value is not None else []
 
 

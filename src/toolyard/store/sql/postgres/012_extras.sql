@@ -1,4 +1,4 @@
--- What a result has beside its value, or beside its error (`model/rich_result.py`). Most calls have none.
+-- What a result has beside its value, or beside its error (`model.call.ResultExtra`). Most calls have none.
 ALTER TABLE calls ADD COLUMN extra bytea;
 
 -- It is charged for as a part of the result.

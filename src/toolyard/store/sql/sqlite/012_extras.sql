@@ -1,4 +1,4 @@
--- What a result has beside its value, or beside its error (`model/rich_result.py`): in the row, or where it is too large
+-- What a result has beside its value, or beside its error (`model.call.ResultExtra`): in the row, or where it is too large
 -- for that, in `blobs`. Most calls have none.
 ALTER TABLE calls ADD COLUMN extra BLOB;
 ALTER TABLE calls ADD COLUMN extra_blob INTEGER;
