@@ -52,7 +52,9 @@ def failed(message: str, **extra: Any) -> Outcome:
 
 
 def encoded(**extra: Any) -> Raw:
-    members = {name: each if name == "is_content" else Raw(msgspec.json.encode(each)) for name, each in extra.items()}
+    members: Any = {
+        name: each if name == "is_content" else Raw(msgspec.json.encode(each)) for name, each in extra.items()
+    }
     return Raw(msgspec.json.encode(ResultExtra(**members)))
 
 
