@@ -14,7 +14,7 @@ from ...engine.upstream_tools import UpstreamTools
 from ...model.run import Run
 from ...model.upstream import Given, SecretName, Upstream
 from ...store.contract import Store
-from ...store.values import Note, StoreDown
+from ...store.values import StoreDown, UpstreamRecord
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
@@ -23,9 +23,6 @@ from ...upstream.faults import NotSent
 from ...upstream.upstreams import Upstreams
 
 PURPOSE = "upstream"
-KIND = "upstream's list"
-KEPT_S = 366 * 86400.0
-"""How long a list is kept of an upstream that is not heard of any more."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -56,27 +53,24 @@ class UpstreamSecrets:
 
 
 class LedgerShelf:
-    """Lists of upstreams in the ledger, where the next start finds them. They are nobody's: no caller has an empty
-    name."""
+    """Lists of upstreams in the ledger, where the next start finds them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def kept(self, upstream: Upstream) -> bytes | None:
-        kept = await self._store.note(*_note(upstream))
+        """An upstream that has moved is another one."""
+        found = next((each for each in await self._store.upstreams() if each.name == upstream.name), None)
+        if found is None or found.address != upstream.address:
+            return None
         try:
-            return None if kept is None else zlib.decompress(kept)
+            return zlib.decompress(found.listing)
         except zlib.error:
             return None
 
     async def keep(self, upstream: Upstream, listing: bytes) -> None:
         with suppress(StoreDown):  # it is listed again with the next start
-            await self._store.put_note(Note(*_note(upstream), zlib.compress(listing)), KEPT_S)
-
-
-def _note(upstream: Upstream) -> tuple[str, str, str, str]:
-    """Its place among the notes: an upstream that has moved is another one."""
-    return KIND, "", "", f"{upstream.name} {upstream.address}"
+            await self._store.put_upstream(UpstreamRecord(upstream.name, upstream.address, zlib.compress(listing)))
 
 
 class UpstreamKeys:

@@ -9,11 +9,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ....engine.node import Node
 from ....engine.own_calls import OwnCalls
-from ....model.call import Outcome
+from ....model.call import Outcome, decode_extra
 from ....model.caller import Caller
 from ....model.json_value import decode, decode_as
 from ....model.lifecycle import State
@@ -23,15 +23,15 @@ from ....model.worker import owner_of
 from ....runners.scrub_thread import beside_loop
 from ....store.values import Note
 from ....wires.mcp.envelope import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
-from ....wires.mcp.outcomes import blocks_of, call_of, text_and_kind
+from ....wires.mcp.outcomes import blocks_of, call_of, is_block, text_and_kind
 from ....wires.mcp.params import OfResource, decode_params
 from ....wires.mcp.revisions import Revision
 from ....wires.mcp.tools import LIST_TTL_MS
 from ....wires.model_text import ModelText
 from ..protocol.peer import McpRequest
 
-OWN, WORKERS = "embedded", "embedded by a worker"
-"""Kinds of notes: what the server's own tools gave out, and what workers' tools did."""
+OWN, STRANGERS = "embedded", "embedded by a worker"
+"""Kinds of notes: what the server's own tools gave out, and what those of workers and of other servers did."""
 Place = tuple[str, str, str]
 """Whose a resource is, by tenant and subject, and its address."""
 FAMILY: Family = "mcp"
@@ -42,7 +42,8 @@ _log = logging.getLogger("toolyard.mcp")
 
 
 class GivenResource(Struct):
-    """A resource that a result embedded, by which tool, and whose that is: None is the server itself."""
+    """A resource that a result embedded, by which tool, and whose that is: a worker's caller, another server's toolkit;
+    None is the server itself."""
 
     tool: str
     owner: str | None
@@ -60,33 +61,31 @@ class GivenResources:
     def keep(self, tool: Tool, outcome: Outcome, caller: Caller, user: str) -> None:
         """What a result embeds can be read again, until the calls of the user that the call was made for are erased. It
         is not waited for."""
-        if not tool.returns_content or outcome.value is None:
-            return
-        owner = None if tool.offer is None else owner_of(tool.offer)
-        for block in blocks_of(decode(outcome.value)):
-            if isinstance(block, dict) and block.get("type") == "resource":
+        owner = _owner(tool, outcome)
+        for block in _content(tool, outcome):
+            if is_block(block) and block["type"] == "resource":
                 given = GivenResource(tool.reference, owner, block["resource"])
                 place = (caller.tenant, caller.subject, given.resource["uri"])
-                note = Note(OWN if owner is None else WORKERS, *place, _encode(given), user)
+                note = Note(OWN if owner is None else STRANGERS, *place, _encode(given), user)
                 if owner is None:
                     self._node.beside(self._node.store.put_note(note, self._keep_s))
                 else:
                     self._node.beside(self._put(note, owner, self._turn(place)))
 
     def _turn(self, place: Place) -> asyncio.Lock:
-        """Whoever keeps or reads what workers gave out at a place waits for those who keep something there: a client
+        """Whoever keeps or reads what strangers gave out at a place waits for those who keep something there: a client
         reads again what it was just given."""
         return self._turns.setdefault(place, asyncio.Lock())
 
     async def _put(self, note: Note, owner: str, turn: asyncio.Lock) -> None:
         """In the place of what the same owner's tools gave out by that address. What others' did stays: whoever reads
-        it again gets what they were given, and a worker cannot put its own text there."""
+        it again gets what they were given, and a stranger cannot put its own text there."""
         store, place = self._node.store, (note.tenant, note.subject, note.name)
         async with turn:
-            before = await store.note(WORKERS, *place)
+            before = await store.note(STRANGERS, *place)
             is_free = before is None or decode_as(before, GivenResource).owner == owner
             if not is_free or await store.note(OWN, *place) is not None:
-                _log.debug("a worker's tool gave out %s, which is another owner's: it is not kept", note.name)
+                _log.debug("a stranger's tool gave out %s, which is another owner's: it is not kept", note.name)
                 return
             await (store.add_note if before is None else store.put_note)(note, self._keep_s)
 
@@ -113,7 +112,7 @@ class GivenResources:
         found = await self._given(OWN, place, caller)
         if found is None:
             async with self._turn(place):
-                found = await self._given(WORKERS, place, caller)
+                found = await self._given(STRANGERS, place, caller)
         return found
 
     async def _given(self, kind: str, place: Place, caller: Caller) -> dict[str, Any] | None:
@@ -126,7 +125,8 @@ class GivenResources:
         call = await self._call(call_id, caller)
         if call is None or call.state is not State.COMPLETE:
             return None
-        text, kind = text_and_kind(call.value or b"null")
+        content = UNSET if call.extra is None else decode_extra(call.extra).content
+        text, kind = text_and_kind(bytes(content or call.value or b"null"))
         return {"uri": uri, "mimeType": kind, "text": text}
 
     async def _call(self, call_id: str, caller: Caller) -> CallRecord | None:
@@ -142,6 +142,22 @@ class GivenResources:
         """They can be read and not listed: a link is in the result that gave them."""
         name = "resourceTemplates" if request.message.method == "resources/templates/list" else "resources"
         return _encode({**_cached(request.peer.revision), name: []})
+
+
+def _content(tool: Tool, outcome: Outcome) -> list[Any]:
+    """The blocks of a result, where it is content or has some."""
+    extra = None if outcome.extra is None else decode_extra(outcome.extra)
+    if extra is not None and extra.content is not UNSET:
+        return blocks_of(decode(extra.content))
+    is_content = tool.returns_content or (extra is not None and extra.is_content)
+    return blocks_of(decode(outcome.value)) if is_content and outcome.value is not None else []
+
+
+def _owner(tool: Tool, outcome: Outcome) -> str | None:
+    """Whose a tool is. What has more than a value is another server's."""
+    if tool.offer is not None:
+        return owner_of(tool.offer)
+    return None if outcome.extra is None else f"toolkit {tool.toolkit.name}"
 
 
 def is_not_found(error: RpcError) -> bool:

@@ -172,7 +172,8 @@ class Calling:
             return self._created(peer, outcome.call_id)
         if tool is not None:
             self._given.keep(tool, outcome, peer.caller, call.command.context.user_id or peer.caller.user)
-            if outcome.value is not None and self._telling.may_cut(outcome.value):
+            said = () if outcome.error is not None else (outcome.value, outcome.extra)
+            if any(each is not None and self._telling.may_cut(each) for each in said):
                 return self._cut(tool, call, outcome)
         return encode_outcome(tool, outcome, peer.revision, self._telling)
 
@@ -288,9 +289,8 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         return await engine.call(tool, self.command, self.caller, self, self.request.base_url)
 
     def encode(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
-        value = outcome.value
         is_recorded = self.command.call_id is not None
-        if is_recorded and value is not None and not self.request.may_keep(len(value)):
+        if is_recorded and not self.request.may_keep(outcome.size):
             return self._encode_later(tool)
         return self._encoded(tool, outcome)
 
