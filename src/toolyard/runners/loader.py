@@ -1,8 +1,9 @@
 """Loads an author's file or module and finds what it offers.
 
 A target is `file.py`, `package.module`, either with `:name`, or the name of an installed package whose metadata says
-where its tools are (entry points of the group `toolyard.tools`). Whatever goes wrong is said in one sentence with the
-author's file and line; the traceback stays behind it for `--debug`.
+where its tools are (entry points of the group `toolyard.tools`); or a desktop client's file of servers, `mcp.json`.
+Whatever goes wrong is said in one sentence with the author's file and line; the traceback stays behind it for
+`--debug`.
 """
 
 import importlib
@@ -11,7 +12,8 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from pathlib import Path
@@ -21,6 +23,9 @@ from typing import Any
 from ..model.errors import DefinitionError, SetupError, SourcePlace
 from ..model.raised import text_of
 from ..model.run import Source
+from ..model.tool import Host, Tool
+from ..model.upstream import Upstream
+from .desktop_file import is_desktop_file, upstreams_in
 
 ENTRY_POINTS = "toolyard.tools"
 """The group of entry points by which a package says where its tools are: `shop = "shop.tools:toolkit"`."""
@@ -38,6 +43,8 @@ def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> lis
     if is_package_name(target) and (named := entry_points_of(target)):
         return [source for entry in named for source in _entry(target, entry, say)]
     path, _, name = target.partition(":")
+    if is_desktop_file(path):
+        return [UpstreamSource(upstreams_in(Path(path), name, say))]
     is_file = is_file_name(path)
     module = _load_file(Path(path)) if is_file else _load_module(path)
     return _sources(module, path, name, say, is_file=is_file)
@@ -45,7 +52,7 @@ def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> lis
 
 def is_file_name(path: str) -> bool:
     """Whether a target's path is that of a file, and not of a module."""
-    return path.endswith(".py") or "/" in path
+    return path.endswith(".py") or is_desktop_file(path) or "/" in path
 
 
 def is_package_name(target: str) -> bool:
@@ -60,6 +67,28 @@ def entry_points_of(package: str) -> list[EntryPoint]:
         return list(distribution(package).entry_points.select(group=ENTRY_POINTS))
     except PackageNotFoundError:
         return []
+
+
+class UpstreamSource:
+    """Upstreams without tools of our own beside them: what a desktop client's file offers."""
+
+    def __init__(self, upstreams: Iterable[Upstream]) -> None:
+        self.host = Host()
+        self.upstreams = tuple(upstreams)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """None: its tools are known once somebody has asked the upstreams."""
+        return ()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """There is nothing to share."""
+        yield None
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """It never changes."""
+        return lambda: None
 
 
 def _entry(package: str, entry: EntryPoint, say: Callable[[str], None]) -> list[Source]:

@@ -46,7 +46,8 @@ class UpstreamSecrets:
         headers = {name.lower().encode(): value.encode() for name, value in _filled(upstream.headers, found).items()}
         if upstream.auth is not None:
             headers[b"authorization"] = b"Bearer " + found[upstream.auth.secret].encode()
-        scrubber = Scrubber(found.items()) if found else None
+        hidden = upstream.written_values | found
+        scrubber = Scrubber(hidden.items()) if hidden else None
         return Reach(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
 
 
