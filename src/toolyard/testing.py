@@ -25,7 +25,7 @@ from .model.call import CallTool
 from .model.channel import Asks, Question
 from .model.errors import RequestError, ToolError
 from .model.json_value import decode
-from .model.run import Asking, Run, Source
+from .model.run import Asking, Run, Source, each_once
 from .model.tool import Host, Proceed, Tool
 from .server.app.compose import Yard
 from .server.settings.table import exactly
@@ -301,7 +301,7 @@ class _DecidedAsyncClient(AsyncClient):
 
 
 def _attended(sources: Sequence[Source], person: Person | None) -> Sequence[Source]:
-    return sources if person is None else [_AttendedSource(source, person) for source in sources]
+    return sources if person is None else [_AttendedSource(source, person) for source in each_once(sources)]
 
 
 class _AttendedSource:
@@ -310,6 +310,7 @@ class _AttendedSource:
     def __init__(self, source: Source, person: Person) -> None:
         self._source, self._person = source, person
         self.running, self.subscribe = source.running, source.subscribe
+        self.upstreams, self.inner = source.upstreams, ()
         self.host = Host()
         self.host.target = source.host.target
         self.host.around = [self._attend, *source.host.around]

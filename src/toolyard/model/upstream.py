@@ -5,7 +5,7 @@ JSON file, or in Python. It is complete and checked when it is made; nothing has
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -180,6 +180,15 @@ def _shown(url: str) -> str:
     address, mark, _ = url.partition("?")
     _, at, host = address.rpartition("@")
     return (f"…@{host}" if at else address) + ("?…" if mark else "")
+
+
+def each_upstream_once(upstreams: Iterable[Upstream]) -> tuple[Upstream, ...]:
+    """Without those that are the same in everything: several apps may name one."""
+    found: list[Upstream] = []
+    for each in upstreams:
+        if each not in found:
+            found.append(each)
+    return tuple(found)
 
 
 def refuse_alike(upstreams: tuple[Upstream, ...]) -> None:

@@ -30,7 +30,7 @@ def explained(query: ExplainQuery, settings: Settings, tools: list[str]) -> Expl
     if transport is not None:
         return explained_by(transport, query)
     keys = _keys(settings) if query.key is not None else ()
-    sources = sources_of(tools or settings.tools or ["toolyard.reference"])
+    sources = sources_of(tools or settings.targets)
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     limits = ServerLimits(settings, time.monotonic).limits
     try:

@@ -41,5 +41,9 @@ class Served:
         self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}
 
     def _wanted(self) -> dict[tuple[str, Code[Any]], Tool]:
-        """By reference and code: the same reference with other code is another tool, and takes the old one's place."""
-        return {(tool.reference, tool.code): tool for source in self._sources for tool in source.tools}
+        """By reference and code: the same reference with other code is another tool, and takes the old one's place. A
+        toolkit that is in several apps is the first one's; an app comes before those inside it."""
+        wanted: dict[tuple[str, Code[Any]], Tool] = {}
+        for tool in (tool for source in self._sources for tool in source.tools):
+            wanted.setdefault((tool.reference, tool.code), tool)
+        return wanted

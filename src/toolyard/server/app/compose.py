@@ -31,9 +31,9 @@ from ...model.caller import Caller
 from ...model.clock import SYSTEM_CLOCK, Clock
 from ...model.errors import SettingsError
 from ...model.json_bounds import JsonBounds
-from ...model.run import Runner, Source
+from ...model.run import Runner, Source, each_once
 from ...model.tool import Tool
-from ...model.upstream import refuse_alike
+from ...model.upstream import each_upstream_once, refuse_alike
 from ...runners.inline import Inline
 from ...runners.processes import Processes
 from ...runners.sandbox import Sandbox
@@ -143,8 +143,8 @@ class Yard:
         self.settings, self._clock, self._listening = settings, clock, listening
         self._public_url = settings.public_url or listening.address or None
         """The address in links; None where only requests show it."""
-        self.sources = list(sources)
-        self._upstreams_wanted = (*settings.upstreams, *(up for each in self.sources for up in each.upstreams))
+        self.sources = each_once(sources)
+        self._upstreams_wanted = each_upstream_once(up for each in (settings, *self.sources) for up in each.upstreams)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()
@@ -290,7 +290,8 @@ class Yard:
                 raise SettingsError(f"the upstream {each.name} is called like the toolkit {own}; give it another name")
         if not wanted:
             return None
-        tools = UpstreamTools(self.catalogue, plans, self._lock, check_listing)
+        hosts = {up.name: source.host for source in reversed(self.sources) for up in source.upstreams}
+        tools = UpstreamTools(self.catalogue, plans, self._lock, check_listing, hosts)
         upstreams: Upstreams = load("gateway")(
             wanted, tools, self.store, self._ring, held, self.settings.max_result_bytes
         )

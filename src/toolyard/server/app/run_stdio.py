@@ -97,7 +97,8 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
             f"the ledger's folder {folder} cannot be made ({error.strerror}); name another place with "
             "--store sqlite:FILE, or none with --store sqlite::memory:"
         ) from None
-    tools = _digest_of(settings.tools)
+    upstreams = (up for each in (settings, *sources) for up in each.upstreams)
+    tools = _digest_of(settings.tools, [each.address for each in upstreams])
     for slot in range(MOST_SLOTS):
         own = replace(settings, store=f"sqlite:{folder / f'stdio-{tools}-{slot}.db'}")
         yard = Yard(sources, own, listening=_listening(own))
@@ -109,11 +110,11 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
     raise SetupError(f"all {MOST_SLOTS} ledgers in {folder} are in use; name another with --store sqlite:FILE")
 
 
-def _digest_of(targets: Sequence[str]) -> str:
-    """Tells the tools of one project from those of another: files by where they are, modules by whose Python has
-    them."""
+def _digest_of(targets: Sequence[str], upstreams: Sequence[str]) -> str:
+    """Tells the tools of one project from those of another: files by where they are, modules by whose Python has them,
+    upstreams by their addresses."""
     named = [str(Path(each).resolve()) if Path(each.partition(":")[0]).exists() else each for each in targets]
-    return sha256("\n".join((sys.prefix, *named)).encode(errors="surrogateescape")).hexdigest()[:12]
+    return sha256("\n".join((sys.prefix, *named, *upstreams)).encode(errors="surrogateescape")).hexdigest()[:12]
 
 
 def _listening(settings: Settings) -> Listening:
