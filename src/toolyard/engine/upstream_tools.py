@@ -65,7 +65,7 @@ class UpstreamTools:
             self._served[upstream.name] = kept | {_offer(tool): tool for tool in added}
             self._refused[upstream.name] = {offer: why for offer, why in refused.items() if offer in wanted}
             if gone or added:
-                _log.info("%s has %d tools; %d came, %d went", upstream.name, len(wanted), len(added), len(gone))
+                _log.info("%s: of %d tools %d came and %d went", upstream.name, len(wanted), len(added), len(gone))
             return {wanted[offer].id: why for offer, why in self._refused[upstream.name].items()}
 
     async def _ready(self, upstream: Upstream, new: Mapping[str, Tool], refused: dict[str, str]) -> dict[Tool, Plan]:

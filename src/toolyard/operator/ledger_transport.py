@@ -21,6 +21,7 @@ from ..server.http.exchange import Exchange
 from ..server.http.routes import RouteTable
 from ..server.ledger import open_store
 from ..server.settings.table import Settings
+from ..server.sources import upstreams_of
 from ..trust.approvals.links import ApprovalLinks
 from ..trust.audit.entry import Entry
 from ..trust.audit.key_check import hold_to_ledger
@@ -66,7 +67,15 @@ class LedgerTransport:
             loaded: Accounts = load("connecting")(settings, store, ring, now, _not_noted).connections
             return loaded
 
-        return OperatorParts(store, ring, now, decisions, accounts, lambda _: new_code(store, ring, _address(settings)))
+        return OperatorParts(
+            store,
+            ring,
+            now,
+            decisions,
+            accounts,
+            lambda _: new_code(store, ring, _address(settings)),
+            lambda: upstreams_of(settings),
+        )
 
     async def _open(self) -> None:
         await self._store.open()

@@ -8,7 +8,16 @@ from typing import Any
 from ..catalogue import Catalogue
 from ..model.run import Source
 from ..model.tool import Code, Tool
+from ..model.upstream import Upstream, each_upstream_once
+from ..runners.loader import load
 from ..runners.loader import sources_of as sources_of
+from .settings.table import Settings
+
+
+def upstreams_of(settings: Settings) -> tuple[Upstream, ...]:
+    """Those of the settings themselves, and of the files and modules that they name. Raises SetupError."""
+    sources = [source for target in settings.tools for source in load(target)]
+    return each_upstream_once(up for each in (settings, *sources) for up in each.upstreams)
 
 
 class Served:

@@ -25,6 +25,7 @@ SHARED_ASKS = frozenset({"form", "url", "sampling"})
 leave to open what is in them, for everybody."""
 LOG, LOG_LEVEL = PREFIX + "logLevel", "info"
 """What upstreams say while they run a call is passed on from here on; each client then hears what it asked for."""
+MOST_BYTES = 32 * 2**20
 OLDEST = "2024-11-05"
 """Servers that speak this revision speak, as far as tools go, the one after it."""
 
@@ -45,7 +46,7 @@ class Reach(Struct, frozen=True):
     headers: Mapping[bytes, bytes] = {}
     env: Mapping[str, str] = {}
     scrubber: Scrubber | None = None
-    most_bytes: int = 32 * 2**20
+    most_bytes: int = MOST_BYTES
     """The largest answer."""
 
 

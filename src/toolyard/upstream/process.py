@@ -28,7 +28,9 @@ LEAVE_S, TERM_S = 2.0, 2.0
 MOST_UNSENT = 16 * 2**20
 """Bytes that wait for a program which does not read; then nothing more is sent to it."""
 GUARD = ("/bin/sh", "-c", 'read _ || kill -KILL -- "-$0"')
-_log = logging.getLogger("toolyard.upstream")
+PROGRAMS = "toolyard.upstream.program"
+"""The logger that has what programs write to standard error."""
+_log = logging.getLogger(PROGRAMS)
 
 
 def environment_of(values: Mapping[str, str]) -> dict[str, str]:
@@ -150,6 +152,10 @@ class Process(asyncio.SubprocessProtocol):
         return cast("asyncio.WriteTransport | None", pipe)
 
     # -- what the event loop calls -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Before anything else: a program may have ended by the time that whoever started it goes on."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         if isinstance(data, str):

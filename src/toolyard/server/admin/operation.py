@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ...catalogue import Catalogue
+from ...model.upstream import Upstream
 from ...store.contract import Store
 from ...trust.access.access import Access
 from ...trust.approvals.rules import ApprovalRule
@@ -30,6 +31,7 @@ from ..http.routes import Route
 
 if TYPE_CHECKING:
     from ...trust.requirements.accounts import Accounts
+    from ...upstream.upstreams import Upstreams
 
 
 class RunningServer(Struct, frozen=True):
@@ -41,6 +43,8 @@ class RunningServer(Struct, frozen=True):
     approval_rules: Sequence[ApprovalRule]
     sync_keys: Callable[[], Awaitable[None]]
     """Has the server read the API keys again, so that a change counts before it is acknowledged."""
+    upstreams: "Upstreams | None"
+    """None where it has none."""
 
 
 class OperatorParts(Struct, frozen=True):
@@ -54,6 +58,8 @@ class OperatorParts(Struct, frozen=True):
     """Loads users' accounts at providers when an operator asks for them: few do, and the OAuth client is heavy."""
     console_code: Callable[[Exchange], Awaitable[ConsoleCode]]
     """Makes a code that lets one browser into the console."""
+    settings_upstreams: Callable[[], Sequence[Upstream]]
+    """Loads what the settings name, to find the upstreams in it. Asked for where no server runs."""
     server: RunningServer | None = None
     """None: the ledger is open in this process alone, and no server runs on it here."""
 

@@ -515,8 +515,9 @@ class Yard:
     def _admin(self, clock: Clock) -> LateRoutes:
         """The operator's table, with everything that a running server knows."""
         server = RunningServer(
-            self.catalogue, self.access, lambda: self.limiting.limits, self.settings.approvals, self._keys.sync
-        )
+            self.catalogue, self.access, lambda: self.limiting.limits, self.settings.approvals, self._keys.sync,
+            self.upstreams,
+        )  # fmt: skip
         parts = OperatorParts(
             self.store,
             self._ring,
@@ -524,6 +525,7 @@ class Yard:
             self._decisions,
             lambda: self._connecting(clock).connections,
             lambda exchange: load("console_code")(self.store, self._ring, exchange.base_url()),
+            lambda: self._upstreams_wanted,
             server,
         )
         methods = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})

@@ -16,8 +16,8 @@ from ...store.values import StoreDown
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
-from ...upstream.connection import Reach
-from ...upstream.faults import NotSent
+from ...upstream.connection import MOST_BYTES, Reach
+from ...upstream.faults import NoSecret, NotSent
 from ...upstream.upstreams import Upstreams
 
 PURPOSE = "upstream"
@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class UpstreamSecrets:
     """Looks up what the settings of an upstream name, each time that it is connected to: secrets are renewed."""
 
-    def __init__(self, held: HeldSecrets, most_bytes: int) -> None:
+    def __init__(self, held: HeldSecrets, most_bytes: int = MOST_BYTES) -> None:
         self._held, self._most_bytes = held, most_bytes
 
     async def reach(self, upstream: Upstream) -> Reach:
@@ -39,7 +39,7 @@ class UpstreamSecrets:
             except StoreDown as down:
                 raise NotSent(f"cannot be connected to: {down.message}") from None
             if value is None:
-                raise NotSent(
+                raise NoSecret(
                     f"needs the secret {name}, which is not kept here; set it with toolyard secrets set {name}"
                 )
             found[name] = value
