@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..model.call import ResultExtra
 from ..model.channel import Asks, Question
@@ -22,6 +22,7 @@ from ..wires.mcp.client_results import Listed, failure_of, task_failure
 from ..wires.mcp.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED, RpcError
 from ..wires.mcp.params import PREFIX
 from .connection import Connection
+from .content import well_formed
 from .exchange import object_of
 from .faults import Misbehaved, Refusal, UpstreamFault
 
@@ -190,7 +191,7 @@ class UpstreamCall:
 
     async def _made(self, answer: CallAnswer) -> RichResult:
         """The result as it is recorded. Raises ToolError and Misbehaved."""
-        content = answer.content
+        content = answer.content = well_formed(answer.content)
         has_content = _is_list(content)
         if not has_content and not len(answer.structured):
             raise Misbehaved("answered with what is no result of a tool")
@@ -198,14 +199,14 @@ class UpstreamCall:
         if answer.is_error:
             raise self._failure(answer, meta)
         if len(answer.structured):
-            extra = ResultExtra(content=content if has_content else None, meta=meta)
+            extra = ResultExtra(content=content if has_content else UNSET, meta=meta)
             return RichResult(await self._decoded(answer.structured), extra)
         if self._listed.output_schema is not None:  # a server of before there was structured content
             value = _json_in(decode(content))
             return RichResult(value, ResultExtra(content=content, meta=meta))
         return RichResult(content, ResultExtra(is_content=True, meta=meta))
 
-    def _failure(self, answer: CallAnswer, meta: Raw | None) -> ToolError:
+    def _failure(self, answer: CallAnswer, meta: Raw | UnsetType) -> ToolError:
         """The error that a tool answered with: its texts are the message."""
         content = decode(answer.content)
         blocks = content if isinstance(content, list) else []
@@ -213,7 +214,7 @@ class UpstreamCall:
         said = "\n".join(text for text in texts if isinstance(text, str)) or f"{self._run.tool.id} failed"
         told = {"isError": True, "content": [{"type": "text", "text": said}]}
         error = failure_of(told | ({"_meta": decode(answer.meta)} if len(answer.meta) else {})) or ToolError(said)
-        error.extra = ResultExtra(content=answer.content if _is_list(answer.content) else None, meta=meta)
+        error.extra = ResultExtra(content=answer.content if _is_list(answer.content) else UNSET, meta=meta)
         return error
 
     async def _decoded(self, value: Raw) -> Any:
@@ -262,13 +263,13 @@ def _is_list(json: Raw) -> bool:
     return bytes(memoryview(json)[:1]) == b"["
 
 
-def _passed_on(meta: Raw) -> Raw | None:
+def _passed_on(meta: Raw) -> Raw | UnsetType:
     """What of a result's `_meta` is for the client behind this server."""
     members = decode(meta) if len(meta) > 2 else None
     if not isinstance(members, dict):
-        return None
+        return UNSET
     kept = {name: value for name, value in members.items() if not name.startswith(_OURS)}
-    return Raw(_encode(kept)) if kept else None
+    return Raw(_encode(kept)) if kept else UNSET
 
 
 def _json_in(content: Any) -> Any:
