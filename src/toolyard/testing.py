@@ -311,7 +311,6 @@ class _AttendedSource:
     def __init__(self, source: Source, person: Person) -> None:
         self._source, self._person = source, person
         self.running, self.subscribe = source.running, source.subscribe
-        self.upstreams, self.inner = source.upstreams, ()
         self.host = Host()
         self.host.target = source.host.target
         self.host.around = [self._attend, *source.host.around]
@@ -324,6 +323,11 @@ class _AttendedSource:
     @property
     def upstreams(self) -> tuple[Upstream, ...]:
         return self._source.upstreams
+
+    @property
+    def inner(self) -> tuple[()]:
+        """None: those inside it are attended one by one."""
+        return ()
 
     async def _attend(self, run: Run, proceed: Proceed) -> Any:
         run.channel = _PersonsChannel(run, self._person)

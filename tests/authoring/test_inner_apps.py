@@ -70,7 +70,7 @@ def test_a_person_of_a_test_hears_the_tools_of_inner_apps() -> None:
     asking = Toolkit("Asking")
 
     @asking.tool
-    async def seat(ctx: Context) -> str:
+    async def seat(ctx: Context) -> Any:
         """Asks for a seat."""
         return await ctx.ask("Which seat?", name="seat")
 

@@ -17,7 +17,12 @@ from .settings.table import Settings
 def upstreams_of(settings: Settings) -> tuple[Upstream, ...]:
     """Those of the settings themselves, and of the files and modules that they name. Raises SetupError."""
     sources = [source for target in settings.tools for source in load(target)]
-    return each_upstream_once(up for each in (settings, *sources) for up in each.upstreams)
+    return upstreams_wanted(settings, sources)
+
+
+def upstreams_wanted(settings: Settings, sources: Iterable[Source]) -> tuple[Upstream, ...]:
+    """Those of the settings, and of these sources."""
+    return each_upstream_once((*settings.upstreams, *(up for source in sources for up in source.upstreams)))
 
 
 class Served:

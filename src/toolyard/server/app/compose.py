@@ -33,7 +33,7 @@ from ...model.errors import SettingsError
 from ...model.json_bounds import JsonBounds
 from ...model.run import Runner, Source, each_once
 from ...model.tool import Tool
-from ...model.upstream import each_upstream_once, refuse_alike
+from ...model.upstream import refuse_alike
 from ...runners.inline import Inline
 from ...runners.processes import Processes
 from ...runners.sandbox import Sandbox
@@ -95,7 +95,7 @@ from ..oxp.listing import Listing
 from ..pages import site_routes
 from ..rule_check import tell_unfitting
 from ..settings.table import MEMORY, Settings
-from ..sources import Served
+from ..sources import Served, upstreams_wanted
 from ..tool_lock import gate_of
 from ..wire_check import check_listing, headers_of
 from .lag import LagWatch
@@ -144,7 +144,7 @@ class Yard:
         self._public_url = settings.public_url or listening.address or None
         """The address in links; None where only requests show it."""
         self.sources = each_once(sources)
-        self._upstreams_wanted = each_upstream_once(up for each in (settings, *self.sources) for up in each.upstreams)
+        self._upstreams_wanted = upstreams_wanted(settings, self.sources)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()

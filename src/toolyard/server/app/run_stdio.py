@@ -25,6 +25,7 @@ from ..ledger import is_shared
 from ..mcp.transports.pipes import InputLines, OutputPipe, Pipes, read_lines
 from ..mcp.transports.stdio import StdioServer, Surroundings
 from ..settings.table import Settings
+from ..sources import upstreams_wanted
 from .compose import Listening, Yard, bounds_of
 from .shutdown import Shutdown
 
@@ -97,8 +98,7 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
             f"the ledger's folder {folder} cannot be made ({error.strerror}); name another place with "
             "--store sqlite:FILE, or none with --store sqlite::memory:"
         ) from None
-    upstreams = (up for each in (settings, *sources) for up in each.upstreams)
-    tools = _digest_of(settings.tools, [each.address for each in upstreams])
+    tools = _digest_of(settings.tools, [each.address for each in upstreams_wanted(settings, sources)])
     for slot in range(MOST_SLOTS):
         own = replace(settings, store=f"sqlite:{folder / f'stdio-{tools}-{slot}.db'}")
         yard = Yard(sources, own, listening=_listening(own))
