@@ -52,6 +52,11 @@ ALLOWED = {
     "testing.py client": PROCESS,
     "testing.py _ThreadedTransport.send": PROCESS,
     "demo/provider_http.py providing": PROCESS,
+    "upstream/pending_request.py PendingRequest.ask": REQUEST,
+    "upstream/call.py UpstreamCall._of_task": ITEM,
+    "upstream/http.py OlderHttp.request": ITEM,
+    "upstream/http.py OlderHttp._answered": REQUEST,
+    "upstream/upstreams.py FollowedUpstream._until_changed": "ends with the task of the upstream, which is supervised",
     "trust/credentials/jwks_cache.py PublishedKeys.refresh": ITEM,
     "trust/requirements/accounts.py Accounts._in_any_case": ITEM,
 }

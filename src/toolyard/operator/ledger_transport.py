@@ -15,6 +15,7 @@ from ..model.clock import SYSTEM_CLOCK
 from ..model.errors import SetupError, ToolyardError
 from ..server.admin import table as operator_table
 from ..server.admin.operation import OperatorParts
+from ..server.app.gateway import idle_upstreams
 from ..server.approvals.decisions import AuditedApprovals
 from ..server.console.login import new_code
 from ..server.http.exchange import Exchange
@@ -26,6 +27,8 @@ from ..trust.approvals.links import ApprovalLinks
 from ..trust.audit.entry import Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
+from ..trust.requirements.secrets import HeldSecrets
+from ..trust.sealing.vault import Vault
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle.calls import LIFECYCLE
 
@@ -74,7 +77,7 @@ class LedgerTransport:
             decisions,
             accounts,
             lambda _: new_code(store, ring, _address(settings)),
-            lambda: upstreams_of(settings),
+            lambda: idle_upstreams(upstreams_of(settings), store, HeldSecrets(Vault(store.sealed, ring), now)),
         )
 
     async def _open(self) -> None:

@@ -21,10 +21,10 @@ from ..wires.mcp.client_requests import mirrored_headers
 from ..wires.mcp.client_results import Listed, failure_of, task_failure
 from ..wires.mcp.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED, RpcError
 from ..wires.mcp.params import PREFIX
-from .connection import Connection
+from .connection import UpstreamConnection
 from .content import well_formed
-from .exchange import object_of
-from .faults import Misbehaved, Refusal, UpstreamFault
+from .faults import Misbehaved, UpstreamFault, UpstreamRefusal
+from .pending_request import object_of
 
 MOST_ROUNDS = 20
 """How often a call may be made again with the answers that it asked for."""
@@ -56,9 +56,9 @@ class CallAnswer(Struct, rename={"kind": "resultType", "structured": "structured
 
 
 class UpstreamCall:
-    """A call that is under way at an upstream: the `Listener` of its requests."""
+    """A call that is under way at an upstream: the `RequestListener` of its requests."""
 
-    def __init__(self, run: Run, connection: Connection, listed: Listed, meta: Mapping[str, Any]) -> None:
+    def __init__(self, run: Run, connection: UpstreamConnection, listed: Listed, meta: Mapping[str, Any]) -> None:
         """`meta`: what beside MCP's own members goes along in `_meta`."""
         self._run, self._connection, self._listed, self._meta = run, connection, listed, meta
         self._asked = 0
@@ -73,7 +73,7 @@ class UpstreamCall:
         for _ in range(MOST_ROUNDS):
             try:
                 raw = await self._connection.request("tools/call", params, self, headers, self._asks)
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 if refused.code != URL_ELICITATION_REQUIRED or not await self._sent_to_pages(refused):
                     raise
                 continue
@@ -131,7 +131,7 @@ class UpstreamCall:
         answers = await asyncio.gather(*map(self._run.ask, questions.values()))
         return dict(zip(questions, answers, strict=True))
 
-    async def _sent_to_pages(self, refused: Refusal) -> bool:
+    async def _sent_to_pages(self, refused: UpstreamRefusal) -> bool:
         """Whether the person has opened what has to be opened before the call can be made."""
         data = refused.details.data
         listed = data.get("elicitations") if isinstance(data, dict) else None

@@ -15,27 +15,27 @@ MOST_BLOCKS = 10_000
 _encode = msgspec.json.Encoder().encode
 
 
-class TextBlock(Struct, tag="text"):
+class _Text(Struct, tag="text"):
     """Text for the model."""
 
     text: str
 
 
-class ImageBlock(Struct, tag="image", rename="camel"):
+class _Image(Struct, tag="image", rename="camel"):
     """A picture, in Base64."""
 
     data: str
     mime_type: str
 
 
-class AudioBlock(Struct, tag="audio", rename="camel"):
+class _Audio(Struct, tag="audio", rename="camel"):
     """Sound, in Base64."""
 
     data: str
     mime_type: str
 
 
-class Contents(Struct):
+class _Contents(Struct):
     """What a resource holds."""
 
     uri: str
@@ -47,22 +47,22 @@ class Contents(Struct):
             raise ValueError("a resource has either text or a blob")
 
 
-class ResourceBlock(Struct, tag="resource"):
+class _Resource(Struct, tag="resource"):
     """A resource, whole."""
 
-    resource: Contents
+    resource: _Contents
 
 
-class LinkBlock(Struct, tag="resource_link"):
+class _Link(Struct, tag="resource_link"):
     """Where a resource can be read."""
 
     uri: str
     name: str
 
 
-Block = TextBlock | ImageBlock | AudioBlock | ResourceBlock | LinkBlock
-_check = decoder(list[Block])
-_check_one: Callable[[Json], Any] = decoder(Block)  # type: ignore[arg-type]
+_Block = _Text | _Image | _Audio | _Resource | _Link
+_check = decoder(list[_Block])
+_check_one: Callable[[Json], Any] = decoder(_Block)  # type: ignore[arg-type]
 
 
 def well_formed(content: Raw) -> Raw:

@@ -20,13 +20,13 @@ from ..wires.mcp.envelope import HEADER_MISMATCH, UNSUPPORTED_VERSION
 from ..wires.mcp.headers import mirrored_of
 from ..wires.mcp.revisions import Revision
 from .call import Principal, UpstreamCall, asks_of, principal_of
-from .connection import ALL_ASKS, Connection, Reach
+from .connection import ALL_ASKS, UpstreamAccess, UpstreamConnection
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
-from .exchange import object_of
-from .faults import Lost, Misbehaved, NotSent, Refusal
+from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
 from .health import UpstreamHealth
 from .http import OlderHttp
 from .http import opened as http_opened
+from .pending_request import object_of
 from .stdio import StdioConnection
 
 MOST_PAGES = 1000
@@ -38,7 +38,7 @@ MOST_SESSIONS = 64
 """With one upstream. The oldest is closed for the next one."""
 SessionKey = tuple[frozenset[str], Principal | None]
 SHARED: SessionKey = (frozenset(), None)
-GetReach = Callable[[Upstream], Awaitable[Reach]]
+GetReach = Callable[[Upstream], Awaitable[UpstreamAccess]]
 """Looks up the secrets that an upstream's settings name. Raises NotSent for one that is not there."""
 
 
@@ -50,7 +50,7 @@ class UpstreamLink:
         self.health = UpstreamHealth() if health is None else health
         self.revision: Revision | None = None
         """What it speaks, or spoke when it was last heard."""
-        self._connections: dict[SessionKey, Connection] = {}
+        self._connections: dict[SessionKey, UpstreamConnection] = {}
         self._opening = asyncio.Lock()
         self._slots = asyncio.Semaphore(upstream.concurrency)
         self._waiting = 0
@@ -90,13 +90,13 @@ class UpstreamLink:
     ) -> RichResult:
         listed = code.listed
         for is_last in (False, True):
-            connection: Connection | None = None
+            connection: UpstreamConnection | None = None
             try:
                 connection = await self._connection(asks_of(run), principal_of(run))
                 result = await UpstreamCall(run, connection, listed, meta).result(arguments)
                 self.health.works()
                 return result
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 self.health.works()
                 if is_last or connection is None or not await self._can_be_mended(refused, connection):
                     raise self._refused(refused) from None
@@ -112,7 +112,7 @@ class UpstreamLink:
                 raise ToolError(f"{self.upstream.name} {fault}", can_retry=False) from None
         raise AssertionError("the last try returns or raises")
 
-    async def _can_be_mended(self, refused: Refusal, connection: Connection) -> bool:
+    async def _can_be_mended(self, refused: UpstreamRefusal, connection: UpstreamConnection) -> bool:
         """Whether the call was refused for something that can be agreed on anew, so that nothing has run: the session
         is forgotten, another revision is spoken now, or headers have to be others."""
         is_forgotten = isinstance(connection, OlderHttp) and refused.details.status == 404
@@ -145,7 +145,7 @@ class UpstreamLink:
             return ToolError(f"{sentence}; the call may be made again", can_retry=True, retry_after_ms=1000)
         return OutcomeUnknown(f"{sentence}; nobody knows whether the call was carried out", can_retry=False)
 
-    def _refused(self, refused: Refusal) -> ToolError:
+    def _refused(self, refused: UpstreamRefusal) -> ToolError:
         name, status, code = self.upstream.name, refused.details.status, refused.code
         details = f"MCP error {code}" if code is not None else f"HTTP status {status}"
         if status in (401, 403):
@@ -176,7 +176,7 @@ class UpstreamLink:
 
     # -- connections -------------------------------------------------------------------------------
 
-    async def _connection(self, asks: frozenset[str], principal: Principal | None = None) -> Connection:
+    async def _connection(self, asks: frozenset[str], principal: Principal | None = None) -> UpstreamConnection:
         """The one that there is, or a new one: whoever comes while it is opened waits for the same."""
         found = self._connections.get(self._key(asks, principal))
         if found is not None and found.is_open:
@@ -201,13 +201,13 @@ class UpstreamLink:
             return SHARED
         return asks, principal if "roots" in asks else None
 
-    async def _opened(self, asks: frozenset[str]) -> Connection:
+    async def _opened(self, asks: frozenset[str]) -> UpstreamConnection:
         reach = await self._reach(self.upstream)
         if self.upstream.kind == "stdio":
             return await StdioConnection.opened(reach, self.revision)
         return await http_opened(reach, self.revision, asks)
 
-    async def _discard(self, connection: Connection) -> None:
+    async def _discard(self, connection: UpstreamConnection) -> None:
         self.revision = None
         for key, each in list(self._connections.items()):
             if each is connection:
@@ -219,7 +219,7 @@ class UpstreamLink:
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
 
 
-async def pages(connection: Connection, method: str, member: str) -> list[dict[str, Any]]:
+async def pages(connection: UpstreamConnection, method: str, member: str) -> list[dict[str, Any]]:
     """All pages of a list. One that does not end, or is larger than any list may be, is none. Raises UpstreamFault."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None

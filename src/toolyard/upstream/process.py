@@ -82,7 +82,7 @@ class Process(asyncio.SubprocessProtocol):
         group = transport.get_pid()
         try:
             guard, _ = await loop.subprocess_exec(
-                lambda: Guard(made.unguarded),
+                lambda: ProcessGuard(made.unguarded),
                 *GUARD,
                 str(group),
                 env={},
@@ -222,7 +222,7 @@ class Process(asyncio.SubprocessProtocol):
             _log.warning("%s writes too much to standard error; for a minute nothing more of it is logged", self._name)
 
 
-class Guard(asyncio.SubprocessProtocol):
+class ProcessGuard(asyncio.SubprocessProtocol):
     """The guard of a program, as far as this server has to know of it: that it is gone."""
 
     def __init__(self, gone: asyncio.Event) -> None:

@@ -23,7 +23,7 @@ from ..model.upstream import Upstream
 from ..text.hidden import in_one_line
 from ..wires.mcp.revisions import R_2025_03_26, REVISIONS, Revision
 from .definitions import MadeTools, UpstreamCode, UpstreamListing, tools_of
-from .faults import Lost, Misbehaved, Refusal, UpstreamFault
+from .faults import Lost, Misbehaved, UpstreamFault, UpstreamRefusal
 from .health import HealthFigures
 from .link import GetReach, UpstreamLink
 
@@ -154,7 +154,7 @@ class FollowedUpstream:
             try:
                 if await self.link.changes() == TOOLS_CHANGED:
                     return
-            except (Refusal, Misbehaved):
+            except (UpstreamRefusal, Misbehaved):
                 await asyncio.Event().wait()
             except Lost:
                 if self.upstream.kind == "stdio":

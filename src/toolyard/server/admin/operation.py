@@ -8,14 +8,13 @@ The operations are no part of the API that callers have, so the OpenAPI document
 credentials do not open them, nor does a request from the same machine: the operator's token does.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ...catalogue import Catalogue
-from ...model.upstream import Upstream
 from ...store.contract import Store
 from ...trust.access.access import Access
 from ...trust.approvals.rules import ApprovalRule
@@ -31,7 +30,7 @@ from ..http.routes import Route
 
 if TYPE_CHECKING:
     from ...trust.requirements.accounts import Accounts
-    from ...upstream.upstreams import Upstreams
+    from ...upstream.upstreams import FollowedUpstream, Upstreams
 
 
 class RunningServer(Struct, frozen=True):
@@ -58,8 +57,8 @@ class OperatorParts(Struct, frozen=True):
     """Loads users' accounts at providers when an operator asks for them: few do, and the OAuth client is heavy."""
     console_code: Callable[[Exchange], Awaitable[ConsoleCode]]
     """Makes a code that lets one browser into the console."""
-    settings_upstreams: Callable[[], Sequence[Upstream]]
-    """Loads what the settings name, to find the upstreams in it. Asked for where no server runs."""
+    idle_upstreams: "Callable[[], Awaitable[Mapping[str, FollowedUpstream]]]"
+    """Makes what is needed to ask the upstreams of the settings, by their names, where no server follows them."""
     server: RunningServer | None = None
     """None: the ledger is open in this process alone, and no server runs on it here."""
 

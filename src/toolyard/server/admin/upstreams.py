@@ -4,20 +4,15 @@ A running server answers from the connections that it has. Where none runs, the 
 the ledger what they listed last, and an upstream is connected to for as long as the answer takes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from ...model.errors import PathNotFound
-from ...model.tool import Tool
-from ...model.upstream import Upstream
-from ...trust.requirements.secrets import HeldSecrets
-from ...trust.sealing.vault import Vault
 from ...upstream.faults import Refusal, UpstreamFault, advice
 from ...upstream.upstreams import FollowedUpstream, UpstreamReport
 from ...wires.admin import upstreams as wire
 from ...wires.contract import Reply
-from ..app.gateway import LedgerShelf, UpstreamSecrets
 from ..http import query
 from ..http.exchange import Exchange
 from .operation import Operation, OperatorParts
@@ -56,20 +51,7 @@ async def _followed(parts: OperatorParts) -> Mapping[str, FollowedUpstream]:
     """By their names. A running server has them; otherwise they are made for this answer."""
     if parts.server is not None:
         return {} if parts.server.upstreams is None else parts.server.upstreams.followed
-    made = {each.name: _idle(each, parts) for each in parts.settings_upstreams()}
-    for each in made.values():
-        await each.serve_kept()
-    return made
-
-
-def _idle(upstream: Upstream, parts: OperatorParts) -> FollowedUpstream:
-    """One that no server follows."""
-    held = HeldSecrets(Vault(parts.store.sealed, parts.ring), parts.now)
-    return FollowedUpstream(upstream, UpstreamSecrets(held).reach, LedgerShelf(parts.store), _served_nowhere)
-
-
-async def _served_nowhere(upstream: Upstream, tools: Sequence[Tool]) -> Mapping[str, str]:
-    return {}
+    return await parts.idle_upstreams()
 
 
 def _status(report: UpstreamReport, *, is_idle: bool) -> wire.UpstreamStatus:

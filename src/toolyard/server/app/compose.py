@@ -101,7 +101,7 @@ from ..wire_check import check_listing, headers_of
 from .lag import LagWatch
 
 if TYPE_CHECKING:
-    from ...upstream.upstreams import Upstreams
+    from ...upstream.upstreams import FollowedUpstream, Upstreams
     from ..accounts.parts import AccountParts
     from ..group.counters import GroupCounters
 
@@ -525,7 +525,7 @@ class Yard:
             self._decisions,
             lambda: self._connecting(clock).connections,
             lambda exchange: load("console_code")(self.store, self._ring, exchange.base_url()),
-            lambda: self._upstreams_wanted,
+            _none_are_idle,
             server,
         )
         methods = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
@@ -576,6 +576,11 @@ def bounds_of(settings: Settings) -> JsonBounds:
 def telling_of(settings: Settings) -> ModelText:
     safe_text: Any = settings.safe_text
     return ModelText(safe_text, settings.max_output_bytes)
+
+
+async def _none_are_idle() -> "dict[str, FollowedUpstream]":
+    """A running server follows all of its upstreams."""
+    return {}
 
 
 async def _already_started() -> None:

@@ -4,7 +4,7 @@ keys under which their calls are known there. Loaded where there is an upstream,
 
 import hmac
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -12,15 +12,16 @@ import msgspec
 
 from ...engine.upstream_tools import UpstreamTools
 from ...model.run import Run
+from ...model.tool import Tool
 from ...model.upstream import Given, SecretName, Upstream
 from ...store.contract import Store
 from ...store.values import Note, StoreDown
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
-from ...upstream.connection import MOST_BYTES, Reach
+from ...upstream.connection import MOST_BYTES, UpstreamAccess
 from ...upstream.faults import NoSecret, NotSent
-from ...upstream.upstreams import Upstreams
+from ...upstream.upstreams import FollowedUpstream, Upstreams
 
 PURPOSE = "upstream"
 KIND = "upstream's list"
@@ -35,7 +36,7 @@ class UpstreamSecrets:
     def __init__(self, held: HeldSecrets, most_bytes: int = MOST_BYTES) -> None:
         self._held, self._most_bytes = held, most_bytes
 
-    async def reach(self, upstream: Upstream) -> Reach:
+    async def reach(self, upstream: Upstream) -> UpstreamAccess:
         """Raises NotSent for a secret that is not there."""
         found: dict[str, str] = {}
         for name in upstream.secrets:
@@ -53,7 +54,7 @@ class UpstreamSecrets:
             headers[b"authorization"] = b"Bearer " + found[upstream.auth.secret].encode()
         hidden = upstream.written_values | found
         scrubber = Scrubber(hidden.items()) if hidden else None
-        return Reach(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
+        return UpstreamAccess(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
 
 
 class LedgerShelf:
@@ -103,6 +104,20 @@ def gateway(
     """All upstreams of a server, not connected to yet."""
     secrets = UpstreamSecrets(held, most_bytes)
     return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of)
+
+
+async def idle_upstreams(upstreams: Iterable[Upstream], store: Store, held: HeldSecrets) -> dict[str, FollowedUpstream]:
+    """By their names, what is known of upstreams where no server runs: they can be asked, and nothing of them is
+    served."""
+    shelf, secrets = LedgerShelf(store), UpstreamSecrets(held)
+    made = {each.name: FollowedUpstream(each, secrets.reach, shelf, _served_nowhere) for each in upstreams}
+    for each in made.values():
+        await each.serve_kept()
+    return made
+
+
+async def _served_nowhere(upstream: Upstream, tools: Sequence[Tool]) -> Mapping[str, str]:
+    return {}
 
 
 def _filled(given: Mapping[str, Given], found: Mapping[str, str]) -> dict[str, str]:
