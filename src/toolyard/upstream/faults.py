@@ -62,9 +62,9 @@ def advice(upstream: Upstream, fault: BaseException) -> str:
     """What whoever runs the server can do about it, to be put after what the fault says."""
     if isinstance(fault, NoSecret):
         return ""  # it has said so itself
-    if isinstance(fault, Refusal) and fault.details.status in (401, 403):
+    if isinstance(fault, UpstreamRefusal) and fault.details.status in (401, 403):
         return '; give it credentials that it takes: auth = { secret = "NAME" }, and toolyard secrets set NAME'
-    if isinstance(fault, Refusal):
+    if isinstance(fault, UpstreamRefusal):
         return "; its own log may say why"
     if upstream.kind == "stdio":
         return "; start it by hand to see what it does"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ...model.errors import PathNotFound
-from ...upstream.faults import Refusal, UpstreamFault, advice
+from ...upstream.faults import UpstreamFault, UpstreamRefusal, advice
 from ...upstream.upstreams import FollowedUpstream, UpstreamReport
 from ...wires.admin import upstreams as wire
 from ...wires.contract import Reply
@@ -42,7 +42,7 @@ async def _asked(followed: FollowedUpstream) -> wire.UpstreamAnswer:
         return wire.UpstreamAnswer(msgspec.to_builtins(await followed.link.listing()))
     except (UpstreamFault, TimeoutError) as fault:
         sentence = str(fault) or "did not list its tools in time"
-        if isinstance(fault, Refusal) and fault.code is not None:  # these words are the upstream's own
+        if isinstance(fault, UpstreamRefusal) and fault.code is not None:  # these words are the upstream's own
             sentence = f"refuses: {sentence}"
         return wire.UpstreamAnswer(trouble=sentence + advice(followed.upstream, fault))
 
