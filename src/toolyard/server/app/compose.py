@@ -360,6 +360,7 @@ class Yard:
                     await self.upstreams.serve_kept()
                     for name, follow in self.upstreams.tasks():
                         self._keep(stack, name, follow)
+                    self._keep(stack, "lock of upstreams", partial(self.upstreams.follow_lock, self._lock.revision))
                 await self._restarts.start_all()
                 await self._keys.sync()
                 stack.push_async_callback(self._keys.close)

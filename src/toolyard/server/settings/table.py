@@ -58,8 +58,17 @@ PREFIX = "TOOLYARD_"
 REFERENCE = "toolyard.reference"
 """What is served where nothing is named, to look around."""
 FOR_TESTS = "TOOLYARD_TEST_"
-OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CA", "TOOLYARD_TRUST", "TOOLYARD_CONFIG"})
-"""Variables that clients and verbs read, and no server."""
+OTHERS = frozenset(
+    {
+        "TOOLYARD_SERVER",
+        "TOOLYARD_KEY",
+        "TOOLYARD_CA",
+        "TOOLYARD_TRUST",
+        "TOOLYARD_CONFIG",
+        "TOOLYARD_UPSTREAM_DEPTH",
+    }
+)
+"""Variables that are no settings: clients and verbs read them, or a server that another one has started."""
 # HOST, PORT and PORT_8000_TCP of a service, and the old PORT=tcp://…, as Docker's links had them.
 _service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
 _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
