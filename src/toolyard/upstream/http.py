@@ -28,7 +28,17 @@ from ..wires.mcp.headers import METHOD_HEADER, NAME_HEADER, NAMED, SESSION_HEADE
 from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25, R_2026_07_28, Revision
 from ..wires.mcp.sse import EventReader, EventTooLarge
-from .connection import UpstreamAccess, UpstreamInfo, agreed, info_of, initialize_params, modern_meta, set_log_level
+from .connection import (
+    LISTEN,
+    LISTENED,
+    UpstreamAccess,
+    UpstreamInfo,
+    agreed,
+    info_of,
+    initialize_params,
+    modern_meta,
+    set_log_level,
+)
 from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
 from .pending_request import DEAF, PendingRequest, RequestListener, object_of, refusal_in
@@ -43,8 +53,6 @@ FIRST_RESUME_S, LONGEST_RESUME_S = 0.1, 30.0
 MOST_RESUMES = 20
 """In a row, without an event in between."""
 CANCEL_S = 5.0
-LISTEN = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-LISTENED = "notifications/subscriptions/acknowledged"
 BESIDE = 8
 """Connections beside those of calls: for streams, lists and answers."""
 _JSON = (b"content-type", b"application/json")
@@ -76,7 +84,7 @@ class UpstreamEndpoint:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)
 
     async def messages(self, reply: HttpReply, resume: "ResumePoint | None" = None) -> AsyncIterator[Incoming]:
-        """What comes in a reply, message by message. Raises UpstreamRefusal for one that is no success, Misbehaved and Lost."""
+        """What comes in a reply, message by message. Raises UpstreamFault; a status that is no success is a refusal."""
         try:
             if reply.status not in (200, 202):
                 raise await self._refusal(reply)

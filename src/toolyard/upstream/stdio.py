@@ -17,6 +17,8 @@ from ..wires.mcp.envelope import Incoming, RpcError, decode_message, encode_noti
 from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import R_2026_07_28, Revision
 from .connection import (
+    LISTEN,
+    LISTENED,
     SHARED_ASKS,
     UpstreamAccess,
     UpstreamInfo,
@@ -50,6 +52,8 @@ class StdioConnection:
         self._ids = count(1)
         self._open: dict[int | str, PendingRequest] = {}
         self._changes: asyncio.Queue[str] = asyncio.Queue()
+        self._listening: PendingRequest | None = None
+        """The request of the newer era that is answered with changes, for as long as the connection lasts."""
         self._noise = 0
         self._ended: str | None = None
         self._process = Process(reach.upstream.name, reach.most_bytes, reach.scrubber, self._hear_line, self._hear_end)
@@ -106,6 +110,9 @@ class StdioConnection:
 
     async def changes(self) -> str:
         """As `UpstreamConnection` says it."""
+        if self.revision.is_modern and self._listening is None:
+            params = {"notifications": LISTEN, "_meta": modern_meta(self.revision, frozenset())}
+            self._listening = await self._sent("subscriptions/listen", params, DEAF)
         change = await self._changes.get()
         if self._ended is not None:
             raise Lost(self._ended)
@@ -224,7 +231,7 @@ class StdioConnection:
             asked = self._whom_to_ask()
             if asked is not None:
                 asked.listener.notified(method, params)
-        elif self._changes.qsize() < MOST_CHANGES:
+        elif method != LISTENED and self._changes.qsize() < MOST_CHANGES:
             self._changes.put_nowait(method)
 
     def _hear_request(self, message: Incoming) -> None:
