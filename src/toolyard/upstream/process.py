@@ -149,8 +149,8 @@ class Process(asyncio.SubprocessProtocol):
                 await self.unguarded.wait()
 
     def kill(self, why: str | None = None) -> None:
-        """Ends it at once. Transports are closed once their processes have ended: asyncio's would take an exit code from
-        whoever waits for it."""
+        """Ends it at once. Transports are closed once their processes have ended: before that, asyncio's would take the
+        exit code from whoever waits for it."""
         self._why = self._why or why
         _signal(self.pid, signal.SIGKILL)
         if self._transport is not None and self.ended.is_set():
