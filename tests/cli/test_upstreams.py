@@ -14,6 +14,7 @@ from toolyard import Client
 
 from .operated import until
 from .processes import READY, Ended, Served, serving, started, toolyard
+from .test_console import entered, send
 
 TOOLS = '''
 import os
@@ -487,3 +488,62 @@ def test_what_is_approved_while_the_upstream_is_away_is_served_as_last_known(yar
         assert ids(served) == []
         (yard.folder / "tools.lock").write_text(whole)
         known(served, "Hub.Kit_Add")
+
+
+# --- a tool of an upstream is a tool ---------------------------------------------------------------
+
+
+def test_every_verb_and_page_shows_a_tool_of_an_upstream(yard: Gateway, hub: Served) -> None:
+    (yard.folder / "toolyard.toml").write_text(
+        f"""
+[[upstreams]]
+name = "Hub"
+mcp = "{hub.address}/mcp"
+
+[[access]]
+who = {{ subject = "bob" }}
+tools = ["Hub.Kit_Variable"]
+allow = false
+
+[[access]]
+tools = ["*"]
+
+[[approvals]]
+tools = ["Hub.Kit_Variable"]
+who = {{ subject = "ada" }}
+"""
+    )
+    assert yard.run("explain", "Hub.Kit_Add", "--as", "ada").err == (
+        "toolyard: Hub is an upstream, and a server that runs knows what tools it has; start one, or name it with "
+        "--server\n"
+    )
+    with yard.serving() as served:
+        assert "rules about tools" not in "\n".join(served.said), "nobody knows yet what the upstream has"
+        known(served, "Hub.Kit_Add")
+        at = ("--server", served.address)
+        listed = yard.run("list", *at)
+        assert listed.out.startswith("Hub.Kit_Add@0.1.0       Adds two numbers.\n")
+        called = yard.run("call", "Hub.Kit_Add", "a=1", "b=2", "--yes", *at)
+        assert (called.code, called.out, called.err) == (0, "3\n", "")
+        wrong = yard.run("call", "Hub.Kit_Add", "a=x", "--yes", *at)
+        assert (wrong.code, "b" in wrong.err) == (1, True)
+        assert yard.run("explain", "Hub.Kit_Add", "--as", "ada").out == (
+            "ada may call Hub.Kit_Add@0.1.0\n  because: access[2]\n"
+        )
+        explained = yard.run("explain", "Hub.Kit_Variable", "--as", "ada").out
+        assert "  the tool needs: approval, by the rule approvals[1]\n" in explained
+        assert "bob does not see Hub.Kit_Variable" in yard.run("explain", "Hub.Kit_Variable", "--as", "bob").out
+        (kept,) = json.loads(yard.run("calls", "--tool", "Hub.Kit_Add", "--json").out)
+        assert (kept["state"], kept["tool"]) == ("COMPLETE", "Hub.Kit_Add@0.1.0")
+        assert "Hub.Kit_Add@0.1.0" in yard.run("audit", "tail").out
+        pages = {path: send("GET", served.address + path)[2] for path in ("/", "/docs", "/metrics")}
+        assert "<code>Hub.Kit_Add@0.1.0</code></td><td>Adds two numbers." in pages["/"]
+        assert "worker" not in pages["/"]
+        assert re.search(r'toolyard_calls_total\{[^}]*tool="Hub\.Kit_Add[^}]*\} 1\.0', pages["/metrics"])
+        code = json.loads(yard.run("console", "--json").out)
+        cookie = {"cookie": entered(code["url"], code["code"])[1]["set-cookie"].partition(";")[0]}
+        overview = send("GET", f"{served.address}/console", headers=cookie)[2]
+        assert "Hub: up, 2 tools" in overview
+        tools = send("GET", f"{served.address}/console/tools", headers=cookie)[2]
+        assert "at an upstream" in tools
+        assert "worker" not in tools

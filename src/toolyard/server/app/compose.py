@@ -379,7 +379,7 @@ class Yard:
                 stack.enter_context(self.mcp.subscriptions.open())
                 await stack.enter_async_context(self._operator_socket.opened())
                 self._life = stack.pop_all()
-            tell_unfitting(self.settings, self.catalogue.all())
+            self._tell_unfitting(self.settings)
             self.readiness.take_calls()
             self.started = True
 
@@ -411,9 +411,12 @@ class Yard:
             self._admission.adopt(has_issuers=bool(settings.issuers), by_address=self.limiting.is_by_address)
             self.guard.adopt(settings.allowed_hosts, settings.cors_origins)
             self.asgi.allow_pages(settings.cors_origins)
-            tell_unfitting(settings, self.catalogue.all())
+            self._tell_unfitting(settings)
 
         return adopt
+
+    def _tell_unfitting(self, settings: Settings) -> None:
+        tell_unfitting(settings, self.catalogue.all(), [each.name for each in self._upstreams_wanted])
 
     async def _end_tokens(self, before: list[tuple[Caller, bytes]]) -> None:
         """Ends what goes on with tokens that are not taken any more."""
@@ -537,6 +540,7 @@ class Yard:
         parts = ConsoleParts(
             self.store, self._ring, self.catalogue, self.engine, self._workers, self._decisions, self.readiness,
             self.witness, lambda: self.settings.access, self.settings.approvals, lambda: not self.needs_credentials,
+            (lambda: ()) if self.upstreams is None else self.upstreams.reports,
         )  # fmt: skip
         return LateRoutes("/console", frozenset({"GET", "HEAD", "POST"}), lambda: load("console")(parts, clock.now))
 
