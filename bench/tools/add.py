@@ -15,3 +15,9 @@ async def add(a: float, b: float) -> float:
 def add_sync(a: float, b: float) -> float:
     """Adds two numbers in a thread."""
     return a + b
+
+
+@bench.tool
+async def total(a: float, b: float) -> dict[str, float]:
+    """Adds two numbers, and says so in an object: some gateways pass on no other results."""
+    return {"total": a + b}
