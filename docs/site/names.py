@@ -29,7 +29,8 @@ PAGES = {
         "What an author writes tools with. The guide is [Writing tools](../../guides/authoring.md).",
         dict.fromkeys(
             ("toolyard.Toolkit", "toolyard.App", "toolyard.Depends", "toolyard.Icon", "toolyard.Hidden"), EVERY
-        ),
+        )
+        | {"toolyard.Upstream": EVERY, "toolyard.SecretName": EVERY},
     ),
     "context": Page(
         "Context",

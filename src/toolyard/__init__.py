@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from .model.run import Run
     from .model.tool import Icon
+    from .model.upstream import SecretName, Upstream
 
 __all__ = [
     "App",
@@ -51,11 +52,13 @@ __all__ = [
     "RequestError",
     "ResourceLink",
     "Run",
+    "SecretName",
     "ServerError",
     "ToolError",
     "ToolNotFound",
     "Toolkit",
     "ToolyardError",
+    "Upstream",
     "authorization",
     "secret",
     "user_id",
@@ -75,6 +78,7 @@ _PLACES = {
     ],
     "model.run": ["Run"],
     "model.tool": ["Icon"],
+    "model.upstream": ["SecretName", "Upstream"],
 }  # fmt: skip
 _PLACE = {name: f"{__name__}.{module}:{name}" for module, names in _PLACES.items() for name in names}
 

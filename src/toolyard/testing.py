@@ -25,7 +25,7 @@ from .model.call import CallTool
 from .model.channel import Asks, Question
 from .model.errors import RequestError, ToolError
 from .model.json_value import decode
-from .model.run import Asking, Run, Source
+from .model.run import Asking, Run, Source, each_once
 from .model.tool import Host, Proceed, Tool
 from .model.upstream import Upstream
 from .server.app.compose import Yard
@@ -302,7 +302,7 @@ class _DecidedAsyncClient(AsyncClient):
 
 
 def _attended(sources: Sequence[Source], person: Person | None) -> Sequence[Source]:
-    return sources if person is None else [_AttendedSource(source, person) for source in sources]
+    return sources if person is None else [_AttendedSource(source, person) for source in each_once(sources)]
 
 
 class _AttendedSource:
@@ -323,6 +323,11 @@ class _AttendedSource:
     @property
     def upstreams(self) -> tuple[Upstream, ...]:
         return self._source.upstreams
+
+    @property
+    def inner(self) -> tuple[()]:
+        """None: those inside it are attended one by one."""
+        return ()
 
     async def _attend(self, run: Run, proceed: Proceed) -> Any:
         run.channel = _PersonsChannel(run, self._person)

@@ -55,6 +55,7 @@ ARROWS: dict[str, set[str]] = {
         "trust",
         "engine",
         "wires",
+        "upstream",
         "client",
         "server",
         "lazy",

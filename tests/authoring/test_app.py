@@ -264,9 +264,9 @@ def test_a_context_manager_that_is_not_async_is_refused_when_it_is_entered() -> 
         pass
 
 
-@pytest.mark.parametrize("thing", [3, "kit", None, add, App(kit)])
-def test_an_app_takes_toolkits(thing: Any) -> None:
-    with pytest.raises(DefinitionError, match="App takes toolkits, not ") as refusal:
+@pytest.mark.parametrize("thing", [3, "kit", None, add, [App(kit)]])
+def test_an_app_takes_toolkits_apps_and_upstreams(thing: Any) -> None:
+    with pytest.raises(DefinitionError, match="App takes toolkits, apps and upstreams, not ") as refusal:
         App(thing)
     assert refusal.value.place is not None
     assert refusal.value.place.file == __file__

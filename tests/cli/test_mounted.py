@@ -154,7 +154,7 @@ def test_a_call_that_needs_a_person_is_approved_and_runs(tmp_path: Path) -> None
 VERBS = [
     ["approvals"], ["calls"], ["keys", "list"], ["secrets", "list"], ["connections"], ["console"], ["audit", "tail"],
     ["audit", "verify"], ["audit", "export"], ["explain", "Kit.Pay", "--as", "ada"], ["lock", "--workers"],
-    ["secrets", "rotate"],
+    ["secrets", "rotate"], ["upstreams"], ["upstreams", "--json"],
 ]  # fmt: skip
 ABSENT = [
     ["approve", "9"], ["reject", "9"], ["show", "absent"], ["cancel", "absent"], ["resolve", "absent", "--rerun"],

@@ -78,6 +78,7 @@ ROWS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "secrets": [(("set", TURNED), "\\u202e"), (("remove", TURNED), "\\u202e"), (("list",), "")],
     "keys": [(("new", TURNED), "\\u202e"), (("revoke", TURNED), "\\u202e")],
     "connections": [(("disconnect", TURNED, "--user", TURNED), "\\u{202E}")],
+    "upstreams": [((), ""), (("--json",), ""), (("check", TURNED), "\\u202e")],
     "lock": [((f"{TURNED}.py",), "\\u{202E}")],
     "new": [((TURNED,), "\\u202e")],
     "install": [(("claude", f"{TURNED}.py"), "\\u{202E}")],

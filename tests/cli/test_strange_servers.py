@@ -14,7 +14,7 @@ TOKEN = {"TOOLYARD_OPERATOR_TOKEN": "operators-token-0123456789abcdef0123456789"
 VERBS = [
     ["list"], ["call", "A.B", "--yes"], ["calls"], ["cancel", "x"], ["approvals"], ["approve", "1"], ["keys", "list"],
     ["keys", "new", "k"], ["secrets", "list"], ["connections"], ["audit", "tail"], ["explain", "A.B", "--as", "ada"],
-    ["console"], ["resolve", "x", "--rerun"],
+    ["console"], ["resolve", "x", "--rerun"], ["upstreams"], ["upstreams", "--json"],
 ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def strange() -> Iterator[str]:
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_an_answer_that_is_none_is_said_in_a_sentence(verb: list[str], strange: str, tmp_path: Path) -> None:
-    rows = ("tools", "calls", "approvals", "keys", "secrets", "connections", "chains")
+    rows = ("tools", "calls", "approvals", "keys", "secrets", "connections", "chains", "upstreams")
     for body in (b"[]", b"{}", b"<html>", json.dumps({name: [{}] for name in rows}).encode()):
         Strange.body = body
         ended = toolyard(*verb, "--server", strange, folder=tmp_path, variables=TOKEN)

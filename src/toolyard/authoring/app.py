@@ -2,6 +2,9 @@
 
 `App(toolkit, …, lifespan=…)` is what a server serves. The lifespan runs once in each process where tools run (the
 server, a worker, a child process): what it yields is `Context.resources`, and it is closed when that process stops.
+
+An app may be inside another. Each tool belongs to one app, the innermost that has it: that app's resources are its
+resources, and that app's hooks are around it.
 """
 
 import inspect
@@ -15,9 +18,9 @@ from msgspec.structs import replace
 from ..lazy import load
 from ..model.errors import DefinitionError, SetupError
 from ..model.raised import is_stopped, named
-from ..model.run import Hook
+from ..model.run import Hook, each_once
 from ..model.tool import Host, Tool
-from ..model.upstream import Upstream
+from ..model.upstream import Upstream, each_upstream_once, refuse_alike
 from .signature import author_place, refuse
 from .toolkit import Toolkit
 
@@ -28,12 +31,13 @@ class App:
     """Toolkits that are served together, with the resources that their tools share and the hooks around their calls.
 
     Args:
-        *toolkits: The toolkits. One may be in several apps.
+        *parts: Toolkits, which may be in several apps; other apps, whose tools keep the resources and the hooks of
+            their own app; and upstreams, other servers whose tools are offered beside these.
         lifespan: An async generator function without parameters, or a function that returns an async context manager.
             It is entered once in each process where tools run; what it yields is `Context.resources`.
 
     Raises:
-        DefinitionError: Something else than a toolkit was given, or the lifespan cannot be one.
+        DefinitionError: Something else was given, two upstreams cannot be told apart, or the lifespan cannot be one.
 
     >>> from toolyard import Context
     >>> from toolyard.testing import call
@@ -48,12 +52,18 @@ class App:
     3
     """
 
-    def __init__(self, *toolkits: Toolkit, lifespan: Lifespan | None = None) -> None:
+    def __init__(self, *parts: "Toolkit | App | Upstream", lifespan: Lifespan | None = None) -> None:
         self._place = author_place()
-        for toolkit in toolkits:  # anything else, such as a list of toolkits, would fail far from here
-            if not isinstance(toolkit, Toolkit):
-                raise DefinitionError(f"App takes toolkits, not {toolkit!r}", self._place)
-        self.toolkits = list(dict.fromkeys(toolkits))
+        for part in parts:  # anything else, such as a list of toolkits, would fail far from here
+            if not isinstance(part, Toolkit | App | Upstream):
+                raise DefinitionError(f"App takes toolkits, apps and upstreams, not {part!r}", self._place)
+        self.toolkits = list(dict.fromkeys(part for part in parts if isinstance(part, Toolkit)))
+        self._inner = tuple(dict.fromkeys(part for part in parts if isinstance(part, App)))
+        self._upstreams = each_upstream_once(part for part in parts if isinstance(part, Upstream))
+        try:
+            refuse_alike(each_upstream_once(up for each in each_once([self]) for up in each.upstreams))
+        except ValueError as error:
+            raise DefinitionError(str(error), self._place) from None
         self.host = Host()
         self._lifespan = None if lifespan is None else self._manager(lifespan)
         self.authors_mcp: Any = None
@@ -78,19 +88,24 @@ class App:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools of all its toolkits."""
+        """The tools of its toolkits. Those of the apps inside it are theirs."""
         # Copies with this app as their host: a toolkit may be in several apps, each with its own hooks and resources.
         return tuple(replace(tool, host=self.host) for toolkit in self.toolkits for tool in toolkit.tools)
 
     @property
     def upstreams(self) -> tuple[Upstream, ...]:
         """The upstreams whose tools it offers."""
-        return ()
+        return self._upstreams
+
+    @property
+    def inner(self) -> tuple["App", ...]:
+        """The apps inside it."""
+        return self._inner
 
     def only(self, toolkit: Toolkit) -> "App":
         """This app with one of its toolkits alone, to serve or test that by itself: same resources, same hooks."""
         app = copy(self)
-        app.toolkits = [toolkit]
+        app.toolkits, app._inner, app._upstreams = [toolkit], (), ()
         return app
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -105,8 +120,9 @@ class App:
         return stop
 
     def around(self, hook: Hook) -> Hook:
-        """Decorates `async def hook(run, proceed)`, which is then called around each call of the app's tools, after
-        the input was checked and within the tool's timeout; the hook that was added first is the outermost.
+        """Decorates `async def hook(run, proceed)`, which is then called around each call of the app's tools, those of
+        its upstreams included, after the input was checked and within the tool's timeout; the hook that was added first
+        is the outermost. Apps inside it have hooks of their own.
         `await proceed()` runs the tool and gives its result; what the hook returns is the call's result, and what it
         raises, the call's error. `run` is a `Run`.
 

@@ -58,6 +58,11 @@ class Toolkit:
         return ()
 
     @property
+    def inner(self) -> tuple[()]:
+        """No app is inside a toolkit."""
+        return ()
+
+    @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in the order in which they were added, every version of each."""
         return tuple(self._tools)

@@ -5,13 +5,15 @@ that cannot be served takes no other with it.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import replace
 
 from ..catalogue import Catalogue
 from ..model.errors import Busy, DefinitionError
 from ..model.lock.lock import locked
-from ..model.tool import Tool
+from ..model.tool import Host, Tool
 from ..model.upstream import Upstream
 from .plans import Plan, ToolPlans
 from .worker_lock import ToolLock
@@ -25,10 +27,17 @@ class UpstreamTools:
     """What is served of each upstream. Costly definitions are looked at in a thread, and a definition once."""
 
     def __init__(
-        self, catalogue: Catalogue, plans: ToolPlans, lock: ToolLock, check: Callable[[Tool], None] = lambda tool: None
+        self,
+        catalogue: Catalogue,
+        plans: ToolPlans,
+        lock: ToolLock,
+        check: Callable[[Tool], None] = lambda tool: None,
+        hosts: Mapping[str, Host] = MappingProxyType({}),
     ) -> None:
-        """`check` raises DefinitionError for a tool that some wire cannot tell of."""
+        """`check` raises DefinitionError for a tool that some wire cannot tell of. `hosts` are the apps that upstreams
+        belong to, where one does, by the upstreams' names: their hooks are around its tools."""
         self._catalogue, self._plans, self._lock, self._check = catalogue, plans, lock, check
+        self._hosts = hosts
         self._served: dict[str, dict[str, Tool]] = {}
         """By upstream, and by what is offered."""
         self._refused: dict[str, dict[str, str]] = {}
@@ -48,13 +57,15 @@ class UpstreamTools:
                 refused.clear()
                 kept = {offer: tool for offer, tool in kept.items() if self._lock.objection(tool, "upstream") is None}
             new = {offer: tool for offer, tool in wanted.items() if offer not in kept and offer not in refused}
+            if (host := self._hosts.get(upstream.name)) is not None:
+                new = {offer: replace(tool, host=host) for offer, tool in new.items()}
             plans = await self._ready(upstream, new, refused)
             gone = [tool for offer, tool in before.items() if offer not in kept]
             added = self._change(gone, plans, refused)
             self._served[upstream.name] = kept | {_offer(tool): tool for tool in added}
             self._refused[upstream.name] = {offer: why for offer, why in refused.items() if offer in wanted}
             if gone or added:
-                _log.info("%s has %d tools; %d came, %d went", upstream.name, len(wanted), len(added), len(gone))
+                _log.info("%s: of %d tools %d came and %d went", upstream.name, len(wanted), len(added), len(gone))
             return {wanted[offer].id: why for offer, why in self._refused[upstream.name].items()}
 
     async def _ready(self, upstream: Upstream, new: Mapping[str, Tool], refused: dict[str, str]) -> dict[Tool, Plan]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from math import isfinite
 from typing import Any, Protocol, runtime_checkable
@@ -200,11 +200,18 @@ class Source(Protocol):
     host: Host
 
     @property
-    def tools(self) -> tuple[Tool, ...]: ...
+    def tools(self) -> tuple[Tool, ...]:
+        """Its own, without those of what is inside it."""
+        ...
 
     @property
     def upstreams(self) -> tuple[Upstream, ...]:
         """Other servers whose tools it offers beside its own."""
+        ...
+
+    @property
+    def inner(self) -> tuple["Source", ...]:
+        """The apps inside it, each with hooks and resources of its own."""
         ...
 
     def running(self) -> AbstractAsyncContextManager[Any]:
@@ -214,6 +221,15 @@ class Source(Protocol):
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls `listener` after each change of `tools`, until what this returns is called."""
         ...
+
+
+def each_once(sources: Iterable[Source]) -> list[Source]:
+    """These and all that is inside them, each once, an app before those inside it."""
+    found: dict[int, Source] = {}
+    for source in sources:
+        if id(source) not in found:
+            found |= {id(each): each for each in (source, *each_once(source.inner)) if id(each) not in found}
+    return list(found.values())
 
 
 _log = logging.getLogger("toolyard.tool")

@@ -5,7 +5,7 @@ JSON file, or in Python. It is complete and checked when it is made; nothing has
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -23,11 +23,20 @@ DEFAULT_TIMEOUT_S = 60.0
 DEFAULT_CONCURRENCY = 64
 INHERITED = ("PATH", "HOME", "USER", "LANG", "TMPDIR")
 """What a program that we start has of our own environment, beside what is named for it."""
-OURS = frozenset({"host", "content-length", "content-type", "accept", "accept-encoding", "connection", "authorization"})
-"""Headers that the protocol or `auth` sets: nobody else does."""
+OURS = frozenset(
+    {"host", "content-length", "content-type", "accept", "accept-encoding", "connection", "transfer-encoding"}
+)
+"""Headers that the protocol sets: nobody else does."""
+AUTHORIZATION = "authorization"
+CREDENTIALS = frozenset({AUTHORIZATION, "cookie"})
+"""Headers that are secrets, though a file may have them as plain text. Like a secret that is kept here, they go over
+TLS, or stay on this machine."""
 _header = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}").fullmatch
 _value = re.compile(r"[\x20-\x7e\t]{0,8192}").fullmatch
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}").fullmatch
+_names_a_secret = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie", re.IGNORECASE).search
+_is_plain = re.compile(r"[A-Za-z_.-]{0,20}|[0-9.:]{0,8}|(https?:/|file:/|[~.])?/[^@?]*").fullmatch
+"""Words, small numbers, paths and addresses, as most variables have them."""
 
 
 class SecretName(Struct, frozen=True):
@@ -56,7 +65,7 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
         cwd: The folder that the program is started in.
         tools: The upstream's own names of the tools to offer, with `*` where anything may stand. Left out: all.
         auth: The secret that is sent as a bearer token with each request.
-        headers: Other headers of each request. A value may name a secret.
+        headers: Other headers of each request. A value may name a secret. Without `auth`, `Authorization` may be here.
         timeout_s: How long a call may take without a sign of life.
         concurrency: How many calls of it run at once; others wait.
         trusted: Whether what it says of its tools (read-only, idempotent, destructive) is believed.
@@ -98,12 +107,16 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _check_address(self, url: str) -> None:
         if not url.startswith(("http://", "https://")) or not host_of(url) or "#" in url or "@" in url.split("/")[2]:
-            raise ValueError(f"mcp must be an http or https address without credentials in it, got {url!r}")
+            raise ValueError(f"mcp must be an http or https address without credentials in it, got {_shown(url)!r}")
         if self.env or self.cwd is not None:
             raise ValueError("env and cwd are for a command; a server at an address has headers and auth")
-        secrets = [each for each in self.headers.values() if isinstance(each, SecretName)]
-        if (self.auth is not None or secrets) and not is_safe(url):
-            raise ValueError(f"a secret is sent only over https, or to this machine; {url} is neither")
+        if (self.auth is not None or any(_is_secret(*each) for each in self.headers.items())) and not is_safe(url):
+            raise ValueError(f"a secret is sent only over https, or to this machine; {_shown(url)} is neither")
+        self._check_headers()
+
+    def _check_headers(self) -> None:
+        if self.auth is not None and any(name.lower() == AUTHORIZATION for name in self.headers):
+            raise ValueError("auth is what Authorization is made from; leave one of them out")
         for name, value in self.headers.items():
             if not _header(name) or name.lower() in OURS or name.lower().startswith(("mcp-", "sec-")):
                 raise ValueError(f"headers: {name!r} cannot be set here")
@@ -125,8 +138,14 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """Where it is, in words for people."""
-        return " ".join(self.command) if self.mcp is None else self.mcp
+        """Where it is, in words for people. Queries and arguments are left out: some are secrets."""
+        if self.mcp is not None:
+            return _shown(self.mcp)
+        return self.command[0] if len(self.command) == 1 else f"{self.command[0]} …"
+
+    def __repr__(self) -> str:
+        """Without values of variables and headers, which may be secrets."""
+        return f"Upstream({self.name!r}, {self.place!r})"
 
     @property
     def address(self) -> str:
@@ -139,6 +158,37 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
         """The names of all secrets that it is given."""
         given = (self.auth, *self.headers.values(), *self.env.values())
         return tuple(dict.fromkeys(each.secret for each in given if isinstance(each, SecretName)))
+
+    @property
+    def written_values(self) -> dict[str, str]:
+        """By their names, the values of variables and headers that stand here themselves and may be secrets. Of
+        `Bearer …` it is the token."""
+        given = {**self.env, **self.headers}
+        return {
+            name: value.removeprefix("Bearer ")
+            for name, value in given.items()
+            if isinstance(value, str) and (_names_a_secret(name) or not _is_plain(value))
+        }
+
+
+def _is_secret(header: str, value: Given) -> bool:
+    return isinstance(value, SecretName) or header.lower() in CREDENTIALS
+
+
+def _shown(url: str) -> str:
+    """An address without what may be a secret: a password before its host, a key in its query."""
+    address, mark, _ = url.partition("?")
+    _, at, host = address.rpartition("@")
+    return (f"…@{host}" if at else address) + ("?…" if mark else "")
+
+
+def each_upstream_once(upstreams: Iterable[Upstream]) -> tuple[Upstream, ...]:
+    """Without those that are the same in everything: several apps may name one."""
+    found: list[Upstream] = []
+    for each in upstreams:
+        if each not in found:
+            found.append(each)
+    return tuple(found)
 
 
 def refuse_alike(upstreams: tuple[Upstream, ...]) -> None:

@@ -15,6 +15,7 @@ from ..runners.loader import sources_of
 from ..server.admin.explain import ExplainRules, explain
 from ..server.http.limits import ServerLimits
 from ..server.settings.table import Settings
+from ..server.sources import upstreams_wanted
 from ..trust.access.access import Access
 from ..trust.access.identity import Identity
 from ..wires.admin import api_keys
@@ -30,12 +31,18 @@ def explained(query: ExplainQuery, settings: Settings, tools: list[str]) -> Expl
     if transport is not None:
         return explained_by(transport, query)
     keys = _keys(settings) if query.key is not None else ()
-    sources = sources_of(tools or settings.tools or ["toolyard.reference"])
+    sources = sources_of(tools or settings.targets)
     catalogue = Catalogue(tool for source in sources for tool in source.tools)
     limits = ServerLimits(settings, time.monotonic).limits
     try:
         return explain(catalogue, ExplainRules(Access(settings.access), limits, settings.approvals), query, keys)
     except ToolNotFound:
+        toolkit = query.tool.partition(".")[0]
+        if any(up.name == toolkit for up in upstreams_wanted(settings, sources)):
+            raise SetupError(
+                f"{toolkit} is an upstream, and a server that runs knows what tools it has; start one, or name it with "
+                "--server"
+            ) from None
         if tools or settings.tools:
             raise
         raise SetupError(

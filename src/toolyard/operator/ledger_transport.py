@@ -15,16 +15,20 @@ from ..model.clock import SYSTEM_CLOCK
 from ..model.errors import SetupError, ToolyardError
 from ..server.admin import table as operator_table
 from ..server.admin.operation import OperatorParts
+from ..server.app.gateway import idle_upstreams
 from ..server.approvals.decisions import AuditedApprovals
 from ..server.console.login import new_code
 from ..server.http.exchange import Exchange
 from ..server.http.routes import RouteTable
 from ..server.ledger import open_store
 from ..server.settings.table import Settings
+from ..server.sources import upstreams_of
 from ..trust.approvals.links import ApprovalLinks
 from ..trust.audit.entry import Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
+from ..trust.requirements.secrets import HeldSecrets
+from ..trust.sealing.vault import Vault
 from ..wires.contract import Reply, Request, Stream
 from ..wires.lifecycle.calls import LIFECYCLE
 
@@ -66,7 +70,15 @@ class LedgerTransport:
             loaded: Accounts = load("connecting")(settings, store, ring, now, _not_noted).connections
             return loaded
 
-        return OperatorParts(store, ring, now, decisions, accounts, lambda _: new_code(store, ring, _address(settings)))
+        return OperatorParts(
+            store,
+            ring,
+            now,
+            decisions,
+            accounts,
+            lambda _: new_code(store, ring, _address(settings)),
+            lambda: idle_upstreams(upstreams_of(settings), store, HeldSecrets(Vault(store.sealed, ring), now)),
+        )
 
     async def _open(self) -> None:
         await self._store.open()

@@ -1,7 +1,8 @@
 """Which tools `toolyard lock` writes to the lock: those of Python files, those that a worker's registration in a file
-offers, and those that live workers offer."""
+offers, those that live workers offer, and those that upstreams list."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..catalogue import Catalogue
@@ -11,23 +12,36 @@ from ..model.errors import InvalidInput, SetupError, SourcePlace, ToolyardError
 from ..model.lock.lock import Lock, LockedTool, difference, locked
 from ..model.tool import Tool
 from ..model.worker import ToolDefinition
+from ..runners.desktop_file import has_servers
 from ..runners.loader import sources_of
+from ..server.settings.table import Settings
+from ..server.sources import upstreams_of
 from ..wires.admin.worker_tools import decode_offers, encode_ask
 from ..wires.lifecycle.worker_tools import decode_worker
 from .client import OperatorClient
+from .upstreams import ListedTools, listed
 
 OFFER = ".json"
-"""The suffix of a file with a worker's registration: the body that the worker sends to offer its tools."""
+"""The suffix of a file with a worker's registration, the body that the worker sends to offer its tools; unless it is a
+desktop client's, with servers."""
 
 
 def tools_at(targets: Iterable[str]) -> list[LockedTool]:
     """The tools of Python files and modules, and of files with a worker's registration. Raises SetupError."""
     given = list(targets)
-    catalogue = Catalogue(tool for source in sources_of(_code(given)) for tool in source.tools)
+    sources = sources_of(target for target in given if not is_offer(target))
+    catalogue = Catalogue(tool for source in sources for tool in source.tools)
     for target in given:
-        if target.endswith(OFFER):
+        if is_offer(target):
             catalogue.add(*(_tool(each, target) for each in _offered(Path(target))))
     return [locked(tool) for tool in catalogue.all()]
+
+
+def tools_of_upstreams(settings: Settings) -> list[ListedTools]:
+    """What the upstreams of the settings list now, or why one does not. Raises SetupError."""
+    named = replace(settings, tools=[target for target in settings.tools if not is_offer(target)])
+    upstreams = upstreams_of(named)
+    return listed(upstreams, named) if upstreams else []
 
 
 def tools_of_workers(transport: Transport | None) -> list[LockedTool]:
@@ -42,12 +56,23 @@ def tools_of_workers(transport: Transport | None) -> list[LockedTool]:
         return [locked(_tool(each, "worker"), "worker") for each in offers]
 
 
-def to_be_locked(before: Lock, own: Iterable[LockedTool] | None, workers: Iterable[LockedTool] | None) -> Lock:
+def to_be_locked(
+    before: Lock,
+    own: Iterable[LockedTool] | None,
+    workers: Iterable[LockedTool] | None,
+    upstreams: Sequence[ListedTools] = (),
+) -> Lock:
     """The lock as it is to be written. `own` are the tools of files and `workers` those of live workers; None where
-    they were not looked at. What was not looked at stays in the lock, and so does every tool that a worker offered
-    once, unless a file has it now: workers come and go."""
-    kept = {ref: each for ref, each in before.items() if own is None or each.by is not None}
+    they were not looked at. What was not looked at stays in the lock, as does what an upstream had that cannot be
+    reached, and so does every tool that a worker offered once, unless a file has it now: workers come and go."""
+    heard = {each.upstream.name for each in upstreams if each.listing is not None}
+    kept = {
+        ref: each
+        for ref, each in before.items()
+        if (own is None or each.by is not None) and not (each.by == "upstream" and each.toolkit in heard)
+    }
     found = {each.reference: each for each in own or ()}
+    found |= {each.reference: each for up in upstreams for each in (locked(tool, "upstream") for tool in up.tools)}
     offered = {each.reference: each for each in workers or () if each.reference not in found}
     return kept | _with_what_is_not_offered(offered, before) | found
 
@@ -65,8 +90,9 @@ def _is_same(approved: LockedTool, offer: LockedTool) -> bool:
     return difference({approved.reference: approved}, offer) is None
 
 
-def _code(targets: Iterable[str]) -> list[str]:
-    return [target for target in targets if not target.endswith(OFFER)]
+def is_offer(target: str) -> bool:
+    """Whether a target is a file with a worker's registration."""
+    return target.endswith(OFFER) and not has_servers(Path(target))
 
 
 def _tool(definition: ToolDefinition, where: str) -> Tool:

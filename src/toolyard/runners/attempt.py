@@ -350,8 +350,20 @@ def resumed(steps: Steps, waiting_for: Any) -> Generator[Any, Any, Any]:
         return done.value
 
 
-async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], run: Run, index: int = 0) -> Any:
-    """The tool inside its app's hooks, the first hook outermost."""
-    if index == len(hooks):
-        return await recipe.run(arguments, run)
-    return await hooks[index](run, lambda: _within(hooks, recipe, arguments, run, index + 1))
+async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], run: Run) -> Any:
+    """The tool inside its app's hooks, the first hook outermost. Hooks are given values alone: what else a result has
+    stays with it unless a hook returns something else."""
+    rich: RichResult | None = None
+
+    async def inside(index: int) -> Any:
+        nonlocal rich
+        if index < len(hooks):
+            return await hooks[index](run, lambda: inside(index + 1))
+        value = await recipe.run(arguments, run)
+        if type(value) is not RichResult:
+            return value
+        rich = RichResult(decode(value.value) if isinstance(value.value, Raw) else value.value, value.extra)
+        return rich.value
+
+    value = await inside(0)
+    return rich if rich is not None and value is rich.value else value

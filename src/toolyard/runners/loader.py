@@ -1,8 +1,9 @@
 """Loads an author's file or module and finds what it offers.
 
 A target is `file.py`, `package.module`, either with `:name`, or the name of an installed package whose metadata says
-where its tools are (entry points of the group `toolyard.tools`). Whatever goes wrong is said in one sentence with the
-author's file and line; the traceback stays behind it for `--debug`.
+where its tools are (entry points of the group `toolyard.tools`); or a desktop client's file of servers, `mcp.json`.
+Whatever goes wrong is said in one sentence with the author's file and line; the traceback stays behind it for
+`--debug`.
 """
 
 import importlib
@@ -11,7 +12,8 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from pathlib import Path
@@ -20,7 +22,10 @@ from typing import Any
 
 from ..model.errors import DefinitionError, SetupError, SourcePlace
 from ..model.raised import text_of
-from ..model.run import Source
+from ..model.run import Source, each_once
+from ..model.tool import Host, Tool
+from ..model.upstream import Upstream
+from .desktop_file import is_desktop_file, upstreams_in
 
 ENTRY_POINTS = "toolyard.tools"
 """The group of entry points by which a package says where its tools are: `shop = "shop.tools:toolkit"`."""
@@ -38,6 +43,8 @@ def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> lis
     if is_package_name(target) and (named := entry_points_of(target)):
         return [source for entry in named for source in _entry(target, entry, say)]
     path, _, name = target.partition(":")
+    if is_desktop_file(path):
+        return [UpstreamSource(upstreams_in(Path(path), name, say))]
     is_file = is_file_name(path)
     module = _load_file(Path(path)) if is_file else _load_module(path)
     return _sources(module, path, name, say, is_file=is_file)
@@ -45,7 +52,7 @@ def load(target: str, say: Callable[[str], None] = lambda sentence: None) -> lis
 
 def is_file_name(path: str) -> bool:
     """Whether a target's path is that of a file, and not of a module."""
-    return path.endswith(".py") or "/" in path
+    return path.endswith(".py") or is_desktop_file(path) or "/" in path
 
 
 def is_package_name(target: str) -> bool:
@@ -62,6 +69,33 @@ def entry_points_of(package: str) -> list[EntryPoint]:
         return []
 
 
+class UpstreamSource:
+    """Upstreams without tools of our own beside them: what a desktop client's file offers."""
+
+    def __init__(self, upstreams: Iterable[Upstream]) -> None:
+        self.host = Host()
+        self.upstreams = tuple(upstreams)
+
+    @property
+    def inner(self) -> tuple[()]:
+        """No app is inside."""
+        return ()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """None: its tools are known once somebody has asked the upstreams."""
+        return ()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """There is nothing to share."""
+        yield None
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """It never changes."""
+        return lambda: None
+
+
 def _entry(package: str, entry: EntryPoint, say: Callable[[str], None]) -> list[Source]:
     path, _, name = entry.value.partition(":")
     try:
@@ -76,7 +110,7 @@ def _entry(package: str, entry: EntryPoint, say: Callable[[str], None]) -> list[
 def _sources(
     module: ModuleType, path: str, name: str, say: Callable[[str], None], *, is_file: bool = False
 ) -> list[Source]:
-    sources = [_named(module, path, name)] if name else _found(module, path, say)
+    sources = each_once([_named(module, path, name)] if name else _found(module, path, say))
     for source in sources:
         source.host.target = f"{Path(path).resolve() if is_file else path}{':' if name else ''}{name}"
     return sources
@@ -86,12 +120,12 @@ def _named(module: ModuleType, path: str, name: str) -> Source:
     """A toolkit of an app is served with what the app has for it: its lifespan, its hooks."""
     source = vars(module).get(name)
     if isinstance(source, Source):
-        apps = {id(app): app for app in _apps(module).values() if source in app.toolkits}
+        apps: list[Any] = [app for app in each_once(_apps(module).values()) if source in _toolkits(app)]
         if len(apps) > 1:
             raise DefinitionError(
-                f"{name!r} is in several apps; choose one: {_choice(module, path)}", SourcePlace(path)
+                f"{name!r} is in several apps; choose one: {_choice(_apps(module), path)}", SourcePlace(path)
             )
-        return next((app.only(source) for app in apps.values()), source)
+        return next((app.only(source) for app in apps), source)
     there = [n for n, value in vars(module).items() if isinstance(value, Source)]
     hint = f"it has {', '.join(there)}" if there else "it has none"
     raise DefinitionError(f"{name!r} is not a Toolkit or an App of {path}; {hint}", SourcePlace(path))
@@ -102,8 +136,13 @@ def _apps(module: ModuleType) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if isinstance(value, Source) and hasattr(value, "only")}
 
 
-def _choice(module: ModuleType, path: str) -> str:
-    first, second, *_ = _apps(module)
+def _toolkits(source: Any) -> list[Source]:
+    """Those of an app; of anything else none."""
+    return list(source.toolkits) if hasattr(source, "toolkits") else []
+
+
+def _choice(apps: Iterable[str], path: str) -> str:
+    first, second, *_ = apps
     return f"{path}:{first} or {path}:{second}"
 
 
@@ -112,11 +151,14 @@ def _found(module: ModuleType, path: str, say: Callable[[str], None]) -> list[So
     not in it may be left out on purpose, but not without a word."""
     named = {name: value for name, value in vars(module).items() if isinstance(value, Source)}
     unique = {id(value): value for value in named.values()}
-    apps = list({id(app): app for app in _apps(module).values()}.values())
+    inside = {id(each) for app in _apps(module).values() for each in each_once(app.inner)}
+    outer = {name: app for name, app in _apps(module).items() if id(app) not in inside}
+    apps = list({id(app): app for app in outer.values()}.values())
     if len(apps) > 1:
-        raise DefinitionError(f"has several apps; choose one: {_choice(module, path)}", SourcePlace(path))
+        raise DefinitionError(f"has several apps; choose one: {_choice(outer, path)}", SourcePlace(path))
+    served = {id(each) for app in each_once(apps) for each in (app, *_toolkits(app))}
     for name, value in named.items() if apps else ():
-        if value is not apps[0] and value not in apps[0].toolkits and value.tools:
+        if id(value) not in served and value.tools:
             say(f"{path}: {name} is not served: it is not in the app; write App(…, {name}), or serve {path}:{name} too")
     if not unique and is_installed(path):
         raise SetupError(_without_tools(path))

@@ -4,6 +4,7 @@ takes. Often a name was mistyped, and somebody believes that a rule protects the
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ..model.tool import Tool
@@ -15,9 +16,10 @@ NO_NAMES = ("@", "prompts/", "resources/")
 """How patterns begin that name no tool: a mark is for whatever has it, and the others are of prompts and resources."""
 
 
-def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
-    """Logs one line for all such rules. They are no error: a worker may bring the tool later."""
-    if found := list(_unfitting(settings, tools)):
+def tell_unfitting(settings: Settings, tools: Sequence[Tool], upstreams: Sequence[str] = ()) -> None:
+    """Logs one line for all such rules. They are no error: a worker may bring the tool later. Of the `upstreams`, by
+    their names, nobody knows the tools before they have answered: nothing is said of rules about those."""
+    if found := list(_unfitting(settings, tools, upstreams)):
         _log.warning(
             "rules about tools or input that are not served now, and do nothing unless a worker brings them: %s",
             ", ".join(found),
@@ -29,13 +31,16 @@ def tell_unfitting(settings: Settings, tools: Sequence[Tool]) -> None:
         )
 
 
-def _unfitting(settings: Settings, tools: Sequence[Tool]) -> Iterator[str]:
+def _unfitting(settings: Settings, tools: Sequence[Tool], upstreams: Sequence[str]) -> Iterator[str]:
     """Patterns and members of the input that are nobody's, each with the rule that has them."""
     for setting, rules in _patterns(settings).items():
         for number, patterns in enumerate(rules, 1):
             for pattern in patterns:
                 # `*` fits whatever comes, and what is no name of a tool cannot be mistyped as one.
                 is_name = pattern != "*" and not pattern.startswith(NO_NAMES)
+                toolkit, _, tool_name = pattern.partition(".")
+                if tool_name and any(fnmatchcase(name, toolkit) for name in upstreams):
+                    continue
                 if is_name and not any(matches(pattern, tool) for tool in tools):
                     yield f"{pattern} in {setting}[{number}]"
 

@@ -8,7 +8,21 @@ from typing import Any
 from ..catalogue import Catalogue
 from ..model.run import Source
 from ..model.tool import Code, Tool
+from ..model.upstream import Upstream, each_upstream_once
+from ..runners.loader import load
 from ..runners.loader import sources_of as sources_of
+from .settings.table import Settings
+
+
+def upstreams_of(settings: Settings) -> tuple[Upstream, ...]:
+    """Those of the settings themselves, and of the files and modules that they name. Raises SetupError."""
+    sources = [source for target in settings.tools for source in load(target)]
+    return upstreams_wanted(settings, sources)
+
+
+def upstreams_wanted(settings: Settings, sources: Iterable[Source]) -> tuple[Upstream, ...]:
+    """Those of the settings, and of these sources."""
+    return each_upstream_once((*settings.upstreams, *(up for source in sources for up in source.upstreams)))
 
 
 class Served:
@@ -41,5 +55,9 @@ class Served:
         self._tools = {key: known.get(key, tool) for key, tool in wanted.items()}
 
     def _wanted(self) -> dict[tuple[str, Code[Any]], Tool]:
-        """By reference and code: the same reference with other code is another tool, and takes the old one's place."""
-        return {(tool.reference, tool.code): tool for source in self._sources for tool in source.tools}
+        """By reference and code: the same reference with other code is another tool, and takes the old one's place. A
+        toolkit that is in several apps is the first one's; an app comes before those inside it."""
+        wanted: dict[tuple[str, Code[Any]], Tool] = {}
+        for tool in (tool for source in self._sources for tool in source.tools):
+            wanted.setdefault((tool.reference, tool.code), tool)
+        return wanted

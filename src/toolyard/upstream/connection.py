@@ -25,6 +25,7 @@ SHARED_ASKS = frozenset({"form", "url", "sampling"})
 leave to open what is in them, for everybody."""
 LOG, LOG_LEVEL = PREFIX + "logLevel", "info"
 """What upstreams say while they run a call is passed on from here on; each client then hears what it asked for."""
+MOST_BYTES = 32 * 2**20
 LISTEN = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 """What a server of the newer era is asked to tell of."""
 LISTENED = "notifications/subscriptions/acknowledged"
@@ -48,7 +49,7 @@ class UpstreamAccess(Struct, frozen=True):
     headers: Mapping[bytes, bytes] = {}
     env: Mapping[str, str] = {}
     scrubber: Scrubber | None = None
-    most_bytes: int = 32 * 2**20
+    most_bytes: int = MOST_BYTES
     """The largest answer."""
 
 

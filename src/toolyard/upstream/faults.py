@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..model.upstream import Upstream
+
 LONGEST_TEXT = 2000
 """Characters of what an upstream says about an error."""
 
@@ -18,6 +20,10 @@ class UpstreamFault(Exception):
 
 class NotSent(UpstreamFault):
     """The upstream could not be reached, so that it has not seen the request."""
+
+
+class NoSecret(NotSent):
+    """A secret that its settings name is not kept here."""
 
 
 class Lost(UpstreamFault):
@@ -50,3 +56,18 @@ class UpstreamRefusal(UpstreamFault):
     @property
     def code(self) -> int | None:
         return self.details.code
+
+
+def advice(upstream: Upstream, fault: BaseException) -> str:
+    """What whoever runs the server can do about it, to be put after what the fault says."""
+    if isinstance(fault, NoSecret):
+        return ""  # it has said so itself
+    if isinstance(fault, UpstreamRefusal) and fault.details.status in (401, 403):
+        return '; give it credentials that it takes: auth = { secret = "NAME" }, and toolyard secrets set NAME'
+    if isinstance(fault, UpstreamRefusal):
+        return "; its own log may say why"
+    if upstream.kind == "stdio":
+        return "; start it by hand to see what it does"
+    if isinstance(fault, Misbehaved):
+        return f"; is {upstream.place} the address of an MCP server?"
+    return f"; is it running, and is {upstream.place} its address?"

@@ -74,11 +74,11 @@ class UpstreamEndpoint:
                 method, self._client.path, {**self._headers, **headers}, body, head_s=self._head_s
             )
         except Unsent as error:
-            raise NotSent(str(error)) from None
+            raise NotSent(f"cannot be reached: {error}") from None
         except MaybeSent as error:
-            raise Lost(str(error)) from None
+            raise Lost(f"was lost: {error}") from None
         except BrokenReply as error:
-            raise Misbehaved(str(error)) from None
+            raise Misbehaved(f"cannot be understood: {error}") from None
 
     async def post(self, headers: Mapping[bytes, bytes], body: bytes) -> HttpReply:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)

@@ -28,7 +28,17 @@ LEAVE_S, TERM_S = 2.0, 2.0
 MOST_UNSENT = 16 * 2**20
 """Bytes that wait for a program which does not read; then nothing more is sent to it."""
 GUARD = ("/bin/sh", "-c", 'read _ || kill -KILL -- "-$0"')
-_log = logging.getLogger("toolyard.upstream")
+DEPTH, MOST_DEPTH = "TOOLYARD_UPSTREAM_DEPTH", 4
+"""The variable that says how many servers have started each other, down to this one. Settings by which a server starts
+itself would go on without an end."""
+PROGRAMS = "toolyard.upstream.program"
+"""The logger that has what programs write to standard error."""
+_log = logging.getLogger(PROGRAMS)
+
+
+def _depth() -> int:
+    given = os.environ.get(DEPTH, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 4 else 0
 
 
 def environment_of(values: Mapping[str, str]) -> dict[str, str]:
@@ -64,7 +74,12 @@ class Process(asyncio.SubprocessProtocol):
     @classmethod
     async def start(cls, upstream: Upstream, values: Mapping[str, str], made: "Process") -> None:
         """Starts the program with these variables. Raises NotSent."""
-        environment = environment_of(values)
+        depth = _depth()
+        if depth >= MOST_DEPTH:
+            raise NotSent(
+                f"is not started: this server is itself started by others, {depth} deep; does it start itself?"
+            )
+        environment = environment_of(values) | {DEPTH: str(depth + 1)}
         program = shutil.which(upstream.command[0], path=environment.get("PATH", os.defpath))
         if program is None:
             raise NotSent(f"cannot be started: there is no program {upstream.command[0]!r}")
@@ -130,19 +145,20 @@ class Process(asyncio.SubprocessProtocol):
         self.kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(TERM_S):
+                await self.ended.wait()
                 await self.unguarded.wait()
 
     def kill(self, why: str | None = None) -> None:
-        """Ends it at once."""
+        """Ends it at once. Transports are closed once their processes have ended: before that, asyncio's would take the
+        exit code from whoever waits for it."""
         self._why = self._why or why
         _signal(self.pid, signal.SIGKILL)
-        if self._transport is not None:
+        if self._transport is not None and self.ended.is_set():
             self._transport.close()
         if self._guard is not None:
             guard, self._guard = self._guard, None
             with suppress(ProcessLookupError):
                 guard.kill()
-            guard.close()
 
     @property
     def _input(self) -> asyncio.WriteTransport | None:
@@ -150,6 +166,10 @@ class Process(asyncio.SubprocessProtocol):
         return cast("asyncio.WriteTransport | None", pipe)
 
     # -- what the event loop calls -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Before anything else: a program may have ended by the time that whoever started it goes on."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         if isinstance(data, str):
@@ -221,9 +241,15 @@ class ProcessGuard(asyncio.SubprocessProtocol):
 
     def __init__(self, gone: asyncio.Event) -> None:
         self._gone = gone
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
 
     def process_exited(self) -> None:
         self._gone.set()
+        if self._transport is not None:
+            self._transport.close()
 
 
 def _signal(group: int, number: int) -> bool:

@@ -31,6 +31,7 @@ LIST_AGAIN_S = 300.0
 """How often an upstream is listed that does not say when its list changes."""
 SHORTEST_S, LONGEST_S = 1.0, 60.0
 """Between two lists of an upstream whose list changes each time."""
+LOOK_AT_LOCK_S = 1.0
 JITTER = 0.1
 TOOLS_CHANGED = "notifications/tools/list_changed"
 LARGE_LIST = 50
@@ -104,13 +105,26 @@ class FollowedUpstream:
                 trouble = str(fault) or "did not list its tools in time"
                 self.link.health.fails(trouble)
                 self._tell(trouble)
-                await _pause(max(self.link.health.pause_s, SHORTEST_S))
+                await self._rest(max(self.link.health.pause_s, SHORTEST_S))
 
     def look_again(self) -> None:
         """Something about its tools may be decided otherwise by now, such as what is locked."""
         self._changed.set()
 
+    async def _rest(self, seconds: float) -> None:
+        """Waits. Whatever is decided meanwhile about its tools, as they were last listed, holds for them."""
+        end = time.monotonic() + _jittered(seconds)
+        while (left := end - time.monotonic()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+            self._changed.clear()
+            await self.serve_kept()
+
     async def _list(self) -> None:
+        self._changed.clear()
         listing = await self.link.listing()
         self.link.health.works()
         self._tell("")
@@ -132,7 +146,6 @@ class FollowedUpstream:
 
     async def _until_changed(self) -> None:
         """Raises UpstreamFault where the upstream is gone."""
-        self._changed.clear()
         hearing = asyncio.ensure_future(self._hear_of_change())
         looking = asyncio.ensure_future(self._changed.wait())
         try:
@@ -222,6 +235,16 @@ class Upstreams:
     def tasks(self) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """What has to run beside the server, with a name for each."""
         return [(f"upstream {name}", each.follow) for name, each in self.followed.items()]
+
+    async def follow_lock(self, revision: Callable[[], int]) -> None:
+        """Has what is served judged again soon after the lock has changed, whose number this is. Until cancelled."""
+        seen = revision()
+        while True:
+            await asyncio.sleep(LOOK_AT_LOCK_S)
+            if (now := revision()) != seen:
+                seen = now
+                for each in self.followed.values():
+                    each.look_again()
 
     def reports(self) -> list[UpstreamReport]:
         return [each.report() for each in self.followed.values()]

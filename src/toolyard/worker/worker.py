@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..client.transport import AsyncHttpTransport, HttpTransport
 from ..model.errors import ToolyardError
-from ..model.run import Runner, Source
+from ..model.run import Runner, Source, each_once
 from ..runners.attempt import AttemptBounds, recipe_of
 from ..runners.core_files import no_core_files
 from ..runners.inline import Inline
@@ -72,8 +72,8 @@ class Worker:
     """
 
     def __init__(self, sources: Sequence[Source], options: Options, announce: Callable[[], None]) -> None:
-        self._sources, self._options, self._announce = sources, options, announce
-        self._tools = [tool for source in sources for tool in source.tools]
+        self._sources, self._options, self._announce = each_once(sources), options, announce
+        self._tools = [tool for source in self._sources for tool in source.tools]
         self._reachability = Reachability(options.url)
         self._leaving = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None

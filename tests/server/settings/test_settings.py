@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from toolyard import App, Toolkit
+from toolyard import App, SecretName, Toolkit, Upstream
 from toolyard.model.errors import SettingsError
-from toolyard.model.upstream import SecretName, Upstream
 from toolyard.server.settings.table import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 from toolyard.trust.access.access import Rule
 from toolyard.trust.access.worker_rules import WorkerRule
@@ -81,6 +80,43 @@ def test_lists_do_not_leak_from_one_settings_into_the_next() -> None:
     assert Settings().api_keys == []
 
 
+def test_upstreams_of_flags_come_beside_those_of_the_file() -> None:
+    write("[[upstreams]]\nname = 'A'\ncommand = ['a']\n")
+    settings = load_settings({"upstreams": [{"name": "B", "command": ["b"]}]}, {})
+    assert [each.name for each in settings.upstreams] == ["A", "B"]
+
+
+def test_where_nothing_is_named_the_reference_tools_are_served_unless_there_are_upstreams() -> None:
+    assert Settings().targets == ["toolyard.reference"]
+    assert exactly(upstreams=[{"name": "A", "command": ["a"]}]).targets == []
+    assert exactly(tools=["a.py"], upstreams=[{"name": "A", "command": ["a"]}]).targets == ["a.py"]
+
+
+UPSTREAM = "[[upstreams]]\nname = 'Other'\ncommand = ['a']\n[[upstreams]]\nname = 'Hub'\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("", "it must have either mcp, an address, or command, a program to start"),
+        (f"mcp = 'https://a:{SECRET}@b.example'", "without credentials in it, got '…@b.example'"),
+        (f"mcp = 'http://b.example?k={SECRET}'\nauth = {{ secret = 'HUB' }}", "only over https, or to this machine"),
+        (f"mcp = 'https://b.example'\nheaders = {{ Host = '{SECRET}' }}", "headers: 'Host' cannot be set here"),
+        (f"command = ['a']\nenv = {{ 'A B' = '{SECRET}' }}", "env: 'A B' cannot be a variable with that value"),
+        ("mcp = 'https://b.example'\ntrustd = true", "trustd"),
+        ("mcp = 5", "mcp"),
+        (f"mcp = 'https://b.example'\nauth = '{SECRET}'", "auth"),
+    ],
+)
+def test_an_upstream_that_cannot_be_is_refused_with_its_line_and_without_its_secrets(table: str, said: str) -> None:
+    write(UPSTREAM + table)
+    with pytest.raises(SettingsError) as error:
+        load_settings({}, {})
+    assert said in str(error.value)
+    assert SECRET not in str(error.value)
+    assert "toolyard.toml:4: " in str(error.value)
+
+
 SAMPLES: dict[str, tuple[Any, str, Any]] = {
     # setting: in the file, in the environment, as it is read
     "tools": (["a.py", "b"], "a.py, b,", ["a.py", "b"]),
@@ -124,12 +160,12 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "access": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [Rule(("A.*",), name="access[1]")]),
     "approvals": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [ApprovalRule(("A.*",), name="approvals[1]")]),
     "approval_wait_s": (60, "60", 60.0),
-    "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
     "upstreams": (
-        [{"name": "Hub", "mcp": "https://hub.example.com/mcp", "auth": {"secret": "HUB"}}],
-        '[{"name": "Hub", "mcp": "https://hub.example.com/mcp", "auth": {"secret": "HUB"}}]',
-        [Upstream("Hub", mcp="https://hub.example.com/mcp", auth=SecretName("HUB"))],
+        [{"name": "Hub", "mcp": "https://a.example/mcp", "auth": {"secret": "HUB"}}],
+        '[{"name": "Hub", "mcp": "https://a.example/mcp", "auth": {"secret": "HUB"}}]',
+        [Upstream("Hub", mcp="https://a.example/mcp", auth=SecretName("HUB"))],
     ),
+    "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
     "lock_file": ("a.lock", "a.lock", "a.lock"),
     "lock": ("warn", "WARN", "warn"),
     "lock_allows_new": (True, "yes", True),

@@ -25,6 +25,7 @@ VERBS = {
     "reject": "toolyard.cli.verbs.approvals:reject",
     "connections": "toolyard.cli.verbs.connections:connections",
     "secrets": "toolyard.cli.verbs.secrets:secrets",
+    "upstreams": "toolyard.cli.verbs.upstreams:upstreams",
     "console": "toolyard.cli.verbs.console:console",
     "explain": "toolyard.cli.verbs.explain:explain",
     "lock": "toolyard.cli.verbs.lock:lock",

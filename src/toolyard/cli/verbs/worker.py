@@ -20,7 +20,7 @@ from ...server.http.logs import set_up_logging
 from ...version import VERSION
 from ...worker.worker import Options, Worker
 from ..support.options import seconds, whole
-from ..support.screen import complaints, say
+from ..support.screen import complain, complaints, say
 from ..support.target import Ca, Key, Server, address
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -64,6 +64,8 @@ def worker(
     if not len(catalogue):
         raise SetupError(f"{', '.join(targets)} has no tools to offer")
     _set_up_logging(log_level)
+    for upstream in (up.name for source in sources for up in source.upstreams):
+        complain(f"{upstream} is not offered: upstreams are a server's\n")
     made = Worker(sources, options, lambda: announce(catalogue, options))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _leave(made))

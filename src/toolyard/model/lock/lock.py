@@ -42,6 +42,10 @@ class LockedTool(Struct, frozen=True):
     by: Bringer | None = None
 
     @property
+    def toolkit(self) -> str:
+        return self.id.partition(".")[0]
+
+    @property
     def id(self) -> str:
         return self.reference.partition("@")[0]
 

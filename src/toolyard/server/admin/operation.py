@@ -8,7 +8,7 @@ The operations are no part of the API that callers have, so the OpenAPI document
 credentials do not open them, nor does a request from the same machine: the operator's token does.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from ..http.routes import Route
 
 if TYPE_CHECKING:
     from ...trust.requirements.accounts import Accounts
+    from ...upstream.upstreams import FollowedUpstream, Upstreams
 
 
 class RunningServer(Struct, frozen=True):
@@ -41,6 +42,8 @@ class RunningServer(Struct, frozen=True):
     approval_rules: Sequence[ApprovalRule]
     sync_keys: Callable[[], Awaitable[None]]
     """Has the server read the API keys again, so that a change counts before it is acknowledged."""
+    upstreams: "Upstreams | None"
+    """None where it has none."""
 
 
 class OperatorParts(Struct, frozen=True):
@@ -54,6 +57,8 @@ class OperatorParts(Struct, frozen=True):
     """Loads users' accounts at providers when an operator asks for them: few do, and the OAuth client is heavy."""
     console_code: Callable[[Exchange], Awaitable[ConsoleCode]]
     """Makes a code that lets one browser into the console."""
+    idle_upstreams: "Callable[[], Awaitable[Mapping[str, FollowedUpstream]]]"
+    """Makes what is needed to ask the upstreams of the settings, by their names, where no server follows them."""
     server: RunningServer | None = None
     """None: the ledger is open in this process alone, and no server runs on it here."""
 

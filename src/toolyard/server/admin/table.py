@@ -5,7 +5,19 @@ A new operation is a row beside its handler, in the module of its subject; a new
 """
 
 from ..http.routes import Route
-from . import accounts, api_keys, approvals, audit, calls, console_code, erasure, explain, secrets, worker_tools
+from . import (
+    accounts,
+    api_keys,
+    approvals,
+    audit,
+    calls,
+    console_code,
+    erasure,
+    explain,
+    secrets,
+    upstreams,
+    worker_tools,
+)
 from .operation import Operation, OperatorParts
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -18,6 +30,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *accounts.OPERATIONS,
     *approvals.OPERATIONS,
     *worker_tools.OPERATIONS,
+    *upstreams.OPERATIONS,
     *console_code.OPERATIONS,
 )
 

@@ -31,7 +31,7 @@ from ...model.caller import Caller
 from ...model.clock import SYSTEM_CLOCK, Clock
 from ...model.errors import SettingsError
 from ...model.json_bounds import JsonBounds
-from ...model.run import Runner, Source
+from ...model.run import Runner, Source, each_once
 from ...model.tool import Tool
 from ...model.upstream import refuse_alike
 from ...runners.inline import Inline
@@ -95,13 +95,13 @@ from ..oxp.listing import Listing
 from ..pages import site_routes
 from ..rule_check import tell_unfitting
 from ..settings.table import MEMORY, Settings
-from ..sources import Served
+from ..sources import Served, upstreams_wanted
 from ..tool_lock import gate_of
 from ..wire_check import check_listing, headers_of
 from .lag import LagWatch
 
 if TYPE_CHECKING:
-    from ...upstream.upstreams import Upstreams
+    from ...upstream.upstreams import FollowedUpstream, Upstreams
     from ..accounts.parts import AccountParts
     from ..group.counters import GroupCounters
 
@@ -143,8 +143,8 @@ class Yard:
         self.settings, self._clock, self._listening = settings, clock, listening
         self._public_url = settings.public_url or listening.address or None
         """The address in links; None where only requests show it."""
-        self.sources = list(sources)
-        self._upstreams_wanted = (*settings.upstreams, *(up for each in self.sources for up in each.upstreams))
+        self.sources = each_once(sources)
+        self._upstreams_wanted = upstreams_wanted(settings, self.sources)
         self.supervisor = Supervisor()
         self.readiness = Readiness(self.supervisor)
         self.metrics = Metrics()
@@ -290,7 +290,8 @@ class Yard:
                 raise SettingsError(f"the upstream {each.name} is called like the toolkit {own}; give it another name")
         if not wanted:
             return None
-        tools = UpstreamTools(self.catalogue, plans, self._lock, check_listing)
+        hosts = {up.name: source.host for source in reversed(self.sources) for up in source.upstreams}
+        tools = UpstreamTools(self.catalogue, plans, self._lock, check_listing, hosts)
         upstreams: Upstreams = load("gateway")(
             wanted, tools, self.store, self._ring, held, self.settings.max_result_bytes
         )
@@ -359,6 +360,7 @@ class Yard:
                     await self.upstreams.serve_kept()
                     for name, follow in self.upstreams.tasks():
                         self._keep(stack, name, follow)
+                    self._keep(stack, "lock of upstreams", partial(self.upstreams.follow_lock, self._lock.revision))
                 await self._restarts.start_all()
                 await self._keys.sync()
                 stack.push_async_callback(self._keys.close)
@@ -377,7 +379,7 @@ class Yard:
                 stack.enter_context(self.mcp.subscriptions.open())
                 await stack.enter_async_context(self._operator_socket.opened())
                 self._life = stack.pop_all()
-            tell_unfitting(self.settings, self.catalogue.all())
+            self._tell_unfitting(self.settings)
             self.readiness.take_calls()
             self.started = True
 
@@ -409,9 +411,12 @@ class Yard:
             self._admission.adopt(has_issuers=bool(settings.issuers), by_address=self.limiting.is_by_address)
             self.guard.adopt(settings.allowed_hosts, settings.cors_origins)
             self.asgi.allow_pages(settings.cors_origins)
-            tell_unfitting(settings, self.catalogue.all())
+            self._tell_unfitting(settings)
 
         return adopt
+
+    def _tell_unfitting(self, settings: Settings) -> None:
+        tell_unfitting(settings, self.catalogue.all(), [each.name for each in self._upstreams_wanted])
 
     async def _end_tokens(self, before: list[tuple[Caller, bytes]]) -> None:
         """Ends what goes on with tokens that are not taken any more."""
@@ -514,8 +519,9 @@ class Yard:
     def _admin(self, clock: Clock) -> LateRoutes:
         """The operator's table, with everything that a running server knows."""
         server = RunningServer(
-            self.catalogue, self.access, lambda: self.limiting.limits, self.settings.approvals, self._keys.sync
-        )
+            self.catalogue, self.access, lambda: self.limiting.limits, self.settings.approvals, self._keys.sync,
+            self.upstreams,
+        )  # fmt: skip
         parts = OperatorParts(
             self.store,
             self._ring,
@@ -523,6 +529,7 @@ class Yard:
             self._decisions,
             lambda: self._connecting(clock).connections,
             lambda exchange: load("console_code")(self.store, self._ring, exchange.base_url()),
+            _none_are_idle,
             server,
         )
         methods = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
@@ -533,6 +540,7 @@ class Yard:
         parts = ConsoleParts(
             self.store, self._ring, self.catalogue, self.engine, self._workers, self._decisions, self.readiness,
             self.witness, lambda: self.settings.access, self.settings.approvals, lambda: not self.needs_credentials,
+            (lambda: ()) if self.upstreams is None else self.upstreams.reports,
         )  # fmt: skip
         return LateRoutes("/console", frozenset({"GET", "HEAD", "POST"}), lambda: load("console")(parts, clock.now))
 
@@ -573,6 +581,11 @@ def bounds_of(settings: Settings) -> JsonBounds:
 def telling_of(settings: Settings) -> ModelText:
     safe_text: Any = settings.safe_text
     return ModelText(safe_text, settings.max_output_bytes)
+
+
+async def _none_are_idle() -> "dict[str, FollowedUpstream]":
+    """A running server follows all of its upstreams."""
+    return {}
 
 
 async def _already_started() -> None:

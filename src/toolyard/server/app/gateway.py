@@ -4,7 +4,7 @@ keys under which their calls are known there. Loaded where there is an upstream,
 
 import hmac
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -12,15 +12,16 @@ import msgspec
 
 from ...engine.upstream_tools import UpstreamTools
 from ...model.run import Run
+from ...model.tool import Tool
 from ...model.upstream import Given, SecretName, Upstream
 from ...store.contract import Store
 from ...store.values import StoreDown, UpstreamRecord
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
-from ...upstream.connection import UpstreamAccess
-from ...upstream.faults import NotSent
-from ...upstream.upstreams import Upstreams
+from ...upstream.connection import MOST_BYTES, UpstreamAccess
+from ...upstream.faults import NoSecret, NotSent
+from ...upstream.upstreams import FollowedUpstream, Upstreams
 
 PURPOSE = "upstream"
 _encode = msgspec.msgpack.Encoder().encode
@@ -29,7 +30,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class UpstreamSecrets:
     """Looks up what the settings of an upstream name, each time that it is connected to: secrets are renewed."""
 
-    def __init__(self, held: HeldSecrets, most_bytes: int) -> None:
+    def __init__(self, held: HeldSecrets, most_bytes: int = MOST_BYTES) -> None:
         self._held, self._most_bytes = held, most_bytes
 
     async def reach(self, upstream: Upstream) -> UpstreamAccess:
@@ -41,14 +42,15 @@ class UpstreamSecrets:
             except StoreDown as down:
                 raise NotSent(f"cannot be connected to: {down.message}") from None
             if value is None:
-                raise NotSent(
+                raise NoSecret(
                     f"needs the secret {name}, which is not kept here; set it with toolyard secrets set {name}"
                 )
             found[name] = value
         headers = {name.lower().encode(): value.encode() for name, value in _filled(upstream.headers, found).items()}
         if upstream.auth is not None:
             headers[b"authorization"] = b"Bearer " + found[upstream.auth.secret].encode()
-        scrubber = Scrubber(found.items()) if found else None
+        hidden = upstream.written_values | found
+        scrubber = Scrubber(hidden.items()) if hidden else None
         return UpstreamAccess(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
 
 
@@ -96,6 +98,20 @@ def gateway(
     """All upstreams of a server, not connected to yet."""
     secrets = UpstreamSecrets(held, most_bytes)
     return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of)
+
+
+async def idle_upstreams(upstreams: Iterable[Upstream], store: Store, held: HeldSecrets) -> dict[str, FollowedUpstream]:
+    """By their names, what is known of upstreams where no server runs: they can be asked, and nothing of them is
+    served."""
+    shelf, secrets = LedgerShelf(store), UpstreamSecrets(held)
+    made = {each.name: FollowedUpstream(each, secrets.reach, shelf, _served_nowhere) for each in upstreams}
+    for each in made.values():
+        await each.serve_kept()
+    return made
+
+
+async def _served_nowhere(upstream: Upstream, tools: Sequence[Tool]) -> Mapping[str, str]:
+    return {}
 
 
 def _filled(given: Mapping[str, Given], found: Mapping[str, str]) -> dict[str, str]:

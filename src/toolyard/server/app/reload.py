@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from ...runners.desktop_file import is_desktop_file
 from ...runners.loader import entry_points_of, is_package_name
 
 LOOK_EVERY_S = 0.3
@@ -28,17 +29,20 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 def supervise(arguments: list[str], targets: Iterable[str], listener: socket.socket) -> None:
     """Runs `toolyard` with these arguments, and again after each change of a file beside the targets, until
     interrupted."""
-    folders = {_folder(target) for target in targets}
+    targets = list(targets)
+    # Of a desktop client's file, nothing but the file itself: what else is in its folder is no code of these tools.
+    files = [target.partition(":")[0] for target in targets if is_desktop_file(target)]
+    folders = {_folder(target) for target in targets if not is_desktop_file(target)}
     # The child has the socket by its number, and this process keeps it open: between two, connections queue up.
     command = [sys.executable, "-m", "toolyard", *arguments, "--fd", str(listener.fileno())]
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
-    seen = _stamps(folders)
+    seen = _stamps(folders, files)
     child = _started(command, listener)
     try:
         while True:
             time.sleep(LOOK_EVERY_S)
-            now = _stamps(folders)
+            now = _stamps(folders, files)
             if now != seen:
                 seen = now
                 _end(child)
@@ -85,9 +89,10 @@ def _folder(target: str) -> Path:
     return Path(spec.origin).parent if spec and spec.origin else Path.cwd()
 
 
-def _stamps(folders: set[Path]) -> dict[str, float]:
+def _stamps(folders: set[Path], files: Iterable[str]) -> dict[str, float]:
     """When each file was changed last."""
-    return dict(stamp for folder in folders for path in _files(folder) for stamp in _stamp(path))
+    found = (path for folder in folders for path in _files(folder))
+    return dict(stamp for path in (*files, *found) for stamp in _stamp(path))
 
 
 def _stamp(path: str) -> Iterator[tuple[str, float]]:

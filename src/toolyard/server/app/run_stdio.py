@@ -25,6 +25,7 @@ from ..ledger import is_shared
 from ..mcp.transports.pipes import InputLines, OutputPipe, Pipes, read_lines
 from ..mcp.transports.stdio import StdioServer, Surroundings
 from ..settings.table import Settings
+from ..sources import upstreams_wanted
 from .compose import Listening, Yard, bounds_of
 from .shutdown import Shutdown
 
@@ -97,7 +98,7 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
             f"the ledger's folder {folder} cannot be made ({error.strerror}); name another place with "
             "--store sqlite:FILE, or none with --store sqlite::memory:"
         ) from None
-    tools = _digest_of(settings.tools)
+    tools = _digest_of(settings.tools, [each.address for each in upstreams_wanted(settings, sources)])
     for slot in range(MOST_SLOTS):
         own = replace(settings, store=f"sqlite:{folder / f'stdio-{tools}-{slot}.db'}")
         yard = Yard(sources, own, listening=_listening(own))
@@ -109,11 +110,11 @@ async def _started(sources: list[Source], settings: Settings) -> Yard:
     raise SetupError(f"all {MOST_SLOTS} ledgers in {folder} are in use; name another with --store sqlite:FILE")
 
 
-def _digest_of(targets: Sequence[str]) -> str:
-    """Tells the tools of one project from those of another: files by where they are, modules by whose Python has
-    them."""
+def _digest_of(targets: Sequence[str], upstreams: Sequence[str]) -> str:
+    """Tells the tools of one project from those of another: files by where they are, modules by whose Python has them,
+    upstreams by their addresses."""
     named = [str(Path(each).resolve()) if Path(each.partition(":")[0]).exists() else each for each in targets]
-    return sha256("\n".join((sys.prefix, *named)).encode(errors="surrogateescape")).hexdigest()[:12]
+    return sha256("\n".join((sys.prefix, *named, *upstreams)).encode(errors="surrogateescape")).hexdigest()[:12]
 
 
 def _listening(settings: Settings) -> Listening:

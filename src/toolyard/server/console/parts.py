@@ -1,6 +1,7 @@
 """The parts of a server that the console's pages are made from."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -14,6 +15,9 @@ from ...trust.sealing.ring import KeyRing
 from ..approvals.decisions import AuditedApprovals
 from ..intake.readiness import Readiness
 from ..intake.witness import Witness
+
+if TYPE_CHECKING:
+    from ...upstream.upstreams import UpstreamReport
 
 
 class ConsoleParts(Struct, frozen=True):
@@ -31,3 +35,5 @@ class ConsoleParts(Struct, frozen=True):
     """The rules, which change while the server runs."""
     approval_rules: Sequence[ApprovalRule]
     is_open: Callable[[], bool]
+    upstreams: Callable[[], "Sequence[UpstreamReport]"]
+    """How each of them fares."""

@@ -19,7 +19,7 @@ def sections(parts: ConsoleParts) -> list[Section]:
     """A new page is a line here."""
     store = parts.store
     return [
-        Overview(store, parts.catalogue, parts.decisions.approvals, parts.readiness),
+        Overview(store, parts.catalogue, parts.decisions.approvals, parts.readiness, parts.upstreams),
         Tools(parts.catalogue, parts.engine, parts.workers, parts.access, parts.approval_rules, parts.is_open),
         CallsPage(store, parts.decisions.approvals),
         ApprovalsPage(store, parts.decisions),

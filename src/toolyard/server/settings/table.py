@@ -55,21 +55,41 @@ FILE = "toolyard.toml"
 LOCK_FILE = "tools.lock"
 MEMORY = "sqlite::memory:"
 PREFIX = "TOOLYARD_"
+REFERENCE = "toolyard.reference"
+"""What is served where nothing is named, to look around."""
 FOR_TESTS = "TOOLYARD_TEST_"
 FLAGS = {"serve_processes": "--processes"}
 """The flags that are not named as their settings are."""
-OTHERS = frozenset({"TOOLYARD_SERVER", "TOOLYARD_KEY", "TOOLYARD_CA", "TOOLYARD_TRUST", "TOOLYARD_CONFIG"})
-"""Variables that clients and verbs read, and no server."""
+OTHERS = frozenset(
+    {
+        "TOOLYARD_SERVER",
+        "TOOLYARD_KEY",
+        "TOOLYARD_CA",
+        "TOOLYARD_TRUST",
+        "TOOLYARD_CONFIG",
+        "TOOLYARD_UPSTREAM_DEPTH",
+    }
+)
+"""Variables that are no settings: clients and verbs read them, or a server that another one has started."""
 # HOST, PORT and PORT_8000_TCP of a service, and the old PORT=tcp://…, as Docker's links had them.
 _service = re.compile(r"TOOLYARD_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_.+)?)").fullmatch
 _service_address = re.compile(r"(tcp|udp|sctp)://.*").fullmatch
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def row(default: Any, meaning: str, read: Callable[[Any], Any], *, secret: bool = False, changes: bool = False) -> Any:
+def row(
+    default: Any,
+    meaning: str,
+    read: Callable[[Any], Any],
+    *,
+    secret: bool = False,
+    changes: bool = False,
+    adds: bool = False,
+) -> Any:
     """One setting. `meaning` is its help and its documentation, `read` checks a value, and a `secret` one is never
-    shown in a message. One that `changes` is followed by a server that runs, after SIGHUP."""
-    metadata = {"meaning": meaning, "read": read, "secret": secret, "changes": changes}
+    shown in a message. One that `changes` is followed by a server that runs, after SIGHUP. Flags of one that `adds`
+    come beside what the file and the environment say, and not in its place."""
+    metadata = {"meaning": meaning, "read": read, "secret": secret, "changes": changes, "adds": adds}
     if isinstance(default, list | dict):  # dataclasses want these made anew for each object
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -83,7 +103,9 @@ class Settings:
     to compile them takes as long as to import twenty modules, at every start.
     """
 
-    tools: list[str] = row([], "What to serve: files, modules, either with :name, or installed packages.", texts)
+    tools: list[str] = row(
+        [], "What to serve: files, modules, either with :name, installed packages, desktop clients' JSON files.", texts
+    )
     name: str = row("toolyard", "What the server is called: by MCP clients, above all.", server_name)
     title: str | None = row(None, "The same for people: on its pages, and in MCP clients. Without: the name.", text)
     instructions: str | None = row(None, "What models should know of the server: MCP clients are told.", text)
@@ -157,7 +179,7 @@ class Settings:
     approval_wait_s: float = row(3600.0, "How long a call waits for a person's yes, in seconds.", seconds)
     workers: list[WorkerRule] = row([], "Whose workers may offer which tools, and for whom: [[workers]].", worker_rules)
     upstreams: list[Upstream] = row(
-        [], "Other servers whose tools are served here: [[upstreams]] tables.", upstreams, secret=True
+        [], "Other servers whose tools are served here: [[upstreams]] tables.", upstreams, secret=True, adds=True
     )
     max_tools_per_worker: int = row(1000, "How many tools a worker may offer.", whole(1, 10**6))
     max_tools_per_caller: int = row(2000, "How many tools all workers of a caller may offer together.", whole(1, 10**6))
@@ -261,6 +283,11 @@ class Settings:
         return self.title or self.name
 
     @property
+    def targets(self) -> list[str]:
+        """What is loaded and served: what is named, or the reference tools; nothing where there are upstreams alone."""
+        return self.tools or ([] if self.upstreams else [REFERENCE])
+
+    @property
     def has_authentication(self) -> bool:
         """Whether the settings themselves ask callers for credentials. Keys in the ledger do so, too."""
         return bool(self.api_keys or self.jwt_secret or self.issuers)
@@ -310,7 +337,8 @@ def load_settings(
         values.update(source)
     for name, value in flags.items():
         _known(name, name, None)
-        values[name] = _read(name, value, FLAGS.get(name) or f"--{name.replace('_', '-')}", _nowhere)
+        given = _read(name, value, FLAGS.get(name) or f"--{name.replace('_', '-')}", _nowhere)
+        values[name] = [*values.get(name, ()), *given] if _row(name).metadata["adds"] else given
     # As `toolyard.toml`, the lock counts by being there; whoever wants none says lock = "off".
     if "lock_file" not in values and Path(LOCK_FILE).exists():
         values["lock_file"] = LOCK_FILE
@@ -382,10 +410,14 @@ def _known(name: str, shown: str, place: SourcePlace | None) -> None:
         raise SettingsError(f"there is no setting {shown!r}; {hint}", place)
 
 
+def _row(name: str) -> Field[Any]:
+    return next(row for row in rows() if row.name == name)
+
+
 def _read(name: str, value: Any, shown: str, place: Callable[[int], SourcePlace | None]) -> Any:
     """The value of a setting. `shown` is what it is called where it stands; `place` finds the line of one of its
     tables, by its number. Raises SettingsError."""
-    setting = next(row for row in rows() if row.name == name)
+    setting = _row(name)
     try:
         return setting.metadata["read"](value)
     except WrongTable as wrong:
