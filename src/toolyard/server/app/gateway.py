@@ -18,7 +18,7 @@ from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
 from ...upstream.connection import Reach
 from ...upstream.faults import NotSent
-from ...upstream.upstreams import Upstreams
+from ...upstream.upstreams import ResultNames, Upstreams
 
 PURPOSE = "upstream"
 _encode = msgspec.msgpack.Encoder().encode
@@ -82,10 +82,11 @@ def gateway(
     ring: KeyRing,
     held: HeldSecrets,
     most_bytes: int,
+    named: ResultNames,
 ) -> Upstreams:
-    """All upstreams of a server, not connected to yet."""
+    """All upstreams of a server, not connected to yet. `named` is told of the resources that results name."""
     secrets = UpstreamSecrets(held, most_bytes)
-    return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of)
+    return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of, named)
 
 
 def _filled(given: Mapping[str, Given], found: Mapping[str, str]) -> dict[str, str]:

@@ -257,6 +257,7 @@ class StdioServer:
         if message.method in SETTINGS:
             change(message, state, self._parts.subscriptions.most)
             self._wanted.uris = tuple(state.subscriptions)
+            self._parts.subscriptions.follows_others()
             return b"{}"
         older = self._older_peer(state)
         return await self._parts.dispatcher.answer(StdioRequest(message, older, outlet, self._around.base_url))
