@@ -27,6 +27,7 @@ from .model.errors import RequestError, ToolError
 from .model.json_value import decode
 from .model.run import Asking, Run, Source
 from .model.tool import Host, Proceed, Tool
+from .model.upstream import Upstream
 from .server.app.compose import Yard
 from .server.settings.table import exactly
 from .text.addresses import LOCALHOST
@@ -318,6 +319,10 @@ class _AttendedSource:
     def tools(self) -> tuple[Tool, ...]:
         # Without `asks`: a client that can answer nothing would be refused, and here the person answers.
         return tuple(replace(tool, host=self.host, asks=()) for tool in self._source.tools)
+
+    @property
+    def upstreams(self) -> tuple[Upstream, ...]:
+        return self._source.upstreams
 
     async def _attend(self, run: Run, proceed: Proceed) -> Any:
         run.channel = _PersonsChannel(run, self._person)

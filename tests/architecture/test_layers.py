@@ -41,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
         "trust",
         "engine",
         "wires",
+        "upstream",
         "lazy",
         "supervision",
         "version",

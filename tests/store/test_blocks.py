@@ -247,7 +247,7 @@ def test_a_block_is_opened_for_its_own_ids_alone() -> None:
 def test_a_later_toolyard_may_add_members_to_a_line_and_not_change_its_format() -> None:
     known = Known("a", "t", "s", None, "A.B", "oxp", State.COMPLETE, b"1", 0.0)
     (new,), _ = in_blocks([ran(known)], 5.0)
-    later = replace(new, lines=[new.lines[0][:-1] + b',"later",{"a":1}]'])
+    later = replace(new, lines=[new.lines[0][:-1] + b',null,"later",{"a":1}]'])
     found = there(blocks.numbered_in(later.numbered([9]), 9, 0.0))
     assert (found.seq, found.key.call_id, found.finished_at, found.value) == (9, "a", 5.0, b"1")
     with pytest.raises(ValueError, match="a block of format 2, and this toolyard knows 1"):

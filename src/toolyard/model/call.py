@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from .errors import Problem, ToolError
 
@@ -96,6 +96,22 @@ class ListTools(Struct, frozen=True):
     all_versions: bool = False
 
 
+class ResultExtra(Struct, omit_defaults=True):
+    """What a result of a tool elsewhere has beside the one value that every wire shows: MCP's content and `_meta`, as
+    they came. It may also stand beside an error."""
+
+    content: Raw | UnsetType = UNSET
+    """The content blocks, where the value is something else: the structured result."""
+    is_content: bool = False
+    """Whether the value itself is the content blocks."""
+    meta: Raw | UnsetType = UNSET
+    """Members of `_meta` for the client."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(each) for each in (self.content, self.meta) if isinstance(each, Raw))
+
+
 class Outcome(Struct):
     """How a call ended: with a value, or with an error of its tool."""
 
@@ -107,11 +123,5 @@ class Outcome(Struct):
     """The result as encoded JSON; None where the tool failed."""
     error: ToolError | None = None
     """What the tool failed with; None where it did not."""
-
-
-class ResultExtra(Struct, omit_defaults=True):
-    """shim"""
-
-    content: Raw | None = None
-    is_content: bool = False
-    meta: Raw | None = None
+    extra: ResultExtra | None = None
+    """What there is beside the value or the error, where the tool runs elsewhere and its server said more."""

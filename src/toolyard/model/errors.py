@@ -217,6 +217,8 @@ class ToolError(ToolyardError):
 
     code = "tool_failed"
     """Why the call ended, as the ledger records it."""
+    extra: Any = None
+    """What there is beside the error, as a `ResultExtra`: a tool of an upstream may fail with pictures."""
     effects: str | None = None
     """`unknown` where the tool was stopped half way, and may have done some of its work."""
 

@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from .call import CallTool, Outcome
+from .call import CallTool, Outcome, ResultExtra
 from .errors import ToolError
-from .json_value import decode
+from .json_value import decode, decode_as
 from .lifecycle import State, WaitingFor
 from .run import Run
 from .tool import Tool
@@ -26,6 +26,35 @@ Family = Literal["oxp", "otc_draft", "mcp", "lifecycle"]
 
 Queue = Literal["node", "session", "worker"]
 """Who runs a call: a server's own process, whoever works on the session's requests, or a worker that has the tool."""
+
+
+PACKED = b"\x01"
+"""How a value or an error begins in the ledger that has something beside it. No JSON begins so."""
+_LENGTH = 8
+
+
+def packed(json: bytes, extra: ResultExtra | None) -> bytes:
+    """A value or an error as the ledger keeps it: JSON and, where there is more, that behind it. So whatever becomes of
+    a result, its size, its end, its erasure, becomes of all of it."""
+    return json if extra is None else PACKED + len(json).to_bytes(_LENGTH, "big") + json + _encode(extra)
+
+
+def unpacked(data: bytes) -> tuple[bytes, ResultExtra | None]:
+    """What stands beside it and cannot be read is not there: one bad row spoils no list."""
+    end = 1 + _LENGTH + int.from_bytes(data[1 : 1 + _LENGTH], "big")
+    try:
+        return data[1 + _LENGTH : end], decode_as(data[end:], ResultExtra)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return data[1 + _LENGTH : end], None
+
+
+def value_of(outcome: Outcome) -> bytes:
+    """The value of a call that ended well, as the ledger keeps it."""
+    return packed(bytes(outcome.value or b"null"), outcome.extra)
+
+
+def error_of(outcome: Outcome, error: ToolError) -> bytes:
+    return packed(_encode(error.members()), outcome.extra)
 
 
 class CallKey(Struct, frozen=True):
@@ -167,6 +196,14 @@ class CallRecord(Struct):
     offer: str | None = None
     is_cut: bool = False
     """Its input or its result is large and was not read with it: it is empty, or None, here."""
+    extra: ResultExtra | None = None
+    """What there is beside its value or error. In the ledger it is packed together with that."""
+
+    def __post_init__(self) -> None:
+        if self.value is not None and self.value[:1] == PACKED:
+            self.value, self.extra = unpacked(self.value)
+        elif self.error is not None and self.error[:1] == PACKED:
+            self.error, self.extra = unpacked(self.error)
 
     def is_of(self, tool: Tool) -> bool:
         """Whether this is the very tool that it was made to. Another may have its name by now: of another caller, or
@@ -192,11 +229,12 @@ class CallRecord(Struct):
         if self.is_cut:
             raise RuntimeError("the result of this call was not read")
         if self.state is State.COMPLETE:
-            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"))
+            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"), extra=self.extra)
         return Outcome(
             self.key.call_id,
             self.duration_ms or 0.0,
             error=ToolError.from_members(decode(self.error or b"{}")),
+            extra=self.extra,
         )
 
 
@@ -220,12 +258,12 @@ def ending_of(outcome: Outcome) -> Ending:
     """What is recorded of how it ended."""
     error = outcome.error
     if error is None:
-        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=bytes(outcome.value or b"null"))
+        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=value_of(outcome))
     return Ending(
         State.ERROR,
         error.code,
         outcome.duration_ms,
-        error=_encode(error.members()),
+        error=error_of(outcome, error),
         releases_key=error.can_retry is True,
         effects=error.effects,
     )

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from ..text.scrubber import Scrubber
+from .call import ResultExtra
 from .caller import Caller
 from .channel import Channel, Question, scrub_question, tellable
 from .errors import ToolError
@@ -139,6 +140,13 @@ class Run(Struct, eq=False):
         return text if self.scrubber is None else self.scrubber.text(str(text))
 
 
+class RichResult(Struct):
+    """What a runner returns for a result that has more than a value."""
+
+    value: Any
+    extra: ResultExtra
+
+
 Asking = Callable[[Run, Question], Awaitable[Any]]
 Hook = Callable[[Run, Proceed], Awaitable[Any]]
 
@@ -222,10 +230,3 @@ def _finite(number: Any) -> float | None:
         return number if type(number) in (int, float) else float(number)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-class RichResult(Struct):
-    """shim"""
-
-    value: Any
-    extra: Any

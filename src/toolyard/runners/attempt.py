@@ -12,15 +12,17 @@ from collections.abc import Callable, Coroutine, Generator
 from math import isfinite
 from typing import Any, Protocol, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct
 
-from ..model.call import Outcome
+from ..model.call import Outcome, ResultExtra
 from ..model.channel import tellable
 from ..model.errors import ToolError, ToolTimedOut
+from ..model.json_value import decode
 from ..model.raised import is_stopped, log_raised, named, text_of
-from ..model.run import Hook, Run, Runner
+from ..model.run import Hook, RichResult, Run, Runner
 from ..model.tool import Tool
 from ..text.log_scrubbing import begin, end
+from ..text.scrubber import Scrubber
 from .processes import ChildFailed
 from .result import BrokenResult, to_json
 from .scrub_thread import scrubbed, scrubbed_error
@@ -97,20 +99,24 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = done.value
         else:
             value = await _bounded(recipe, steps, waiting_for, run)
+        extra = None
+        if type(value) is RichResult:
+            value, extra = value.value, value.extra
         if turns is not None and turns.may_be_large(run.tool, value):
             turn = await turns.turn(run)
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
         if run.scrubber is not None:
             value = await scrubbed(run.scrubber.value, value)
+            extra = None if extra is None else await _scrubbed_extra(run.scrubber, extra)
         result = to_json(value)
         del value
-        size = len(result)
+        size = len(result) if extra is None else len(result) + extra.size
         if size > recipe.bounds.result_bytes:
             raise too_large(run.tool.id, size, recipe.bounds.result_bytes)
         if size > LARGE_RESULT and turn is None and turns is not None:
             turn = await turns.turn(run)
-        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result)
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result, extra=extra)
     except ToolError as failed:
         error = settled(failed, recipe.bounds, run)
     except asyncio.CancelledError as cancelled:
@@ -130,7 +136,16 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             turn.end(size)
     if run.scrubber is not None:
         error = await scrubbed_error(run.scrubber, error)
-    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error)
+        error.extra = None if error.extra is None else await _scrubbed_extra(run.scrubber, error.extra)
+    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error, extra=error.extra)
+
+
+async def _scrubbed_extra(scrubber: Scrubber, extra: ResultExtra) -> ResultExtra:
+    """The same without secrets."""
+    given = {name: getattr(extra, name) for name in ("content", "meta")}
+    parts = {name: decode(json) for name, json in given.items() if isinstance(json, Raw)}
+    made = {name: to_json(part) for name, part in (await scrubbed(scrubber.value, parts)).items()}
+    return ResultExtra(made.get("content", UNSET), extra.is_content, made.get("meta", UNSET))
 
 
 def too_large(name: str, size: int, most: int) -> ToolError:
@@ -159,6 +174,8 @@ def settled(failed: ToolError, bounds: AttemptBounds, run: Run) -> ToolError:
             additional_prompt_content=_text_or_none(failed.additional_prompt_content),
         )
         said.code, said.effects = str(failed.code), _text_or_none(failed.effects)
+        if isinstance(failed.extra, ResultExtra) and failed.extra.size + size <= bounds.result_bytes:
+            said.extra = failed.extra
     except BaseException as raised:  # an author's own kind of error
         return unexpected(bounds, run.tool, run.call_id, raised)
     return said

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from ..model.call import CallTool, Outcome
+from ..model.call import CallTool, Outcome, ResultExtra
 from ..model.caller import Caller
 from ..model.json_value import decode_as
 from ..model.lifecycle import State
@@ -78,6 +78,7 @@ class CallLine(Struct, array_like=True, gc=False):
     input: Raw
     result: Raw
     """Its value, or the error that it ended with, as `code` says."""
+    extra: ResultExtra | None = None
 
     @property
     def user(self) -> str:
@@ -174,13 +175,14 @@ class CallLines:
             code, effects, result = SUCCESS, None, outcome.value or NULL
         else:
             code, effects, result = error.code, error.effects, Raw(_encode(error.members()))
-        length = len(result)
+        extra = outcome.extra
+        length = len(result) if extra is None else len(result) + extra.size
         if length + len(input) > SMALL:
             return False
         line = _encode((
             run.call_id, caller.tenant, caller.subject, caller.user_id, run.trace_id, command.family, command.wire,
             command.tool_id, tool.reference, tool.on_lost, code, int(now * 1000), outcome.duration_ms, effects,
-            Raw(input), result,
+            Raw(input), result, *(() if extra is None else (extra,)),
         ))  # fmt: skip
         self.lines.append(line)
         self.size += len(line)
@@ -363,7 +365,7 @@ def _record(number: int, line: CallLine, offset: float) -> CallRecord:
         line.reference, bytes(line.input), b"", line.user_id, line.trace_id, None, line.on_lost,
         State.COMPLETE if is_success else State.ERROR, line.code, None, 1, None, finished, None, finished,
         line.duration_ms, bytes(line.result) if is_success else None, None if is_success else bytes(line.result),
-        effects=line.effects,
+        effects=line.effects, extra=line.extra,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..model.call import ResultExtra
 from ..model.channel import Asks, Question
@@ -21,9 +21,10 @@ from ..wires.mcp.client_requests import mirrored_headers
 from ..wires.mcp.client_results import Listed, failure_of, task_failure
 from ..wires.mcp.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED, RpcError
 from ..wires.mcp.params import PREFIX
-from .connection import Connection
-from .exchange import object_of
-from .faults import Misbehaved, Refusal, UpstreamFault
+from .connection import UpstreamConnection
+from .content import well_formed
+from .faults import Misbehaved, UpstreamFault, UpstreamRefusal
+from .pending_request import object_of
 
 MOST_ROUNDS = 20
 """How often a call may be made again with the answers that it asked for."""
@@ -57,9 +58,9 @@ class CallAnswer(Struct, rename={"kind": "resultType", "structured": "structured
 
 
 class UpstreamCall:
-    """A call that is under way at an upstream: the `Listener` of its requests."""
+    """A call that is under way at an upstream: the `RequestListener` of its requests."""
 
-    def __init__(self, run: Run, connection: Connection, listed: Listed, meta: Mapping[str, Any]) -> None:
+    def __init__(self, run: Run, connection: UpstreamConnection, listed: Listed, meta: Mapping[str, Any]) -> None:
         """`meta`: what beside MCP's own members goes along in `_meta`."""
         self._run, self._connection, self._listed, self._meta = run, connection, listed, meta
         self._asked = 0
@@ -74,7 +75,7 @@ class UpstreamCall:
         for _ in range(MOST_ROUNDS):
             try:
                 raw = await self._connection.request("tools/call", params, self, headers, self._asks)
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 if refused.code != URL_ELICITATION_REQUIRED or not await self._sent_to_pages(refused):
                     raise
                 continue
@@ -132,7 +133,7 @@ class UpstreamCall:
         answers = await asyncio.gather(*map(self._run.ask, questions.values()))
         return dict(zip(questions, answers, strict=True))
 
-    async def _sent_to_pages(self, refused: Refusal) -> bool:
+    async def _sent_to_pages(self, refused: UpstreamRefusal) -> bool:
         """Whether the person has opened what has to be opened before the call can be made."""
         data = refused.details.data
         listed = data.get("elicitations") if isinstance(data, dict) else None
@@ -192,31 +193,30 @@ class UpstreamCall:
 
     async def _made(self, answer: CallAnswer) -> RichResult:
         """The result as it is recorded. Raises ToolError and Misbehaved."""
-        content = answer.content
+        content = answer.content = well_formed(answer.content)
         has_content = _is_list(content)
         if not has_content and not len(answer.structured):
             raise Misbehaved("answered with what is no result of a tool")
         meta = _passed_on(answer.meta)
         if answer.is_error:
-            raise await self._failure(answer, meta)
+            raise self._failure(answer, meta)
         if len(answer.structured):
-            extra = ResultExtra(content=content if has_content else None, meta=meta)
+            extra = ResultExtra(content=content if has_content else UNSET, meta=meta)
             return RichResult(await self._decoded(answer.structured), extra)
         if self._listed.output_schema is not None:  # a server of before there was structured content
             value = _json_in(decode(content))
             return RichResult(value, ResultExtra(content=content, meta=meta))
         return RichResult(content, ResultExtra(is_content=True, meta=meta))
 
-    async def _failure(self, answer: CallAnswer, meta: Raw | None) -> ToolError:
-        whole = {
-            "isError": True,
-            "content": decode(answer.content),
-            "_meta": decode(answer.meta) if len(answer.meta) else {},
-        }
-        error = failure_of(whole)
-        if error is None:
-            error = ToolError(f"{self._run.tool.id} failed")
-        error.extra = ResultExtra(content=answer.content if _is_list(answer.content) else None, meta=meta)
+    def _failure(self, answer: CallAnswer, meta: Raw | UnsetType) -> ToolError:
+        """The error that a tool answered with: its texts are the message."""
+        content = decode(answer.content)
+        blocks = content if isinstance(content, list) else []
+        texts = [each.get("text") for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
+        said = "\n".join(text for text in texts if isinstance(text, str)) or f"{self._run.tool.id} failed"
+        told = {"isError": True, "content": [{"type": "text", "text": said}]}
+        error = failure_of(told | ({"_meta": decode(answer.meta)} if len(answer.meta) else {})) or ToolError(said)
+        error.extra = ResultExtra(content=answer.content if _is_list(answer.content) else UNSET, meta=meta)
         return error
 
     async def _decoded(self, value: Raw) -> Any:
@@ -280,13 +280,13 @@ def _is_list(json: Raw) -> bool:
     return bytes(memoryview(json)[:1]) == b"["
 
 
-def _passed_on(meta: Raw) -> Raw | None:
+def _passed_on(meta: Raw) -> Raw | UnsetType:
     """What of a result's `_meta` is for the client behind this server."""
     members = decode(meta) if len(meta) > 2 else None
     if not isinstance(members, dict):
-        return None
+        return UNSET
     kept = {name: value for name, value in members.items() if not name.startswith(_OURS)}
-    return Raw(_encode(kept)) if kept else None
+    return Raw(_encode(kept)) if kept else UNSET
 
 
 def _json_in(content: Any) -> Any:

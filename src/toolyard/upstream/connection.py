@@ -15,8 +15,8 @@ from ..text.scrubber import Scrubber
 from ..wires.mcp.client_requests import INFO
 from ..wires.mcp.params import CAPABILITIES, CLIENT_INFO, PREFIX, TASKS, VERSION
 from ..wires.mcp.revisions import HANDSHAKE, R_2025_03_26, R_2025_11_25, Revision
-from .exchange import DEAF, Listener
-from .faults import Misbehaved, Refusal
+from .faults import Misbehaved, UpstreamRefusal
+from .pending_request import DEAF, RequestListener
 
 ALL_ASKS = frozenset({"form", "url", "sampling", "roots"})
 """What lists are asked for with: some servers list a tool only for clients that can be asked what it asks."""
@@ -41,7 +41,7 @@ class UpstreamInfo(Struct, frozen=True):
     instructions: str = ""
 
 
-class Reach(Struct, frozen=True):
+class UpstreamAccess(Struct, frozen=True):
     """Everything that connecting to an upstream takes: its settings, with the secrets that they name, and bounds."""
 
     upstream: Upstream
@@ -78,7 +78,7 @@ class Connection(Protocol):
         self,
         method: str,
         params: Mapping[str, Any],
-        listener: Listener = DEAF,
+        listener: RequestListener = DEAF,
         headers: Mapping[bytes, bytes] = {},
         asks: frozenset[str] = frozenset(),
     ) -> Raw:
@@ -141,10 +141,10 @@ def info_of(result: Mapping[str, Any], server: Any = None) -> UpstreamInfo:
     )
 
 
-async def set_log_level(connection: Connection) -> None:
+async def set_log_level(connection: UpstreamConnection) -> None:
     """Asks a server of the older era for what it says while it runs a call, if it has any of that."""
     if "logging" in connection.info.capabilities:
-        with suppress(Refusal):
+        with suppress(UpstreamRefusal):
             await connection.request("logging/setLevel", {"level": LOG_LEVEL})
 
 

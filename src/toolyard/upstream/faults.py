@@ -40,7 +40,7 @@ class RefusalDetails(Struct, frozen=True):
     retry_after_ms: int | None = None
 
 
-class Refusal(UpstreamFault):
+class UpstreamRefusal(UpstreamFault):
     """The upstream answered that it will not do this: with a JSON-RPC error, or with a status."""
 
     def __init__(self, sentence: str, details: RefusalDetails) -> None:

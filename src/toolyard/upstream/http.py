@@ -45,6 +45,7 @@ from .connection import (
 from .exchange import DEAF, Exchange, Listener, object_of, params_of, refusal_in
 from .faults import Lost, Misbehaved, NotSent, Refusal, RefusalDetails
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
+from .pending_request import DEAF, PendingRequest, RequestListener, object_of, refusal_in
 
 OPEN_S = 30.0
 """How long a server may take to answer the first request."""
@@ -62,10 +63,10 @@ _JSON = (b"content-type", b"application/json")
 _ACCEPT = (b"accept", b"application/json, text/event-stream")
 
 
-class Endpoint:
+class UpstreamEndpoint:
     """The address of an upstream, and what every request to it has: credentials and the settings' headers."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: UpstreamAccess) -> None:
         self._headers, self.most_bytes = reach.headers, reach.most_bytes
         self._head_s = reach.upstream.timeout_s + OPEN_S
         self._client = HttpClient(reach.upstream.mcp or "", most_connections=reach.upstream.concurrency + BESIDE)
@@ -87,7 +88,7 @@ class Endpoint:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)
 
     async def messages(self, reply: HttpReply, resume: "ResumePoint | None" = None) -> AsyncIterator[Incoming]:
-        """What comes in a reply, message by message. Raises Refusal for one that is no success, Misbehaved and Lost."""
+        """What comes in a reply, message by message. Raises UpstreamRefusal for one that is no success, Misbehaved and Lost."""
         try:
             if reply.status not in (200, 202):
                 raise await self._refusal(reply)
@@ -118,7 +119,7 @@ class Endpoint:
         except EventTooLarge:
             raise Misbehaved(f"sent an event of more than {self.most_bytes} bytes") from None
 
-    async def _refusal(self, reply: HttpReply) -> Refusal | Misbehaved:
+    async def _refusal(self, reply: HttpReply) -> UpstreamRefusal | Misbehaved:
         retry_after = reply.headers.get(b"retry-after", b"")
         retry_ms = int(retry_after) * 1000 if retry_after.isdigit() and len(retry_after) < 6 else None
         with suppress(OversizedReply, BrokenReply, MaybeSent, Misbehaved):
@@ -126,8 +127,10 @@ class Endpoint:
                 if message.error is not UNSET:
                     return refusal_in(message, reply.status, retry_ms)
         if 300 <= reply.status < 400:
-            return Refusal("is somewhere else: redirects are not followed", RefusalDetails(status=reply.status))
-        return Refusal(f"answered with status {reply.status}", RefusalDetails(None, reply.status, None, retry_ms))
+            return UpstreamRefusal("is somewhere else: redirects are not followed", RefusalDetails(status=reply.status))
+        return UpstreamRefusal(
+            f"answered with status {reply.status}", RefusalDetails(None, reply.status, None, retry_ms)
+        )
 
     async def close(self) -> None:
         await self._client.close()
@@ -148,13 +151,13 @@ class ResumePoint:
             self.pause_s = min(max(retry_ms / 1000, FIRST_RESUME_S), LONGEST_RESUME_S)
 
 
-async def opened(reach: Reach, last: Revision | None, asks: frozenset[str]) -> "ModernHttp | OlderHttp":
+async def opened(reach: UpstreamAccess, last: Revision | None, asks: frozenset[str]) -> "ModernHttp | OlderHttp":
     """Finds out which era a server is of, and makes the handshake where there is one. `last` is what it spoke when it
     was last heard. Raises UpstreamFault."""
-    endpoint = Endpoint(reach)
+    endpoint = UpstreamEndpoint(reach)
     try:
         async with asyncio.timeout(OPEN_S):
-            first: Refusal | Misbehaved | None = None
+            first: UpstreamRefusal | Misbehaved | None = None
             if last is None or last.is_modern:
                 modern = ModernHttp(endpoint)
                 first = await modern.discover()
@@ -171,7 +174,7 @@ async def opened(reach: Reach, last: Revision | None, asks: frozenset[str]) -> "
         raise
 
 
-def is_older(refused: Refusal) -> bool:
+def is_older(refused: UpstreamRefusal) -> bool:
     """Whether this answer to a request of the newer era shows a server of the older one. A server that is busy, broken
     or wants credentials may be of either."""
     status = refused.details.status
@@ -186,7 +189,7 @@ def is_older(refused: Refusal) -> bool:
 class ModernHttp:
     """A server of the newer era: every request says who asks, and its answer ends with its reply."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: UpstreamEndpoint) -> None:
         self._endpoint = endpoint
         self.revision: Revision = R_2026_07_28
         self.info = UpstreamInfo()
@@ -197,11 +200,11 @@ class ModernHttp:
         self._is_other = asyncio.Event()
         """What is followed is not what the stream tells of."""
 
-    async def discover(self) -> Refusal | Misbehaved | None:
+    async def discover(self) -> UpstreamRefusal | Misbehaved | None:
         """What shows that the server is of the older era; None where it is of this one. Raises UpstreamFault."""
         try:
             result = object_of(await self.request("server/discover", {}))
-        except Refusal as refused:
+        except UpstreamRefusal as refused:
             if not is_older(refused):
                 raise
             return refused
@@ -217,12 +220,13 @@ class ModernHttp:
         self,
         method: str,
         params: Mapping[str, Any],
-        listener: Listener = DEAF,
+        listener: RequestListener = DEAF,
         headers: Mapping[bytes, bytes] = {},
         asks: frozenset[str] = frozenset(),
     ) -> Raw:
-        """As `Connection` says it. Whoever is cancelled closes the stream, which is how the upstream hears of it."""
-        exchange = Exchange(next(self._ids), listener, _unsendable)
+        """As `UpstreamConnection` says it. Whoever is cancelled closes the stream: that is how the upstream hears of
+        it."""
+        exchange = PendingRequest(next(self._ids), listener, _unsendable)
         try:
             reply = await self._post(exchange, method, params, listener, headers, asks)
             async for message in self._endpoint.messages(reply):
@@ -281,10 +285,10 @@ class ModernHttp:
 
     async def _post(
         self,
-        exchange: Exchange,
+        exchange: PendingRequest,
         method: str,
         params: Mapping[str, Any],
-        listener: Listener,
+        listener: RequestListener,
         headers: Mapping[bytes, bytes],
         asks: frozenset[str],
     ) -> HttpReply:
@@ -301,21 +305,21 @@ class ModernHttp:
 class OlderHttp:
     """A session with a server of the older era."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: UpstreamEndpoint) -> None:
         self._endpoint = endpoint
         self.revision: Revision = R_2025_11_25
         self.info = UpstreamInfo()
         self.is_open = True
         self._session: bytes | None = None
         self._ids = count(1)
-        self._open: dict[int | str, Exchange] = {}
+        self._open: dict[int | str, PendingRequest] = {}
         self._stream: AsyncIterator[Incoming] | None = None
         self._followed: frozenset[str] = frozenset()
 
-    async def greet(self, asks: frozenset[str], first: Refusal | Misbehaved | None) -> None:
+    async def greet(self, asks: frozenset[str], first: UpstreamRefusal | Misbehaved | None) -> None:
         """The handshake. Where that fails as well, the refusal of the `first` request is raised, if it says anything.
         Raises UpstreamFault."""
-        exchange = Exchange(next(self._ids), DEAF, _unsendable)
+        exchange = PendingRequest(next(self._ids), DEAF, _unsendable)
         body = encode_request(exchange.id, "initialize", initialize_params(asks))
         try:
             reply = await self._endpoint.post({}, body)
@@ -327,8 +331,8 @@ class OlderHttp:
             if not exchange.answer.done():
                 raise Misbehaved("did not answer the handshake")
             self.revision, self.info = agreed(object_of(await exchange.answer))
-        except Refusal as refused:
-            raise (first if isinstance(first, Refusal) and first.code is not None else refused) from None
+        except UpstreamRefusal as refused:
+            raise (first if isinstance(first, UpstreamRefusal) and first.code is not None else refused) from None
         finally:
             exchange.end()
         self._session = session if session and len(session) <= 1024 else None
@@ -339,12 +343,12 @@ class OlderHttp:
         self,
         method: str,
         params: Mapping[str, Any],
-        listener: Listener = DEAF,
+        listener: RequestListener = DEAF,
         headers: Mapping[bytes, bytes] = {},
         asks: frozenset[str] = frozenset(),
     ) -> Raw:
-        """As `Connection` says it."""
-        exchange = Exchange(next(self._ids), listener, self._tell)
+        """As `UpstreamConnection` says it."""
+        exchange = PendingRequest(next(self._ids), listener, self._tell)
         meta = dict(params.get("_meta", {}))
         if listener is not DEAF:
             meta["progressToken"] = exchange.id
@@ -352,7 +356,7 @@ class OlderHttp:
         self._open[exchange.id] = exchange
         try:
             return await self._answered(exchange, headers, body)
-        except (Refusal, Misbehaved, Lost, NotSent):
+        except (UpstreamRefusal, Misbehaved, Lost, NotSent):
             raise
         except BaseException:  # cancelled, or the listener could not go on
             asyncio.get_running_loop().create_task(self._cancel(exchange))
@@ -383,7 +387,7 @@ class OlderHttp:
                     (await self._endpoint.send("DELETE", self._agreed())).close()
         await self._endpoint.close()
 
-    def whom_to_ask(self) -> Exchange | None:
+    def whom_to_ask(self) -> PendingRequest | None:
         """The request that a question on the session's own stream must belong to, or that is the same caller's."""
         waiting = [each for each in self._open.values() if each.listener.principal is not None]
         return waiting[-1] if len({each.listener.principal for each in waiting}) == 1 else None
@@ -411,7 +415,7 @@ class OlderHttp:
             reading.cancel()
             reply.close()
 
-    async def _read(self, exchange: Exchange, reply: HttpReply) -> None:
+    async def _read(self, exchange: PendingRequest, reply: HttpReply) -> None:
         """Reads the stream of a request to its answer, and takes it up again where it ends before."""
         resume, tries = ResumePoint(), 0
         try:
@@ -440,7 +444,7 @@ class OlderHttp:
         finally:
             reply.close()
 
-    async def _cancel(self, exchange: Exchange) -> None:
+    async def _cancel(self, exchange: PendingRequest) -> None:
         notice = encode_notification("notifications/cancelled", {"requestId": exchange.id, "reason": "not wanted"})
         with suppress(TimeoutError, Lost, NotSent, Misbehaved):
             async with asyncio.timeout(CANCEL_S):
@@ -463,7 +467,7 @@ async def _next_change(connection: ModernHttp | OlderHttp, stream: AsyncIterator
                     return notice_of(str(message.method), params_of(message))
             elif isinstance(connection, OlderHttp):
                 asked = connection.whom_to_ask() if message.method != "ping" else None
-                (asked or Exchange(0, DEAF, connection.tell)).ask(message)
+                (asked or PendingRequest(0, DEAF, connection.tell)).ask(message)
     except BaseException:
         connection.forget(stream)
         raise

@@ -34,11 +34,11 @@ from .asset_request import AssetClient, AssetRequest
 from .call import Principal, UpstreamCall, asks_of, principal_of
 from .connection import ALL_ASKS, Connection, UpstreamNotice, Reach
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
-from .exchange import object_of
-from .faults import Lost, Misbehaved, NotSent, Refusal
+from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
 from .health import UpstreamHealth
 from .http import OlderHttp
 from .http import opened as http_opened
+from .pending_request import object_of
 from .stdio import StdioConnection
 
 MOST_PAGES = 1000
@@ -71,7 +71,7 @@ class UpstreamLink:
         self.health = UpstreamHealth() if health is None else health
         self.revision: Revision | None = None
         """What it speaks, or spoke when it was last heard."""
-        self._connections: dict[SessionKey, Connection] = {}
+        self._connections: dict[SessionKey, UpstreamConnection] = {}
         self._opening = asyncio.Lock()
         self._slots = asyncio.Semaphore(upstream.concurrency)
         self._waiting = 0
@@ -116,13 +116,13 @@ class UpstreamLink:
     ) -> RichResult:
         listed = code.listed
         for is_last in (False, True):
-            connection: Connection | None = None
+            connection: UpstreamConnection | None = None
             try:
                 connection = await self._connection(asks_of(run), principal_of(run))
                 result = await UpstreamCall(run, connection, listed, meta).result(arguments)
                 self.health.works()
                 return result
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 self.health.works()
                 if is_last or connection is None or not await self._can_be_mended(refused, connection):
                     raise self._refused(refused) from None
@@ -138,7 +138,7 @@ class UpstreamLink:
                 raise ToolError(f"{self.upstream.name} {fault}", can_retry=False) from None
         raise AssertionError("the last try returns or raises")
 
-    async def _can_be_mended(self, refused: Refusal, connection: Connection) -> bool:
+    async def _can_be_mended(self, refused: UpstreamRefusal, connection: UpstreamConnection) -> bool:
         """Whether the call was refused for something that can be agreed on anew, so that nothing has run: the session
         is forgotten, another revision is spoken now, or headers have to be others."""
         is_forgotten = isinstance(connection, OlderHttp) and refused.details.status == 404
@@ -171,7 +171,7 @@ class UpstreamLink:
             return ToolError(f"{sentence}; the call may be made again", can_retry=True, retry_after_ms=1000)
         return OutcomeUnknown(f"{sentence}; nobody knows whether the call was carried out", can_retry=False)
 
-    def _refused(self, refused: Refusal) -> ToolError:
+    def _refused(self, refused: UpstreamRefusal) -> ToolError:
         name, status, code = self.upstream.name, refused.details.status, refused.code
         details = f"MCP error {code}" if code is not None else f"HTTP status {status}"
         if status in (401, 403):
@@ -322,7 +322,7 @@ class UpstreamLink:
 
     # -- connections -------------------------------------------------------------------------------
 
-    async def _connection(self, asks: frozenset[str], principal: Principal | None = None) -> Connection:
+    async def _connection(self, asks: frozenset[str], principal: Principal | None = None) -> UpstreamConnection:
         """The one that there is, or a new one: whoever comes while it is opened waits for the same."""
         found = self._connections.get(self._key(asks, principal))
         if found is not None and found.is_open:
@@ -347,13 +347,13 @@ class UpstreamLink:
             return SHARED
         return asks, principal if "roots" in asks else None
 
-    async def _opened(self, asks: frozenset[str]) -> Connection:
+    async def _opened(self, asks: frozenset[str]) -> UpstreamConnection:
         reach = await self._reach(self.upstream)
         if self.upstream.kind == "stdio":
             return await StdioConnection.opened(reach, self.revision)
         return await http_opened(reach, self.revision, asks)
 
-    async def _discard(self, connection: Connection) -> None:
+    async def _discard(self, connection: UpstreamConnection) -> None:
         self.revision = None
         for key, each in list(self._connections.items()):
             if each is connection:

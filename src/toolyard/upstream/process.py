@@ -58,6 +58,8 @@ class Process(asyncio.SubprocessProtocol):
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.ended = asyncio.Event()
+        self.unguarded = asyncio.Event()
+        """Nobody watches over it any more."""
 
     @classmethod
     async def start(cls, upstream: Upstream, values: Mapping[str, str], made: "Process") -> None:
@@ -78,10 +80,17 @@ class Process(asyncio.SubprocessProtocol):
         group = transport.get_pid()
         try:
             guard, _ = await loop.subprocess_exec(
-                asyncio.SubprocessProtocol, *GUARD, str(group), env={}, stdout=None, stderr=None, start_new_session=True
+                lambda: ProcessGuard(made.unguarded),
+                *GUARD,
+                str(group),
+                env={},
+                stdout=None,
+                stderr=None,
+                start_new_session=True,
             )
             made._guard = guard
         except OSError as error:
+            made.unguarded.set()
             _log.warning("%s: nobody would end it, should this server be killed: %s", upstream.name, error)
 
     @property
@@ -119,6 +128,9 @@ class Process(asyncio.SubprocessProtocol):
                 while _signal(group, 0):
                     await asyncio.sleep(0.02)
         self.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TERM_S):
+                await self.unguarded.wait()
 
     def kill(self, why: str | None = None) -> None:
         """Ends it at once."""
@@ -202,6 +214,16 @@ class Process(asyncio.SubprocessProtocol):
             _log.info("%s: %s", self._name, escaped(text))
         if self._logged == MOST_ERROR_LINES:
             _log.warning("%s writes too much to standard error; for a minute nothing more of it is logged", self._name)
+
+
+class ProcessGuard(asyncio.SubprocessProtocol):
+    """The guard of a program, as far as this server has to know of it: that it is gone."""
+
+    def __init__(self, gone: asyncio.Event) -> None:
+        self._gone = gone
+
+    def process_exited(self) -> None:
+        self._gone.set()
 
 
 def _signal(group: int, number: int) -> bool:

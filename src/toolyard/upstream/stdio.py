@@ -51,7 +51,7 @@ NOISE = 100
 class StdioConnection:
     """A program that was started for one upstream, and what is under way with it."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: UpstreamAccess) -> None:
         self._reach = reach
         self.revision: Revision = R_2026_07_28
         self.info = UpstreamInfo()
@@ -68,7 +68,7 @@ class StdioConnection:
         self._process = Process(reach.upstream.name, reach.most_bytes, reach.scrubber, self._hear_line, self._hear_end)
 
     @classmethod
-    async def opened(cls, reach: Reach, last: Revision | None) -> "StdioConnection":
+    async def opened(cls, reach: UpstreamAccess, last: Revision | None) -> "StdioConnection":
         """Starts the program and finds out its era; `last` is what it spoke when it was last heard. Raises
         UpstreamFault."""
         connection = cls(reach)
@@ -96,11 +96,11 @@ class StdioConnection:
         self,
         method: str,
         params: Mapping[str, Any],
-        listener: Listener = DEAF,
+        listener: RequestListener = DEAF,
         headers: Mapping[bytes, bytes] = {},
         asks: frozenset[str] = frozenset(),
     ) -> Raw:
-        """As `Connection` says it."""
+        """As `UpstreamConnection` says it."""
         if self.revision.is_modern:
             params = {**params, "_meta": {**params.get("_meta", {}), **modern_meta(self.revision, asks)}}
         exchange = await self._sent(method, params, listener)
@@ -109,7 +109,7 @@ class StdioConnection:
         except asyncio.CancelledError:
             self._tell_cancelled(exchange)
             raise
-        except (Refusal, Misbehaved, Lost):
+        except (UpstreamRefusal, Misbehaved, Lost):
             raise
         except BaseException:  # the listener could not go on
             self._tell_cancelled(exchange)
@@ -165,7 +165,7 @@ class StdioConnection:
     async def _greet(self, last: Revision | None) -> None:
         """Sends the newer era's first request and, after a refusal or a while of silence, the older one's; whichever is
         answered says which era it is."""
-        modern: Exchange | None = None
+        modern: PendingRequest | None = None
         if last is None or last.is_modern:
             modern = await self._sent("server/discover", {"_meta": modern_meta(R_2026_07_28, frozenset())}, DEAF)
             try:
@@ -188,13 +188,13 @@ class StdioConnection:
         await self._send(encode_notification("notifications/initialized"))
         await set_log_level(self)
 
-    async def _is_modern(self, discovery: Exchange, within_s: float | None) -> bool:
+    async def _is_modern(self, discovery: PendingRequest, within_s: float | None) -> bool:
         """Whether the newer era's first request was understood. Raises TimeoutError where nothing is said."""
         try:
             async with asyncio.timeout(within_s):
                 # A future that is shielded goes on when the time is over: the answer may still come.
                 result = object_of(await asyncio.shield(discovery.answer))
-        except Refusal as refused:
+        except UpstreamRefusal as refused:
             self._forget(discovery)
             if refused.code in MODERN_ERRORS:
                 raise
@@ -209,9 +209,9 @@ class StdioConnection:
 
     # -- sending -------------------------------------------------------------------------------------
 
-    async def _sent(self, method: str, params: Mapping[str, Any], listener: Listener) -> Exchange:
+    async def _sent(self, method: str, params: Mapping[str, Any], listener: RequestListener) -> PendingRequest:
         id = next(self._ids)
-        exchange = Exchange(id, listener, self._send)
+        exchange = PendingRequest(id, listener, self._send)
         self._open[id] = exchange
         meta = dict(params.get("_meta", {}))
         if listener is not DEAF:
@@ -229,12 +229,12 @@ class StdioConnection:
             raise NotSent(self._ended)
         await self._process.send(message)
 
-    def _tell_cancelled(self, exchange: Exchange) -> None:
+    def _tell_cancelled(self, exchange: PendingRequest) -> None:
         """Without waiting: whoever is cancelled has no time for that."""
         notice = encode_notification("notifications/cancelled", {"requestId": exchange.id, "reason": "not wanted"})
         self._process.send_soon(notice)
 
-    def _forget(self, exchange: Exchange) -> None:
+    def _forget(self, exchange: PendingRequest) -> None:
         self._open.pop(exchange.id, None)
         exchange.end()
 
@@ -277,11 +277,11 @@ class StdioConnection:
     def _hear_request(self, message: Incoming) -> None:
         asked = self._whom_to_ask()
         if message.method == "ping" or asked is None:
-            Exchange(0, DEAF, self._send).ask(message)
+            PendingRequest(0, DEAF, self._send).ask(message)
         else:
             asked.ask(message)
 
-    def _whom_to_ask(self) -> Exchange | None:
+    def _whom_to_ask(self) -> PendingRequest | None:
         """The request that a question must belong to, or that at least is the same caller's."""
         waiting = [each for each in self._open.values() if each.listener.principal is not None]
         same = {each.listener.principal for each in waiting}

@@ -29,7 +29,7 @@ from .assets import AssetDirectory, UpstreamAssets
 from .call import named_in
 from .connection import UPDATED, UpstreamInfo
 from .definitions import MadeTools, UpstreamCode, UpstreamListing, tools_of
-from .faults import Lost, Misbehaved, Refusal, UpstreamFault
+from .faults import Lost, Misbehaved, UpstreamFault, UpstreamRefusal
 from .health import HealthFigures
 from .link import GetReach, UpstreamLink
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from toolyard import App, Toolkit
 from toolyard.model.errors import SettingsError
+from toolyard.model.upstream import SecretName, Upstream
 from toolyard.server.settings.table import MEMORY, PREFIX, Settings, exactly, load_settings, rows
 from toolyard.trust.access.access import Rule
 from toolyard.trust.access.worker_rules import WorkerRule
@@ -124,6 +125,11 @@ SAMPLES: dict[str, tuple[Any, str, Any]] = {
     "approvals": ([{"tools": "A.*"}], '[{"tools": "A.*"}]', [ApprovalRule(("A.*",), name="approvals[1]")]),
     "approval_wait_s": (60, "60", 60.0),
     "workers": ([{"trusted": True}], '[{"trusted": true}]', [WorkerRule(trusted=True)]),
+    "upstreams": (
+        [{"name": "Hub", "mcp": "https://hub.example.com/mcp", "auth": {"secret": "HUB"}}],
+        '[{"name": "Hub", "mcp": "https://hub.example.com/mcp", "auth": {"secret": "HUB"}}]',
+        [Upstream("Hub", mcp="https://hub.example.com/mcp", auth=SecretName("HUB"))],
+    ),
     "lock_file": ("a.lock", "a.lock", "a.lock"),
     "lock": ("warn", "WARN", "warn"),
     "lock_allows_new": (True, "yes", True),

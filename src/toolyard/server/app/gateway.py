@@ -3,7 +3,9 @@ keys under which their calls are known there. Loaded where there is an upstream,
 """
 
 import hmac
+import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 
 import msgspec
@@ -12,15 +14,18 @@ from ...engine.upstream_tools import UpstreamTools
 from ...model.run import Run
 from ...model.upstream import Given, SecretName, Upstream
 from ...store.contract import Store
-from ...store.values import StoreDown
+from ...store.values import Note, StoreDown
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
-from ...upstream.connection import Reach
+from ...upstream.connection import UpstreamAccess
 from ...upstream.faults import NotSent
 from ...upstream.upstreams import ResultNames, Upstreams
 
 PURPOSE = "upstream"
+KIND = "upstream's list"
+KEPT_S = 366 * 86400.0
+"""How long a list is kept of an upstream that is not heard of any more."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -30,7 +35,7 @@ class UpstreamSecrets:
     def __init__(self, held: HeldSecrets, most_bytes: int) -> None:
         self._held, self._most_bytes = held, most_bytes
 
-    async def reach(self, upstream: Upstream) -> Reach:
+    async def reach(self, upstream: Upstream) -> UpstreamAccess:
         """Raises NotSent for a secret that is not there."""
         found: dict[str, str] = {}
         for name in upstream.secrets:
@@ -47,20 +52,31 @@ class UpstreamSecrets:
         if upstream.auth is not None:
             headers[b"authorization"] = b"Bearer " + found[upstream.auth.secret].encode()
         scrubber = Scrubber(found.items()) if found else None
-        return Reach(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
+        return UpstreamAccess(upstream, headers, _filled(upstream.env, found), scrubber, self._most_bytes)
 
 
 class LedgerShelf:
-    """SHIM in memory until the store has it."""
+    """Lists of upstreams in the ledger, where the next start finds them. They are nobody's: no caller has an empty
+    name."""
 
     def __init__(self, store: Store) -> None:
-        self._kept: dict[str, bytes] = {}
+        self._store = store
 
     async def kept(self, upstream: Upstream) -> bytes | None:
-        return self._kept.get(upstream.address)
+        kept = await self._store.note(*_note(upstream))
+        try:
+            return None if kept is None else zlib.decompress(kept)
+        except zlib.error:
+            return None
 
     async def keep(self, upstream: Upstream, listing: bytes) -> None:
-        self._kept[upstream.address] = listing
+        with suppress(StoreDown):  # it is listed again with the next start
+            await self._store.put_note(Note(*_note(upstream), zlib.compress(listing)), KEPT_S)
+
+
+def _note(upstream: Upstream) -> tuple[str, str, str, str]:
+    """Its place among the notes: an upstream that has moved is another one."""
+    return KIND, "", "", f"{upstream.name} {upstream.address}"
 
 
 class UpstreamKeys:

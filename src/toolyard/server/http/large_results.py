@@ -11,6 +11,8 @@ large then, the tool's next ones wait for their turn before anybody looks throug
 
 from typing import Any
 
+from msgspec import Raw
+
 from ...model.run import Run
 from ...model.tool import Tool
 from ...runners.attempt import LARGE_RESULT
@@ -42,7 +44,7 @@ class LargeResults:
         """Those whose last result was large, by their references."""
 
     def may_be_large(self, tool: Tool, value: Any) -> bool:
-        if type(value) is str:
+        if type(value) is str or type(value) is Raw:
             return len(value) > LARGE_RESULT
         return bool(self._tools) and tool.reference in self._tools
 

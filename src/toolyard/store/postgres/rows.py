@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ...model.lifecycle import State
-from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
+from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran, error_of, value_of
 from ...model.writes import CallState, request_id
 from ..hints import Topic
 from ..sql_files import statements
@@ -79,7 +79,7 @@ def ran_values(call: Ran, seq: int) -> Row:
         seq, caller.tenant, caller.subject, command.family, text(run.call_id), command.wire, text(command.tool_id),
         tool.reference, command.input_json, text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code, outcome.duration_ms,
-        None if outcome.value is None else bytes(outcome.value), None if error is None else encode(error.members()),
+        None if outcome.value is None else value_of(outcome), None if error is None else error_of(outcome, error),
         None if error is None else error.effects,
     )  # fmt: skip
 

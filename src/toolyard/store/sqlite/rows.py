@@ -8,7 +8,7 @@ import msgspec
 
 from ...model.judge import Judged, frees_key
 from ...model.lifecycle import ENDED, State
-from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
+from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran, error_of, value_of
 from ...model.worker import whose_of
 from ...model.writes import ByNumber, CallState, Write, request_id
 from ..blocks import charge_of
@@ -140,8 +140,8 @@ def ran(cursor: apsw.Cursor, call: Ran, now: float, charges: Charges) -> tuple[A
     """A row of RECORD. Made for every call on the fast lane, so there is nothing between."""
     command, run, outcome = call
     caller, tool, error = run.caller, run.tool, outcome.error
-    input, value = command.input_json, None if outcome.value is None else bytes(outcome.value)
-    failure = None if error is None else encode(error.members())
+    input, value = command.input_json, None if outcome.value is None else value_of(outcome)
+    failure = None if error is None else error_of(outcome, error)
     result = len(value or b"") + len(failure or b"")
     who = caller.tenant, caller.subject
     charges[who] = charges.get(who, 0) + charge_of(len(input), result)

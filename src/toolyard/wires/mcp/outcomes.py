@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import Raw
 
-from ...model.call import Outcome
+from ...model.call import Outcome, ResultExtra
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ...model.json_value import decode, decode_as
 from ...model.tool import Tool
@@ -47,6 +48,8 @@ def encode_outcome(
 ) -> bytes:
     """The result of a call. Where the tool is gone meanwhile (None) it has text alone. `is_kept`: whether all of a
     result that is too long can be read elsewhere."""
+    if outcome.extra is not None:
+        return _encode_rich(tool, outcome, outcome.extra, revision, policy, is_kept)
     if outcome.error is not None:
         return encode_failure(outcome.error, revision, policy)
     value = bytes(outcome.value or b"null")
@@ -67,6 +70,40 @@ def encode_outcome(
         if PREVIEW in notes:
             notes[PREVIEW]["wrapped"] = True
     return _finished(content, b',"structuredContent":%b' % value, revision, notes)
+
+
+def _encode_rich(
+    tool: Tool | None, outcome: Outcome, extra: ResultExtra, revision: Revision, policy: ModelText, is_kept: bool
+) -> bytes:
+    """The result of a tool whose server said more than a value: its content as it came, the structured value beside it,
+    and its `_meta`, in which our own members win."""
+    error, value = outcome.error, bytes(outcome.value or b"null")
+    if extra.is_content:
+        shown = value
+    elif isinstance(extra.content, Raw):
+        shown = bytes(extra.content)
+    else:
+        shown = _encode([sentence_of(error)]) if error is not None else b"[%b]" % value
+    blocks, notes = [block(each, revision) for each in blocks_of(decode(shown))], dict[str, Any]()
+    if not policy.lets_through(shown):
+        blocks, notes = _ResultText(policy, outcome, shown, is_kept and error is None, revision).of_blocks(blocks)
+    if error is not None:
+        more = b',"isError":true'
+        flags = _error_flags(error)
+        notes |= {"toolyard/error": flags} if flags else {}
+    else:
+        more = b"" if extra.is_content else _structured(tool, value, revision)
+    theirs = decode(extra.meta) if isinstance(extra.meta, Raw) else {}
+    return _finished(_encode(blocks), more, revision, {**theirs, **notes})
+
+
+def _structured(tool: Tool | None, value: bytes, revision: Revision) -> bytes:
+    """The member `structuredContent`, where the revision has it. Up to 2025-11-25 it must be an object."""
+    if not revision.titles:
+        return b""
+    if revision.is_modern or value[:1] == b"{":
+        return b',"structuredContent":%b' % value
+    return b',"structuredContent":{"result":%b}' % value if tool is not None and tool.output_schema else b""
 
 
 def encode_plain(tool: Tool | None, value: bytes, revision: Revision) -> bytes:

@@ -301,7 +301,7 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         return encoded if isinstance(encoded, bytes) else await encoded
 
     def _encoded(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
-        if outcome.value is not None and tool is not None and not tool.returns_content:
+        if outcome.value is not None and outcome.extra is None and tool is not None and not tool.returns_content:
             value = bytes(outcome.value)
             if self.telling.lets_through(value):
                 return encode_plain(tool, value, self.request.peer.revision)

@@ -1,6 +1,6 @@
 """One request to an upstream while it is under way: what the upstream says and asks before it answers.
 
-Whoever made the request is its `Listener`. What the upstream asks in between is answered by tasks of the exchange,
+Whoever made the request is its `RequestListener`. What the upstream asks in between is answered by tasks of the exchange,
 which end with it; where the listener cannot answer, the request itself fails with the reason.
 """
 
@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 
 from ..model.json_value import decode
 from ..wires.mcp.envelope import INTERNAL_ERROR, METHOD_NOT_FOUND, Id, Incoming, RpcError, encode_error, encode_result
-from .faults import LONGEST_TEXT, Misbehaved, Refusal, RefusalDetails
+from .faults import LONGEST_TEXT, Misbehaved, RefusalDetails, UpstreamRefusal
 
 MOST_ASKED = 8
 """Questions of one request that are open at the same time."""
@@ -22,7 +22,7 @@ Send = Callable[[bytes], Awaitable[None]]
 _encode = msgspec.json.Encoder().encode
 
 
-class Listener(Protocol):
+class RequestListener(Protocol):
     """Whoever waits for the answer to a request."""
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
@@ -59,10 +59,10 @@ class Deaf:
 DEAF = Deaf()
 
 
-class Exchange:
+class PendingRequest:
     """A request that was sent, or is about to be, and waits for its answer."""
 
-    def __init__(self, id: Id, listener: Listener, send: Send) -> None:
+    def __init__(self, id: Id, listener: RequestListener, send: Send) -> None:
         self.id, self.listener, self._send = id, listener, send
         self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._asks: set[asyncio.Task[None]] = set()
@@ -133,7 +133,7 @@ def params_of(message: Incoming) -> Mapping[str, Any]:
     return params if isinstance(params, dict) else {}
 
 
-def refusal_in(message: Incoming, status: int = 200, retry_after_ms: int | None = None) -> Refusal | Misbehaved:
+def refusal_in(message: Incoming, status: int = 200, retry_after_ms: int | None = None) -> UpstreamRefusal | Misbehaved:
     """The error that a response is."""
     try:
         error = decode(message.error) if isinstance(message.error, Raw) else None
@@ -144,7 +144,7 @@ def refusal_in(message: Incoming, status: int = 200, retry_after_ms: int | None 
     code, text = error.get("code"), error.get("message")
     said = text if isinstance(text, str) and text else "the request was refused"
     known = code if isinstance(code, int) and not isinstance(code, bool) else None
-    return Refusal(said[:LONGEST_TEXT], RefusalDetails(known, status, error.get("data"), retry_after_ms))
+    return UpstreamRefusal(said[:LONGEST_TEXT], RefusalDetails(known, status, error.get("data"), retry_after_ms))
 
 
 def object_of(result: Raw) -> dict[str, Any]:
