@@ -13,9 +13,9 @@ from msgspec import Raw, Struct
 
 from ..model.json_value import decode_as
 from .call import Principal
-from .connection import Connection
-from .exchange import Listener
+from .connection import UpstreamConnection
 from .faults import Misbehaved
+from .pending_request import RequestListener
 
 MOST_ROUNDS = 20
 """How often a request may be made again with the answers that it asked for."""
@@ -23,7 +23,7 @@ MOST_QUESTIONS = 20
 """In one answer."""
 
 
-class AssetClient(Listener, Protocol):
+class AssetClient(RequestListener, Protocol):
     """Whoever wants a prompt, a resource or a completion."""
 
     @property
@@ -50,7 +50,7 @@ class _Round(Struct, rename={"kind": "resultType", "requests": "inputRequests", 
 
 
 class AssetRequest:
-    """A request that is under way: the `Listener` of what the upstream says meanwhile."""
+    """A request that is under way: the `RequestListener` of what the upstream says meanwhile."""
 
     def __init__(self, client: AssetClient, clock: asyncio.Timeout, silent_s: float) -> None:
         """`clock` runs while the upstream is waited for, and not while somebody is asked."""
@@ -74,7 +74,7 @@ class AssetRequest:
             if not self._asked and not self._clock.expired():
                 self._clock.reschedule(asyncio.get_running_loop().time() + self._silent_s)
 
-    async def result(self, connection: Connection, method: str, params: Mapping[str, Any]) -> Raw:
+    async def result(self, connection: UpstreamConnection, method: str, params: Mapping[str, Any]) -> Raw:
         """Raises UpstreamFault, and RpcError of whoever was asked."""
         asks = self._client.asks(is_modern=connection.revision.is_modern)
         for _ in range(MOST_ROUNDS):

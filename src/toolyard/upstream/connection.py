@@ -65,7 +65,7 @@ def notice_of(method: str, params: Mapping[str, Any]) -> UpstreamNotice:
     return UpstreamNotice(method, uri if isinstance(uri, str) else "")
 
 
-class Connection(Protocol):
+class UpstreamConnection(Protocol):
     """A connection that was opened: the era is known, and so is who answers."""
 
     revision: Revision
@@ -153,7 +153,7 @@ def listen_params(uris: frozenset[str]) -> dict[str, Any]:
     return {"notifications": {**LISTEN, "resourceSubscriptions": sorted(uris)} if uris else LISTEN}
 
 
-async def subscribe(connection: Connection, before: frozenset[str], uris: frozenset[str]) -> frozenset[str]:
+async def subscribe(connection: UpstreamConnection, before: frozenset[str], uris: frozenset[str]) -> frozenset[str]:
     """Has a server of the older era tell of these resources, and no longer of others that it told of before. Those that
     it tells of now: one that it refuses takes none of the others with it. Raises UpstreamFault."""
     resources = connection.info.capabilities.get("resources")
@@ -161,7 +161,7 @@ async def subscribe(connection: Connection, before: frozenset[str], uris: frozen
         return frozenset()
     told = set(before)
     for uri in sorted(before ^ uris):
-        with suppress(Refusal):
+        with suppress(UpstreamRefusal):
             await connection.request(f"resources/{'subscribe' if uri in uris else 'unsubscribe'}", {"uri": uri})
             told ^= {uri}
     return frozenset(told)

@@ -30,9 +30,9 @@ from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25, R_2026_07_28, Revisio
 from ..wires.mcp.sse import EventReader, EventTooLarge
 from .connection import (
     LISTENED,
-    UpstreamNotice,
-    Reach,
+    UpstreamAccess,
     UpstreamInfo,
+    UpstreamNotice,
     agreed,
     info_of,
     initialize_params,
@@ -42,10 +42,9 @@ from .connection import (
     set_log_level,
     subscribe,
 )
-from .exchange import DEAF, Exchange, Listener, object_of, params_of, refusal_in
-from .faults import Lost, Misbehaved, NotSent, Refusal, RefusalDetails
+from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
-from .pending_request import DEAF, PendingRequest, RequestListener, object_of, refusal_in
+from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of, refusal_in
 
 OPEN_S = 30.0
 """How long a server may take to answer the first request."""
@@ -88,7 +87,8 @@ class UpstreamEndpoint:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)
 
     async def messages(self, reply: HttpReply, resume: "ResumePoint | None" = None) -> AsyncIterator[Incoming]:
-        """What comes in a reply, message by message. Raises UpstreamRefusal for one that is no success, Misbehaved and Lost."""
+        """What comes in a reply, message by message. Raises UpstreamRefusal for one that is no success, Misbehaved and
+        Lost."""
         try:
             if reply.status not in (200, 202):
                 raise await self._refusal(reply)
@@ -240,8 +240,8 @@ class ModernHttp:
             exchange.end()
 
     async def changes(self) -> UpstreamNotice:
-        """As `Connection` says it. What is followed is said when a stream is opened: where it changes, another stream
-        is opened before the one is closed, so that nothing is missed in between."""
+        """As `UpstreamConnection` says it. What is followed is said when a stream is opened: where it changes, another
+        stream is opened before the one is closed, so that nothing is missed in between."""
         loop = asyncio.get_running_loop()
         if self._stream is None:
             self._stream = await self._listen()
@@ -263,14 +263,14 @@ class ModernHttp:
             reading.cancel()
 
     async def follow(self, uris: frozenset[str]) -> None:
-        """As `Connection` says it."""
+        """As `UpstreamConnection` says it."""
         if uris != self._followed:
             self._followed = uris
             self._is_other.set()
 
     async def _listen(self) -> AsyncIterator[Incoming]:
         self._is_other.clear()
-        exchange = Exchange(next(self._ids), DEAF, _unsendable)
+        exchange = PendingRequest(next(self._ids), DEAF, _unsendable)
         params = listen_params(self._followed)
         reply = await self._post(exchange, "subscriptions/listen", params, DEAF, {}, frozenset())
         return self._endpoint.messages(reply)
@@ -366,11 +366,11 @@ class OlderHttp:
             exchange.end()
 
     async def follow(self, uris: frozenset[str]) -> None:
-        """As `Connection` says it."""
+        """As `UpstreamConnection` says it."""
         self._followed = await subscribe(self, self._followed, uris)
 
     async def changes(self) -> UpstreamNotice:
-        """As `Connection` says it."""
+        """As `UpstreamConnection` says it."""
         if self._stream is None:
             reply = await self._endpoint.send("GET", {b"accept": b"text/event-stream", **self._agreed()})
             if reply.status == 200 and _media_type(reply) != b"text/event-stream":
@@ -399,7 +399,7 @@ class OlderHttp:
         """A stream of changes that has ended."""
         self._stream = None if self._stream is stream else self._stream
 
-    async def _answered(self, exchange: Exchange, headers: Mapping[bytes, bytes], body: bytes) -> Raw:
+    async def _answered(self, exchange: PendingRequest, headers: Mapping[bytes, bytes], body: bytes) -> Raw:
         reply = await self._endpoint.post({**headers, **self._agreed()}, body)
         if reply.status != 200 or _media_type(reply) != b"text/event-stream":
             async for message in self._endpoint.messages(reply):

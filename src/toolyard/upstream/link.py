@@ -32,7 +32,7 @@ from ..wires.mcp.headers import mirrored_of
 from ..wires.mcp.revisions import Revision
 from .asset_request import AssetClient, AssetRequest
 from .call import Principal, UpstreamCall, asks_of, principal_of
-from .connection import ALL_ASKS, Connection, UpstreamNotice, Reach
+from .connection import ALL_ASKS, UpstreamAccess, UpstreamConnection, UpstreamNotice
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
 from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
 from .health import UpstreamHealth
@@ -59,7 +59,7 @@ SessionKey = tuple[frozenset[str], Principal | None]
 SHARED: SessionKey = (frozenset(), None)
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
-GetReach = Callable[[Upstream], Awaitable[Reach]]
+GetReach = Callable[[Upstream], Awaitable[UpstreamAccess]]
 """Looks up the secrets that an upstream's settings name. Raises NotSent for one that is not there."""
 
 
@@ -78,7 +78,7 @@ class UpstreamLink:
         self._asset_slots = asyncio.Semaphore(ASSETS_AT_ONCE)
         self._assets_waiting = 0
         self._followed: frozenset[str] = frozenset()
-        self._heard: Connection | None = None
+        self._heard: UpstreamConnection | None = None
         """The connection that was told what is followed."""
 
     # -- calls -------------------------------------------------------------------------------------
@@ -211,14 +211,14 @@ class UpstreamLink:
         self, request: AssetRequest, method: str, params: Mapping[str, Any], client: AssetClient
     ) -> Raw:
         for is_last in (False, True):
-            connection: Connection | None = None
+            connection: UpstreamConnection | None = None
             try:
                 asks = client.asks(is_modern=self.revision is None or self.revision.is_modern)
                 connection = await self._connection(asks, client.principal)
                 result = await request.result(connection, method, params)
                 self.health.works()
                 return result
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 self.health.works()
                 if is_last or connection is None or not await self._can_be_mended(refused, connection):
                     raise self._not_given(refused) from None
@@ -233,7 +233,7 @@ class UpstreamLink:
                 raise as_rpc(ToolError(f"{self.upstream.name} {fault}", can_retry=False)) from None
         raise AssertionError("the last try returns or raises")
 
-    def _not_given(self, refused: Refusal) -> RpcError:
+    def _not_given(self, refused: UpstreamRefusal) -> RpcError:
         """What the upstream says is wrong with a request is for the client to know."""
         code, data = refused.code, refused.details.data
         if refused.details.status in (401, 403, *NOT_RUN):
@@ -248,7 +248,7 @@ class UpstreamLink:
     async def listing(self) -> UpstreamListing:
         """All its tools. Raises UpstreamFault."""
 
-        async def tools(connection: Connection) -> UpstreamListing:
+        async def tools(connection: UpstreamConnection) -> UpstreamListing:
             has_tools = "tools" in connection.info.capabilities
             found = await pages(connection, "tools/list", "tools") if has_tools else []
             return UpstreamListing(connection.revision.name, connection.info, found)
@@ -259,26 +259,26 @@ class UpstreamLink:
         """All that it lists by a method of `ASSET_LISTS`. Raises UpstreamFault, and TimeoutError."""
         listed = ASSET_LISTS[method]
 
-        async def entries(connection: Connection) -> list[dict[str, Any]]:
+        async def entries(connection: UpstreamConnection) -> list[dict[str, Any]]:
             if listed.kind not in connection.info.capabilities:
                 return []
             try:
                 return await pages(connection, method, listed.member)
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 if refused.code != METHOD_NOT_FOUND:  # many servers have resources, and no templates
                     raise
                 return []
 
         return await self._listed(entries)
 
-    async def _listed(self, listing: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _listed(self, listing: Callable[[UpstreamConnection], Awaitable[T]]) -> T:
         """Raises UpstreamFault, and TimeoutError."""
         for is_last in (False, True):
             connection = await self._connection(ALL_ASKS)
             try:
                 async with asyncio.timeout(self.upstream.timeout_s):
                     return await listing(connection)
-            except Refusal as refused:
+            except UpstreamRefusal as refused:
                 if is_last or not await self._can_be_mended(refused, connection):
                     raise
         raise AssertionError("the last try returns or raises")
@@ -293,7 +293,7 @@ class UpstreamLink:
             await self._tell_followed(connection)
         try:
             return await connection.changes()
-        except Refusal as refused:
+        except UpstreamRefusal as refused:
             if refused.details.status == 404 and await self._is_forgotten(connection):
                 await self._discard(connection)
                 raise Lost("has forgotten the session") from None
@@ -305,19 +305,19 @@ class UpstreamLink:
         if self._heard is not None and self._heard.is_open:
             await self._tell_followed(self._heard)
 
-    async def _tell_followed(self, connection: Connection) -> None:
+    async def _tell_followed(self, connection: UpstreamConnection) -> None:
         async with asyncio.timeout(self.upstream.timeout_s):
             await connection.follow(self._followed)
 
-    async def _is_forgotten(self, connection: Connection) -> bool:
+    async def _is_forgotten(self, connection: UpstreamConnection) -> bool:
         """Whether a server of the older era that has no stream of changes has no session, either."""
         if not isinstance(connection, OlderHttp):
             return False
         try:
             async with asyncio.timeout(self.upstream.timeout_s):
                 await connection.request("ping", {})
-        except (Refusal, TimeoutError) as error:
-            return isinstance(error, Refusal) and error.details.status == 404
+        except (UpstreamRefusal, TimeoutError) as error:
+            return isinstance(error, UpstreamRefusal) and error.details.status == 404
         return False
 
     # -- connections -------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def as_rpc(error: ToolError) -> RpcError:
     return RpcError(INTERNAL_ERROR, error.message, {"toolyard/error": told} if told else None, status=200)
 
 
-async def pages(connection: Connection, method: str, member: str) -> list[dict[str, Any]]:
+async def pages(connection: UpstreamConnection, method: str, member: str) -> list[dict[str, Any]]:
     """All pages of a list. One that does not end, or is larger than any list may be, is none. Raises UpstreamFault."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None

@@ -19,9 +19,9 @@ from ..wires.mcp.revisions import R_2026_07_28, Revision
 from .connection import (
     LISTENED,
     SHARED_ASKS,
-    UpstreamNotice,
-    Reach,
+    UpstreamAccess,
     UpstreamInfo,
+    UpstreamNotice,
     agreed,
     info_of,
     initialize_params,
@@ -31,8 +31,8 @@ from .connection import (
     set_log_level,
     subscribe,
 )
-from .exchange import DEAF, Exchange, Listener, object_of, params_of
-from .faults import Lost, Misbehaved, NotSent, Refusal
+from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
+from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of
 from .process import Process
 
 SILENCE_S = 3.0
@@ -56,12 +56,12 @@ class StdioConnection:
         self.revision: Revision = R_2026_07_28
         self.info = UpstreamInfo()
         self._ids = count(1)
-        self._open: dict[int | str, Exchange] = {}
+        self._open: dict[int | str, PendingRequest] = {}
         self._changes: dict[UpstreamNotice, None] = {}
         """What nobody has taken yet, in order."""
         self._has_changed = asyncio.Event()
         self._followed: frozenset[str] = frozenset()
-        self._listening: Exchange | None = None
+        self._listening: PendingRequest | None = None
         """The request of the newer era by which the program is listened to."""
         self._noise = 0
         self._ended: str | None = None
@@ -118,7 +118,7 @@ class StdioConnection:
             self._forget(exchange)
 
     async def changes(self) -> UpstreamNotice:
-        """As `Connection` says it."""
+        """As `UpstreamConnection` says it."""
         while not self._changes:
             self._has_changed.clear()
             if self._ended is not None:
@@ -133,7 +133,7 @@ class StdioConnection:
         return notice
 
     async def follow(self, uris: frozenset[str]) -> None:
-        """As `Connection` says it."""
+        """As `UpstreamConnection` says it."""
         if not self.revision.is_modern:
             self._followed = await subscribe(self, self._followed, uris)
         elif uris != self._followed:
@@ -149,8 +149,8 @@ class StdioConnection:
             self._tell_cancelled(before)
             self._forget(before)
 
-    async def _end_listening(self, ended: Exchange) -> None:
-        """The program does not want to be listened to: now, or at all. Raises Refusal."""
+    async def _end_listening(self, ended: PendingRequest) -> None:
+        """The program does not want to be listened to: now, or at all. Raises UpstreamRefusal."""
         self._listening = None
         self._forget(ended)
         if (error := ended.answer.exception()) is not None:

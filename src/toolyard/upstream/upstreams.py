@@ -195,7 +195,7 @@ class FollowedUpstream:
         """Whether it lists something new by a method. What it listed before stays while this list cannot be had."""
         try:
             entries = await self.link.asset_list(method)
-        except (Refusal, Misbehaved, TimeoutError) as fault:
+        except (UpstreamRefusal, Misbehaved, TimeoutError) as fault:
             self.assets.troubles[method] = str(fault) or "it was not listed in time"
             return False
         if len(entries) <= LARGE_LIST:
@@ -233,7 +233,7 @@ class FollowedUpstream:
         while True:
             try:
                 notice = await self.link.changes()
-            except (Refusal, Misbehaved):  # it has no way to tell; perhaps later
+            except (UpstreamRefusal, Misbehaved):  # it has no way to tell; perhaps later
                 await _pause(LIST_AGAIN_S)
             except Lost:
                 if self.upstream.kind == "stdio":
