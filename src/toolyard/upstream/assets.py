@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from itertools import takewhile
 from typing import Any
 
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from ..model.asset import Asset
 from ..model.definition_text import unseen_in
+from ..model.json_bounds import JsonBounds
 from ..model.upstream import AS_THEY_ARE, Upstream
 from ..text.hidden import in_one_line
 from ..wires.mcp.assets import ASSET_LISTS
@@ -26,12 +28,13 @@ MOST_TEMPLATES = 200
 """Of one upstream: an address that nobody lists is held against all of them."""
 LARGEST_ENTRY = 256 * 2**10
 LONGEST_OWN_NAME, LONGEST_URI = 256, 4_096
+BOUNDS = JsonBounds()
 MOST_FITTED = 10_000
 """Addresses of which it is remembered whose template they fit."""
 MOST_NAMED = 5
 """Addresses in a line of the log."""
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="sorted").encode
 _expressions = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _ends_a_segment = re.compile("[/?#]").search
 _begins_with_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:").match
@@ -53,9 +56,9 @@ class UriTemplate:
         self._start = text[: found[0].start()] if found else text
         if not _begins_with_scheme(self._start):
             raise ValueError("it does not begin with a scheme")
-        for expression, following in zip(found, [*found[1:], None], strict=True):
-            literal = text[expression.end() : None if following is None else following.start()]
-            self._parts.append((not expression[1], literal))
+        ends = [*(each.start() for each in found[1:]), len(text)]
+        for expression, end in zip(found, ends, strict=False):
+            self._parts.append((not expression[1], text[expression.end() : end]))
 
     def fits(self, uri: str) -> bool:
         if not uri.startswith(self._start):
@@ -80,6 +83,8 @@ class OfferedAsset(Struct, frozen=True):
     own: str
     """The upstream's own name of the prompt, or the address."""
     definition: Mapping[str, Any]
+    digest: bytes
+    """Of the definition."""
     template: UriTemplate | None = None
 
 
@@ -92,7 +97,6 @@ class UpstreamAssets:
         self.listed: dict[str, dict[str, OfferedAsset]] = {method: {} for method in ASSET_LISTS}
         """By the method that lists them, and by what names them here."""
         self._rejected: dict[str, dict[str, str]] = {}
-        self._heard: dict[str, Sequence[Mapping[str, Any]]] = {}
         self.troubles: dict[str, str] = {}
         """By the method: why its list could not be had, the last time."""
 
@@ -104,16 +108,11 @@ class UpstreamAssets:
     def take(self, method: str, entries: Sequence[Mapping[str, Any]]) -> bool:
         """Whether this list says something new. In a thread where it is long."""
         self.troubles.pop(method, None)
-        if self._heard.get(method) == entries:
-            return False
-        self._heard[method] = entries
         rejected: dict[str, str] = {}
-        made = dict(sorted(self._made(method, entries, rejected)))
+        made, before = dict(sorted(self._made(method, entries, rejected))), self.listed[method]
         self._rejected[method] = rejected
-        if {key: each.definition for key, each in made.items()} == self._shown(method):
-            return False
         self.listed[method] = made
-        return True
+        return _digests(made) != _digests(before)
 
     def fitting(self, uri: str) -> bool:
         """Whether an address fits one of its templates."""
@@ -121,9 +120,6 @@ class UpstreamAssets:
             each.template is not None and each.template.fits(uri)
             for each in self.listed["resources/templates/list"].values()
         )
-
-    def _shown(self, method: str) -> dict[str, Mapping[str, Any]]:
-        return {key: each.definition for key, each in self.listed[method].items()}
 
     def _made(
         self, method: str, entries: Iterable[Mapping[str, Any]], rejected: dict[str, str]
@@ -156,9 +152,11 @@ class UpstreamAssets:
 
     def _asset(self, method: str, own: str, entry: Mapping[str, Any]) -> OfferedAsset:
         """Raises one of UNREADABLE."""
-        size = len(_encode(entry))
-        if size > LARGEST_ENTRY:
-            raise ValueError(f"its definition has {size} bytes, of at most {LARGEST_ENTRY}")
+        encoded = _encode(entry)
+        if len(encoded) > LARGEST_ENTRY:
+            raise ValueError(f"its definition has {len(encoded)} bytes, of at most {LARGEST_ENTRY}")
+        if (excess := BOUNDS.excess(encoded)) is not None:
+            raise ValueError(f"its definition {excess.what}")
         hidden = next(unseen_in(entry), None)
         if hidden is not None:
             raise ValueError(f"its definition has a hidden character at {hidden.member}: {hidden}")
@@ -167,7 +165,8 @@ class UpstreamAssets:
         for member in ("title", "description"):
             if not isinstance(entry.get(member, ""), str):
                 raise ValueError(f"its {member} is no text")
-        return OfferedAsset(self._upstream.name, own, entry, _template(own) if "uriTemplate" in entry else None)
+        template = _template(own) if "uriTemplate" in entry else None
+        return OfferedAsset(self._upstream.name, own, entry, sha256(encoded).digest(), template)
 
 
 class AssetDirectory:
@@ -245,9 +244,13 @@ class AssetDirectory:
                 named = ", ".join(in_one_line(each) for each in sorted(doubles)[:MOST_NAMED])
                 more = f" and {len(doubles) - MOST_NAMED} more" if len(doubles) > MOST_NAMED else ""
                 _log.warning(
-                    "what %s lists is read at upstreams that stand first in the settings: %s%s", name, named, more
+                    "%s lists what upstreams have that stand before it in the settings: %s%s", name, named, more
                 )
             self._told[name] = doubles
+
+
+def _digests(listed: Mapping[str, OfferedAsset]) -> dict[str, bytes]:
+    return {key: each.digest for key, each in listed.items()}
 
 
 def _template(text: str) -> UriTemplate | None:

@@ -318,8 +318,7 @@ class Upstreams:
     offer."""
 
     waits_for_claim = False
-    has_foreign_schemas = True
-    can_ask = True
+    has_foreign_schemas = can_ask = takes_meta = True
     place = "at an upstream"
 
     def __init__(
