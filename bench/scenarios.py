@@ -12,6 +12,7 @@ from bench import contenders, trust
 from bench.contenders import PEERS, enveloped, flat, keyed
 from bench.contest import Loaded, complain, contest, invited, on_floor
 from bench.database import database
+from bench.gateway import through_gateways
 from bench.ledger import disk, history
 from bench.lists import lists, peers_list
 from bench.mcp import mcp_call, mcp_list_peers, mcp_peers
@@ -189,4 +190,5 @@ SCENARIOS: dict[str, Callable[[Effort], list[Row]]] = {
     "memory": memory,
     "pace": pace,
     "recovery": recovery,
+    "gateway": through_gateways,
 }

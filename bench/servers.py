@@ -84,16 +84,17 @@ class Server:
         return body
 
     def wait_until_right(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
+        deadline, wrong = time.monotonic() + READY_TIMEOUT_S, ""
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise ServerError(f"{self.contender.name} ended by itself: {self.last_words()}")
             try:
                 self.ask(self.contender.call)
                 return
-            except (OSError, http.client.HTTPException, NotYet):
+            except (OSError, http.client.HTTPException, ServerError) as error:
+                wrong = str(error)  # a gateway does not have at once what it is asked for
                 time.sleep(POLL_S)
-        raise ServerError(f"{self.contender.name} was not up after {READY_TIMEOUT_S:.0f} s")
+        raise ServerError(f"{self.contender.name} was not up after {READY_TIMEOUT_S:.0f} s: {wrong}")
 
     def last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()

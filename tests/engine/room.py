@@ -84,7 +84,7 @@ class Unlocked:
     def revision(self) -> int:
         return 0
 
-    def objection(self, tool: Tool) -> str | None:
+    def objection(self, tool: Tool, by: str) -> str | None:
         return None
 
 

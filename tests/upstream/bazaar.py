@@ -261,13 +261,16 @@ async def over_pipes(bazaar: Bazaar) -> None:
     async def serve(message: Message) -> None:
         await send(await bazaar.answer(message, send))
 
-    bazaar.streams.append(send)
+    if not bazaar.is_modern:
+        bazaar.streams.append(send)
     kept = set()
     while line := await reader.readline():
         message = json.loads(line)
         if "method" in message and "id" in message:
             if message["method"] == "subscriptions/listen":
                 bazaar.listens(message["params"]["notifications"])
+                if send not in bazaar.streams:
+                    bazaar.streams.append(send)
                 await send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}})
                 continue
             task = asyncio.create_task(serve(message))

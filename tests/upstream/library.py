@@ -26,7 +26,7 @@ BOOKS: list[Message] = [
     {"uri": "shelf://whisper", "name": "whisper", "description": "Says \u200bnothing."},
 ]
 TEMPLATE = {"uriTemplate": "shelf://{number}/lines/{+lines}", "name": "lines", "title": "Some lines"}
-prompts = [{**GREET}, {"name": "code review"}, {"name": "asks"}, {"name": "whispers"}, {"name": "waits"}]
+prompts: list[Message] = [{**GREET}, {"name": "code review"}, {"name": "asks"}, {"name": "whispers"}, {"name": "waits"}]
 books = [*BOOKS]
 followed: set[str] = set()
 """Sessions share what the library has."""

@@ -17,8 +17,9 @@ from toolyard import Client, ToolError, ToolyardError
 from .. import warm
 from ..cli.processes import Served, serving
 from ..conformance.serving import free_port, stop
-from ..server.mcp.talking import MODERN, Older, connect
+from ..server.mcp.schemas import MODERN
 from ..server.mcp.talking import Client as McpClient
+from ..server.mcp.talking import Older, connect
 from .waiting import until, until_listening
 
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", MODERN]

@@ -143,12 +143,12 @@ def test_what_is_for_whoever_is_behind_goes_along(recorded: Recorded, revision: 
     start = len(recorded.sent())
     ours = {"progressToken": "token-of-ours", "toolyard/userId": "bob", "io.modelcontextprotocol/other": "ours"}
     meta = {**ALONG, **ours, "nested": {"a": [1, {"b": None}]}}
-    about: dict[str, Any] = {
+    about: dict[str, dict[str, Any]] = {
         "tools/call": {"name": "Hub_echo", "arguments": {"text": "x"}},
         "prompts/get": {"name": "Hub_hello"},
         "resources/read": {"uri": "kept://1"},
-    }[method]
-    named(client, method, **about, meta=meta).result()
+    }
+    named(client, method, **about[method], meta=meta).result()
     client.close()
     (heard,) = [each for each in messages_in(recorded.since(start)) if each.get("method") == method]
     along = {name: value for name, value in heard["params"]["_meta"].items() if name in {**meta}}

@@ -26,6 +26,7 @@ leave to open what is in them, for everybody."""
 LOG, LOG_LEVEL = PREFIX + "logLevel", "info"
 """What upstreams say while they run a call is passed on from here on; each client then hears what it asked for."""
 LISTEN = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+"""What a server of the newer era is asked to tell of."""
 LISTENED = "notifications/subscriptions/acknowledged"
 UPDATED = "notifications/resources/updated"
 OLDEST = "2024-11-05"

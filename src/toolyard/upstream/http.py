@@ -87,8 +87,7 @@ class UpstreamEndpoint:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)
 
     async def messages(self, reply: HttpReply, resume: "ResumePoint | None" = None) -> AsyncIterator[Incoming]:
-        """What comes in a reply, message by message. Raises UpstreamRefusal for one that is no success, Misbehaved and
-        Lost."""
+        """What comes in a reply, message by message. Raises UpstreamFault; a status that is no success is a refusal."""
         try:
             if reply.status not in (200, 202):
                 raise await self._refusal(reply)

@@ -15,6 +15,7 @@ around the chunks of a body; and the body itself, of which no more than `READ_AH
 """
 
 import asyncio
+import os
 import re
 import select
 import ssl
@@ -55,6 +56,7 @@ _PORTS = {"http": 80, "https": 443}
 _is_name = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _is_value = re.compile(rb"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _is_path = re.compile(r"/[!\"$-~]*").fullmatch
+_white = re.compile(r"[\x00-\x20\x7f]").search
 _is_method = re.compile(r"[A-Z]{1,20}").fullmatch
 
 
@@ -70,7 +72,7 @@ class Unsent(HttpFailure):
 
 
 class MaybeSent(HttpFailure):
-    """The request was handed to a connection, and nothing came back. Whether the server has it, nobody knows."""
+    """The request was handed to a connection, and no reply came back. Whether the server has it, nobody knows."""
 
 
 class LateReply(MaybeSent):
@@ -83,6 +85,10 @@ class BrokenReply(HttpFailure):
 
 class OversizedReply(HttpFailure):
     """The body of the reply has more bytes than were asked for."""
+
+
+_Failure = tuple[type[HttpFailure], str]
+"""An error that somebody will raise, maybe more than once."""
 
 
 class _Fault(Exception):
@@ -108,7 +114,7 @@ class HttpReply:
         """The whole body. Raises OversizedReply, and BrokenReply. How long it may take is the caller's to say;
         cancelling closes the connection."""
         self._refuse_encoding()
-        if self._exchange.length > most:
+        if self._exchange.length > most and not self._exchange.has_body:
             raise self._oversized(most)
         pieces, size = list[bytes](), 0
         while piece := await self._exchange.take():
@@ -158,7 +164,7 @@ class _Exchange:
         """Of the body, where the head says it."""
         self.has_head = self.has_body = False
         self._connection: _Connection | None = connection
-        self._failure: HttpFailure | None = None
+        self._failure: _Failure | None = None
         self._pieces, self._size = list[bytes](), 0
         self._change: asyncio.Future[None] | None = None
 
@@ -170,7 +176,7 @@ class _Exchange:
         self._size += len(piece) + PIECE
         return self._size < READ_AHEAD
 
-    def end(self, failure: HttpFailure | None) -> None:
+    def end(self, failure: _Failure | None) -> None:
         """The connection has nothing more for this exchange."""
         self._connection, self._failure = None, failure
         self.wake()
@@ -186,8 +192,6 @@ class _Exchange:
         timer = asyncio.get_running_loop().call_at(deadline, self._expire)
         try:
             while not self.has_head:
-                if self._failure is not None:
-                    raise self._failure
                 await self._changed()
         finally:
             timer.cancel()
@@ -195,8 +199,6 @@ class _Exchange:
     async def take(self) -> bytes:
         """What has come of the body since the last time; nothing at its end. Raises BrokenReply."""
         while not self._pieces:
-            if self._failure is not None:
-                raise self._failure
             if self.has_body:
                 return b""
             await self._changed()
@@ -209,15 +211,18 @@ class _Exchange:
     def give_up(self, why: str) -> None:
         if self._connection is not None:
             self._pieces, self._size = [], 0
-            self._connection.fail(BrokenReply(f"The reply of {self.where} {why}"))
+            self._connection.fail((BrokenReply, f"The reply of {self.where} {why}"))
 
     def _expire(self) -> None:
         if self._connection is not None and not self.has_head:
-            self._connection.fail(
-                LateReply(f"{self.where} did not answer in time; whether it has the request is not known")
-            )
+            why = f"{self.where} did not answer in time; whether it has the request is not known"
+            self._connection.fail((LateReply, why))
 
     async def _changed(self) -> None:
+        """Returns when more has come. Raises what has ended the exchange."""
+        if self._failure is not None:
+            kind, sentence = self._failure
+            raise kind(sentence)
         if self._change is not None:
             raise RuntimeError("Two tasks read one reply")
         self._change = asyncio.get_running_loop().create_future()
@@ -240,7 +245,7 @@ class _Connection(asyncio.Protocol):
         self.where, self._pool = where, pool
         self._transport: asyncio.Transport | None = None
         self._silence = select.poll()
-        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = None
         self._exchange: _Exchange | None = None
         self._headers: dict[bytes, bytes] = {}
         self._came = self._in_head = self._in_body = self._count = self._interim = 0
@@ -272,7 +277,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def fail(self, failure: HttpFailure | None) -> None:
+    def fail(self, failure: _Failure) -> None:
         """Ends the connection, and the exchange that it has."""
         self.abort()
         exchange, self._exchange = self._exchange, None
@@ -282,18 +287,16 @@ class _Connection(asyncio.Protocol):
 
     def cut(self, what: str) -> None:
         """Ends the connection, because of something that is not the server's reply."""
-        if self._came == 0:
-            failure: HttpFailure = MaybeSent(
-                f"{what} without a reply from {self.where}; whether it has the request is not known"
-            )
+        if self._came > 0:
+            self.fail((BrokenReply, f"{what} in the middle of the reply from {self.where}"))
         else:
-            failure = BrokenReply(f"{what} in the middle of the reply from {self.where}")
-        self.fail(failure)
+            why = f"{what} without a reply from {self.where}; whether it has the request is not known"
+            self.fail((MaybeSent, why))
 
     # For the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport, self._parser = cast(asyncio.Transport, transport), HttpResponseParser(self)
         self._silence.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._pool.add(self)
 
@@ -312,7 +315,7 @@ class _Connection(asyncio.Protocol):
                 return
             fault = error if isinstance(error, _Fault) else error.__context__
             why = fault if isinstance(fault, _Fault) else f"sent what is no HTTP reply ({error})"
-            self.fail(BrokenReply(f"{self.where} {why}"))
+            self.fail((BrokenReply, f"{self.where} {why}"))
             return
         if exchange.has_body:
             self._finish(exchange, self._is_kept)
@@ -331,7 +334,7 @@ class _Connection(asyncio.Protocol):
         if error is None:
             self.eof_received()
         else:
-            self.cut(f"The connection broke ({error})")
+            self.cut(f"The connection broke ({_reason(error)})")
         self._transport = self._parser = None
         self._pool.remove(self)
 
@@ -368,7 +371,7 @@ class _Connection(asyncio.Protocol):
         self._in_head += len(name) + len(value)
         if self._count > MOST_HEADERS or self._in_head > MOST_HEAD:
             raise _Fault(f"sent a head of more than {MOST_HEADERS} headers or {MOST_HEAD} bytes")
-        name = name.lower()
+        name, value = name.lower(), value.rstrip()
         before = self._headers.get(name)
         self._headers[name] = value if before is None else before + b", " + value
 
@@ -379,7 +382,7 @@ class _Connection(asyncio.Protocol):
         status = parser.get_status_code()
         if status < 200:
             self._interim += 1
-            if status < 100 or status == 101 or self._interim > MOST_INTERIM:
+            if status == 101 or self._interim > MOST_INTERIM:
                 raise _Fault(f"sent the status {status} where a reply should be")
             return
         headers = self._headers
@@ -419,7 +422,7 @@ class _Pool:
         self._idle: dict[_Connection, float] = {}
         """Those that are free, and since when: the newest last."""
         self._open: set[_Connection] = set()
-        self._all_lost: asyncio.Future[None] | None = None
+        self._lost = asyncio.Event()
 
     @property
     def has_room(self) -> bool:
@@ -470,9 +473,9 @@ class _Pool:
     async def close(self) -> None:
         for connection in list(self._open):
             connection.cut("The client was closed")
-        if self._open:
-            self._all_lost = asyncio.get_running_loop().create_future()
-            await self._all_lost
+        while self._open:
+            self._lost.clear()
+            await self._lost.wait()
 
     # For connections.
 
@@ -488,8 +491,7 @@ class _Pool:
     def remove(self, connection: "_Connection") -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
-        if not self._open and self._all_lost is not None and not self._all_lost.done():
-            self._all_lost.set_result(None)
+        self._lost.set()
 
 
 class HttpClient:
@@ -575,8 +577,12 @@ def _trusted() -> ssl.SSLContext:
 def _unreached(where: str, error: OSError | ValueError, is_late: bool) -> Unsent:
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unsent(f"The certificate of {where} is not trusted ({error.verify_message}); nothing was sent")
-    reason = "no connection in time" if is_late else error.strerror if isinstance(error, OSError) else None
-    return Unsent(f"{where} cannot be reached: {reason or error}")
+    return Unsent(f"{where} cannot be reached: {'no connection in time' if is_late else _reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """What the system says, without what the event loops make of it."""
+    return os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
 
 
 class _Origin:
@@ -588,9 +594,11 @@ class _Origin:
             host, port = parts.hostname or "", parts.port
             self.host = host if ":" in host else host.removesuffix(".").encode("idna").decode("ascii")
         except ValueError as error:  # UnicodeError is one, too
-            raise SetupError(f"{url} is not the address of a server: {error}") from None
-        if parts.scheme not in _PORTS or not host_of(url) or parts.username is not None or parts.fragment:
-            raise SetupError(f"{url} is not the address of a server: it should look like https://host:port/path")
+            raise SetupError(f"{url!r} is not the address of a server: {error}") from None
+        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        is_whole = parts.scheme in _PORTS and host_of(url) and _is_path(self.path) and not _white(url)
+        if not is_whole or parts.username is not None or parts.fragment:
+            raise SetupError(f"{url!r} is not the address of a server: it should look like https://host:port/path")
         self.is_tls = parts.scheme == "https"
         self.port = port or _PORTS[parts.scheme]
         named = f"[{self.host}]" if ":" in self.host else self.host
@@ -598,7 +606,6 @@ class _Origin:
         in_header = named.partition("%")[0] + "]" if "%" in named else named
         if self.port != _PORTS[parts.scheme]:
             in_header = f"{in_header}:{self.port}"
-        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._always = f" HTTP/1.1\r\nhost: {in_header}\r\naccept-encoding: identity\r\n".encode("ascii")
 
     def request(self, method: str, path: str, headers: Mapping[bytes, bytes], body: bytes) -> bytes:

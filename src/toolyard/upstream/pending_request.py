@@ -1,7 +1,7 @@
 """One request to an upstream while it is under way: what the upstream says and asks before it answers.
 
-Whoever made the request is its `RequestListener`. What the upstream asks in between is answered by tasks of the exchange,
-which end with it; where the listener cannot answer, the request itself fails with the reason.
+Whoever made the request is its `RequestListener`. What the upstream asks in between is answered by tasks that end with
+the request; where the listener cannot answer, the request itself fails with the reason.
 """
 
 import asyncio
