@@ -51,6 +51,7 @@ LAZY = {
     "new_key": "toolyard.operator.new_ring_key:begin_anew",
     "testing": "toolyard.testing",
     "demo": "toolyard.demo.run:run",
+    "upstream_offers": "toolyard.server.mcp.methods.upstream_offers",
     "mcp_lane": "toolyard.server.mcp.methods.sdk:SdkLane",
     "mcp_server": "toolyard.server.mcp.methods.sdk:AuthorsServer",
     "aes_gcm": "cryptography.hazmat.primitives.ciphers.aead:AESGCM",

@@ -134,6 +134,10 @@ class ToolPlans:
         """Whether it can put questions to its client while it runs."""
         return self._runners[tool.runs].can_ask
 
+    def takes_meta(self, tool: Tool) -> bool:
+        """Whether clients may say something to whoever runs it elsewhere."""
+        return self._runners[tool.runs].takes_meta
+
     def place_of(self, tool: Tool) -> str:
         """Where it runs, in words for people."""
         return self._runners[tool.runs].place

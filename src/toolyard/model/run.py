@@ -178,6 +178,12 @@ class Runner(Protocol):
         ...
 
     @property
+    def takes_meta(self) -> bool:
+        """Whether its tools are run by another server, for which clients may say something beside the call: members of
+        MCP's `_meta`, as `Run.meta`."""
+        ...
+
+    @property
     def place(self) -> str:
         """Where it runs tools, in words for people."""
         ...

@@ -362,7 +362,7 @@ async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], 
         value = await recipe.run(arguments, run)
         if type(value) is not RichResult:
             return value
-        rich = RichResult(decode(value.value) if isinstance(value.value, Raw) else value.value, value.extra)
+        rich = RichResult(from_json(value.value) if isinstance(value.value, Raw) else value.value, value.extra)
         return rich.value
 
     value = await inside(0)

@@ -33,7 +33,7 @@ RICH: dict[str, Any] = {
 class Catapult:
     """Throws calls over a wall, and waits for what comes back."""
 
-    waits_for_claim = can_ask = False
+    waits_for_claim = can_ask = takes_meta = False
     has_foreign_schemas = True
     place = "over the wall"
 

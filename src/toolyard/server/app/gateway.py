@@ -21,7 +21,7 @@ from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
 from ...upstream.connection import MOST_BYTES, UpstreamAccess
 from ...upstream.faults import NoSecret, NotSent
-from ...upstream.upstreams import FollowedUpstream, Upstreams
+from ...upstream.upstreams import FollowedUpstream, ResultNames, Upstreams
 
 PURPOSE = "upstream"
 _encode = msgspec.msgpack.Encoder().encode
@@ -94,17 +94,21 @@ def gateway(
     ring: KeyRing,
     held: HeldSecrets,
     most_bytes: int,
+    named: ResultNames,
 ) -> Upstreams:
-    """All upstreams of a server, not connected to yet."""
+    """All upstreams of a server, not connected to yet. `named` is told of the resources that results name."""
     secrets = UpstreamSecrets(held, most_bytes)
-    return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of)
+    return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of, named)
 
 
 async def idle_upstreams(upstreams: Iterable[Upstream], store: Store, held: HeldSecrets) -> dict[str, FollowedUpstream]:
     """By their names, what is known of upstreams where no server runs: they can be asked, and nothing of them is
     served."""
     shelf, secrets = LedgerShelf(store), UpstreamSecrets(held)
-    made = {each.name: FollowedUpstream(each, secrets.reach, shelf, _served_nowhere) for each in upstreams}
+    made = {
+        each.name: FollowedUpstream(each, secrets.reach, shelf, _served_nowhere, _told_nobody, _told_nobody)
+        for each in upstreams
+    }
     for each in made.values():
         await each.serve_kept()
     return made
@@ -112,6 +116,10 @@ async def idle_upstreams(upstreams: Iterable[Upstream], store: Store, held: Held
 
 async def _served_nowhere(upstream: Upstream, tools: Sequence[Tool]) -> Mapping[str, str]:
     return {}
+
+
+def _told_nobody(what: object) -> None:
+    """Nobody has asked to be told."""
 
 
 def _filled(given: Mapping[str, Given], found: Mapping[str, str]) -> dict[str, str]:

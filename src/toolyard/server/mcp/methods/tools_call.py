@@ -42,7 +42,7 @@ from ....wires.mcp.envelope import (
 )
 from ....wires.mcp.headers import check_parameters
 from ....wires.mcp.outcomes import encode_failure, encode_outcome, encode_plain
-from ....wires.mcp.params import TASKS, CallMessage, CallParams, Meta, decode_params
+from ....wires.mcp.params import TASKS, CallMessage, CallParams, Meta, decode_params, meta_along, meta_in
 from ....wires.mcp.questions import can_answer, elicitations, encode_input_required, missing_capabilities
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
@@ -92,6 +92,7 @@ class Calling:
         self._given, self._telling, self.following = parts.given, parts.telling, parts.following
         self._ids = parts.ids
         self._on_task, self._on_sent = parts.on_task, parts.on_sent
+        self._takes_meta = parts.engine.plans.takes_meta
         self._headers: dict[Tool, dict[str, tuple[str, ...]]] = {}
         """Which of their arguments are repeated in headers, of tools that were called."""
         parts.catalogue.subscribe(self._forget)
@@ -104,6 +105,9 @@ class Calling:
         tool = self._catalogue.named(params.name, caller.view)
         if tool is not None and (headers := request.headers) is not None:
             self._check_mirrored(tool, params.arguments, headers)
+        command = _command(params, meta)
+        if tool is not None and tool.offer is not None and meta is not _NO_META and self._takes_meta(tool):
+            command.meta = meta_along(meta_in(request.body))
         call = McpCall(
             request,
             self._telling,
@@ -113,7 +117,7 @@ class Calling:
             calling=self,
             params=params,
             meta=meta,
-            command=_command(params, meta),
+            command=command,
             caller=caller,
             tool=tool,
         )
