@@ -1007,6 +1007,7 @@ def test_who_waits_in_line_too_long_has_sent_nothing(run: Run) -> None:
                 await asyncio.sleep(0)
             with pytest.raises(Unsent, match=r"No connection to 127.0.0.1:\d+ became free in time"):
                 await post(client, head_s=0.1)
+            assert not client._pool._waiting
             waiting = [asyncio.create_task(post(client)) for _ in range(3)]
             await turns()
             waiting[0].cancel()
@@ -1326,5 +1327,14 @@ def test_closing_closes_what_is_idle(run: Run) -> None:
             assert [await reply.read(MB) for reply in replies] == [b"{}"] * 3
             await client.close()
             await asyncio.wait(peer.tasks)
+
+    run(test())
+
+
+def test_a_connection_that_ended_before_anybody_had_it_is_not_waited_for(run: Run) -> None:
+    async def test() -> None:
+        pool = http_client._Pool(1)
+        pool.add(http_client._Connection("127.0.0.1:1", pool))
+        await pool.close()
 
     run(test())

@@ -106,6 +106,14 @@ def test_a_stream_that_ends_in_an_event_has_it_where_its_reader_wants_it() -> No
     assert reader.last_id == "1"
 
 
+@pytest.mark.parametrize("cut", [b"retry: 1", b"event: pi", b"id: 1"])
+def test_a_field_that_may_be_cut_off_does_not_count(cut: bytes) -> None:
+    reader = EventReader()
+    reader.feed(b"data: 1\n" + cut)
+    assert reader.finish() == [ServerSentEvent("1", "message", "")]
+    assert reader.retry_ms is None
+
+
 def test_nothing_is_left_of_a_stream_that_ended_between_events() -> None:
     reader = EventReader()
     reader.feed(b"id: 2\ndata: 1\n\nid: 3")
