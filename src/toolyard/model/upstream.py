@@ -136,6 +136,7 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def kind(self) -> Literal["http", "stdio"]:
+        """How it is reached: at an address, or as a program over its standard input and output."""
         return "stdio" if self.mcp is None else "http"
 
     @property
